@@ -3,8 +3,8 @@
 Uses the same batches as a worker's lane; no translation memory.
 """
 
+import argparse
 import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +16,21 @@ from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.tasks.result_memory import NoMemory
-from worker.lane import Lane
 from worker.model_tools.admission import admit
+from worker.providers.local_engines import LocalEngines
 from worker.warm_models import WarmModels
 
 
 def main() -> None:
     """Print the seconds."""
-    texts = [json.loads(line)["text"] for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+    parser = argparse.ArgumentParser(description="The demo model on a corpus without the queue.")
+    parser.add_argument("corpus", type=Path, help="JSON Lines with a text in each")
+    arguments = parser.parse_args()
+    texts = [json.loads(line)["text"] for line in arguments.corpus.read_text(encoding="utf-8").splitlines()]
     settings, _ = read_settings({})
     spec = admit(Task.TRANSLATE, None, settings.models_dir, replace(TranslateOptions(), reuse=False))
-    translator = Lane(0, WarmModels(settings.models_dir, threads=available_cores())).translator(spec)
+    engines = LocalEngines(WarmModels(settings.models_dir, threads=available_cores()))
+    translator = engines.translator(spec)
 
     def translate(some: list[str]) -> None:
         translator.translate(some, spec.options, memory=NoMemory(), should_stop=lambda: False)

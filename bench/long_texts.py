@@ -11,6 +11,7 @@ What is measured is the largest difference of a token's log-probability, in nats
 may read is read in windows, each compared with transformers on the same window.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -306,9 +307,17 @@ def table(rows: Sequence[Measured]) -> Iterator[str]:
         yield f"| {row.family} | {row.exporter} | `{row.limit}` | {lengths} | {before} | {after} | {reads} |"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="How exact long texts are around every limit of a configuration.")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {'; '.join(FAMILIES)}; all without one")
+    names = parser.parse_args().families
+    if unknown := [name for name in names if name not in FAMILIES]:
+        parser.error(f"no family is called {unknown[0]!r}; there are {'; '.join(FAMILIES)}")
     warnings.simplefilter("ignore")
-    for line in table(
-        list(measure_all(sys.argv[1:] or list(FAMILIES), tell=lambda text: print(text, file=sys.stderr)))
-    ):
+    for line in table(list(measure_all(names or list(FAMILIES), tell=lambda text: print(text, file=sys.stderr)))):
         print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from bench.harness.servers import own_database, redis_server
-from bench.submit import make_lines
+from bench.submit import make_lines, size_of
 from jobs.store.database import Database
 from jobs.store.schema import tables
 
@@ -187,9 +187,9 @@ def queue_seconds(corpus: Path, home: Path, url: str | None, broker: str | None)
 
 
 def sizes(database: Database, documents: int) -> str:
-    """Bytes per document: of the largest tables, or of the whole SQLite file."""
+    """Bytes per document: of the largest tables, or of the whole SQLite database."""
     if database.is_sqlite:
-        return f"{Path(str(database.engine.url.database)).stat().st_size / documents:.0f}"
+        return f"{size_of(database) / documents:.0f}"
     parts = []
     with database.reading() as connection:
         for table in ("documents", "translations", "shards", "shard_events", "steps"):

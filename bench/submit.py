@@ -74,7 +74,7 @@ def measure(path: Path, url: str) -> dict[str, Any]:
     started, cpu_started = time.perf_counter(), time.process_time()
     submitted = submit(database, Corpus(path=path), spec, spool=path.parent)
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-    size = _size(database)
+    size = size_of(database)
     database.close()
     return {
         "seconds": round(seconds, 2),
@@ -89,12 +89,12 @@ def measure(path: Path, url: str) -> dict[str, Any]:
     }
 
 
-def _size(database: Database) -> int:
-    """Size in bytes."""
-    if database.is_sqlite:
-        return Path(str(database.engine.url.database)).stat().st_size
+def size_of(database: Database) -> int:
+    """Size in bytes; of SQLite with the pages that still stand in the write-ahead log alone."""
+    pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    statement = pages if database.is_sqlite else "SELECT pg_database_size(current_database())"
     with database.reading() as connection:
-        return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
+        return int(connection.execute(text(statement)).scalar_one())
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ class Reject(enum.StrEnum):
     NO_CANDIDATES = "no-candidates"
     BAD_CANDIDATE = "bad-candidate"
     DUPLICATE_CANDIDATE = "duplicate-candidate"
+    BAD_MESSAGES = "bad-messages"
 
 
 @final

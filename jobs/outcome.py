@@ -100,6 +100,27 @@ class Ranking:
     flags: tuple[Flag, ...] = ()  # sorted, each once
 
 
+class Finish(enum.StrEnum):
+    """Why a continuation ended."""
+
+    EOS = "eos"  # the model ended it
+    STOP = "stop"  # a stop text appeared
+    LENGTH = "length"  # as many tokens as were allowed, or as the model has positions for
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A continued prompt."""
+
+    text: str  # without the prompt, and without the stop text
+    log_prob: float | None  # natural log, summed over the new tokens, under the model itself; None: unknown
+    finish: Finish
+    num_prompt_tokens: int
+    num_shared: int  # tokens of the prompt that were read for another document
+    num_new_tokens: int  # the one that ended it included
+    flags: tuple[Flag, ...] = ()  # sorted, each once
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A document that could not be processed."""
@@ -116,7 +137,7 @@ class Quarantined:
     message: str
 
 
-Result = Translation | Score | Ranking
+Result = Translation | Score | Ranking | Generation
 Outcome = Result | Failed | Quarantined
 
 

@@ -14,7 +14,10 @@ from typing import Any, Self
 
 from jobs.errors import SpecError
 
-ONNX = "onnx"  # the graphs that kvjobs runs itself; the others are the modules of `worker.providers.available`
+# Those that run a folder of this machine in the worker's process; each other module of
+# `worker.providers.available` asks a server.
+ONNX = "onnx"  # graphs
+LLAMACPP = "llamacpp"  # GGUF files as they are
 NO_PROVIDER = "none"  # in place of a name: no provider answered the document
 UNANSWERED = "unanswered"  # the code of a document that failed because no provider answered it
 

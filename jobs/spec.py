@@ -5,8 +5,9 @@ import dataclasses
 import enum
 import hashlib
 import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ class Task(enum.StrEnum):
     TRANSLATE = "translate"
     SCORE = "score"  # log-probability under a model: perplexity
     RERANK = "rerank"  # reorder the candidates of a query
+    GENERATE = "generate"  # continue a prompt
 
 
 class Window(enum.StrEnum):
@@ -160,12 +162,59 @@ class RerankOptions:
             )
 
 
-Options = TranslateOptions | ScoreOptions | RerankOptions
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
+
+    max_new_tokens: int = 256  # the one that ends the continuation included
+    temperature: float = 0.0  # logits are divided by it before a token is drawn; 0 is greedy search
+    top_p: float = 1.0  # draw from the most likely tokens that together have this probability (Holtzman et al. 2020)
+    top_k: int = 0  # draw from so many of the most likely tokens; 0: from all
+    seed: int = 0  # with the same one, a document gets the same text again
+    stop: tuple[str, ...] = ()  # texts that end a continuation, and do not belong to it
+    chat: bool = False  # documents are messages, which the model's chat template turns into a prompt
+    system: str | None = None  # chat: the system message of every document
+    prefix_cache: bool = True  # read a beginning that prompts share once
+    cache: CachePolicy = CachePolicy()
+    batch_size: int = 32  # prompts that run at a time
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        _at_least(self.max_new_tokens, 1, "max_new_tokens", "1 generates a single token")
+        _at_least(self.batch_size, 1, "batch_size", "1 continues prompt by prompt")
+        _at_least(self.top_k, 0, "top_k", "0 draws from all tokens")
+        _at_least(self.seed, 0, "seed", "any number from there on will do")
+        if self.seed >= 2**63:
+            raise SpecError(f"seed is {self.seed}; the largest is {2**63 - 1}")
+        if not 0 <= self.temperature < math.inf:
+            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search) or a positive number")
+        if not 0 < self.top_p <= 1:
+            raise SpecError(f"top_p is {self.top_p}; it is a probability above 0, and 1 draws from all tokens")
+        if not self.temperature and (self.top_p < 1 or self.top_k):
+            raise SpecError(
+                "top_p and top_k choose among the tokens that are drawn, and greedy search draws none: give "
+                "--temperature 1 as well"
+            )
+        if "" in self.stop or len(self.stop) > _MAX_STOPS:
+            raise SpecError(f"a stop text is not empty, and there are at most {_MAX_STOPS}")
+        if self.system is not None and not self.chat:
+            raise SpecError("a system message is part of a chat template: give --chat as well")
+        if self.cache.mode == "hybrid":
+            raise SpecError(f"cache is {self.cache}; to generate, it can be auto, on or off")
+
+
+Options = TranslateOptions | ScoreOptions | RerankOptions | GenerateOptions
 OPTIONS: dict[Task, type[Options]] = {
     Task.TRANSLATE: TranslateOptions,
     Task.SCORE: ScoreOptions,
     Task.RERANK: RerankOptions,
+    Task.GENERATE: GenerateOptions,
 }
+
+
+def has_payload(task: str, options: Mapping[str, Any]) -> bool:
+    """Whether the text of a job's documents is JSON: a query, a pair or messages. `options`: as in the job's row."""
+    return task == Task.RERANK or bool(options.get("pairs") or options.get("chat"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +237,7 @@ class JobSpec:
         for name, default in _ADDED_LATER.items():
             if name in values and values[name] == default:
                 del values[name]
-        if isinstance(self.options, TranslateOptions):
+        if isinstance(self.options, TranslateOptions | GenerateOptions):
             values["cache"] = str(self.options.cache)
         if isinstance(self.options, ScoreOptions) and self.options.reuse:
             del values["reuse"]  # added later, too
@@ -203,7 +252,7 @@ class JobSpec:
 
     def memory_digest(self) -> bytes:
         """sha256 of everything that decides the translation of a segment or the score of a document, besides its text:
-        part of the keys of the memories. (Reranking has no memory.)
+        part of the keys of the memories. (Reranking and generating have no memory.)
 
         `cache`, `batch_size` and `packing` change no token, but they are included: a user who varies them wants to
         measure the computation.
@@ -242,13 +291,16 @@ class JobSpec:
 _ADDED_LATER = {"allow_pad": False}
 
 # Parsers of the options that are texts in JSON.
-_READERS: dict[str, Callable[[str], Any]] = {
+_READERS: dict[str, Callable[[Any], Any]] = {
     "cache": CachePolicy.parse,
     "timing": Timing,
     "window": Window,
     "bos": Bos,
     "method": Method,
+    "stop": tuple,
 }
+
+_MAX_STOPS = 16  # each is looked for after every token
 
 
 def _at_least(value: int | None, least: int, name: str, why: str) -> None:

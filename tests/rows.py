@@ -16,10 +16,11 @@ from sqlalchemy import func, insert, inspect, select
 from jobs.outcome import Ranking, Score, StepTiming, Translation
 from jobs.process import ProcessId
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
+from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
 from jobs.store.job_providers import insert_providers
 from jobs.store.rollups.batch_sums import BatchSums
-from jobs.store.rollups.writes import FAILURES, add_batch, add_failures
+from jobs.store.rollups.writes import FAILURES, add_failures, additions_of
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import JobProvider
@@ -154,7 +155,8 @@ def insert_job(
         failures = Counter((line.status, line.error[0]) for line in lines if line.status in FAILURES)
         ended = sum(number for (status, _), number in failures.items() if status != DocumentStatus.REJECTED)
         if rows or ended:
-            add_batch(connection, batch_sums(job_id, shard_id=shard_id, now=now, task=task, results=rows, failed=ended))
+            sums = batch_sums(job_id, shard_id=shard_id, now=now, task=task, results=rows, failed=ended)
+            add_to_rows(connection, *additions_of(sums))
         add_failures(connection, job_id, failures)
         connection.execute(
             insert(tables.JobCounts).values(
@@ -298,7 +300,7 @@ def add_timings(
         now = at or connection.execute(select(db_time())).scalar_one()
         for timing in timings:
             connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
-        add_batch(connection, batch_sums(job_id, now=now, lane=lane, timings=timings))
+        add_to_rows(connection, *additions_of(batch_sums(job_id, now=now, lane=lane, timings=timings)))
 
 
 def translated(text: str = "x") -> Translation:

@@ -83,6 +83,9 @@ def _of_options(options: Options) -> Iterator[str]:
         name = field.name.replace("_", "-")
         if isinstance(value, bool):
             yield f"--{name}" if value else f"--no-{name}"
+        elif isinstance(value, tuple):
+            for one in value:
+                yield from (f"--{name}", str(one))
         else:
             yield from (f"--{name}", str(value))
 

@@ -153,7 +153,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="The field that holds a document's id. Where it is missing or empty, the line number is the id.",
     ),
-    click.option("--text-field", default="text", show_default=True, help="The field to translate or to score."),
+    click.option(
+        "--text-field", default="text", show_default=True, help="The field to translate, to score or to continue."
+    ),
     click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read."),
     click.option(
         "--max-rejected",

@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # How a corpus is read depends on the task too. (Whether pairs are scored depends on the model: see `refuse_fields`.)
 OF_CORPUS: Mapping[str, Collection[Task]] = {
-    "text_field": (Task.TRANSLATE, Task.SCORE),
+    "text_field": (Task.TRANSLATE, Task.SCORE, Task.GENERATE),
     "source_field": (Task.SCORE,),
     "target_field": (Task.SCORE,),
     "run": (Task.RERANK,),
@@ -49,7 +49,7 @@ class TaskOption(click.Option):
 
 def task_options(command: Command) -> Command:
     """Add the options of all tasks to a command, in the order of its help."""
-    for decorate in reversed((*_OF_SEVERAL, *_TRANSLATE, *_SCORE, *_RERANK)):
+    for decorate in reversed((*_OF_SEVERAL, *_TRANSLATE, *_SCORE, *_RERANK, *_GENERATE)):
         command = decorate(command)
     return command
 
@@ -60,7 +60,7 @@ def parse_task_options(task: Task, values: Mapping[str, Any]) -> Options:
     for name in values:
         if name not in names and task not in OF_CORPUS.get(name, ()) and is_given(name):
             raise SpecError(f"{flag(name)} is for {_tasks_of(name)}, and the task is {task}: leave it out")
-    given = {name: value for name, value in values.items() if name in names}
+    given = {name: value for name, value in values.items() if name in names and value is not None}
     if "cache" in given:
         given["cache"] = CachePolicy.parse(given["cache"])
     for name, kind in {"timing": Timing, "window": Window, "bos": Bos, "method": Method}.items():
@@ -103,7 +103,7 @@ def _choice(kind: Any) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
 
-_T, _S, _R = "Translate", "Score", "Rerank"
+_T, _S, _R, _G = "Translate", "Score", "Rerank", "Generate"
 _SEVERAL = "Several tasks"
 
 _OF_SEVERAL = (
@@ -114,6 +114,37 @@ _OF_SEVERAL = (
         show_default=True,
         help="translate, score: reuse stored translations of segments, and stored scores of documents, or compute all "
         "again.",
+    ),
+    _option(
+        _SEVERAL,
+        "--max-new-tokens",
+        type=int,
+        help="translate: the longest translation of a segment, in tokens; generate: of a prompt.  [default: the "
+        "model's; generate: 256]",
+    ),
+    _option(
+        _SEVERAL,
+        "--cache",
+        default="auto",
+        show_default=True,
+        metavar="MODE",
+        help="translate, generate: use the KV cache: auto, on, off; translate: or hybrid:N (only after the first N "
+        "steps).",
+    ),
+    _option(
+        _SEVERAL,
+        "--batch-size",
+        type=int,
+        default=32,
+        show_default=True,
+        help="translate, generate: sentences, or prompts, in one model call.",
+    ),
+    _option(
+        _SEVERAL,
+        "--prefix-cache/--no-prefix-cache",
+        default=True,
+        show_default=True,
+        help="rerank, generate: compute a common beginning of several sequences only once.",
     ),
     _option(
         _SEVERAL,
@@ -141,12 +172,6 @@ _TRANSLATE = (
     ),
     _option(
         _T,
-        "--max-new-tokens",
-        type=int,
-        help="The longest translation of a segment, in tokens.  [default: the model's]",
-    ),
-    _option(
-        _T,
         "--allow-pad",
         is_flag=True,
         help="Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",
@@ -164,15 +189,6 @@ _TRANSLATE = (
         metavar="LABEL",
         help="For a model with several target languages, e.g. fra; also if it scores pairs.",
     ),
-    _option(
-        _T,
-        "--cache",
-        default="auto",
-        show_default=True,
-        metavar="MODE",
-        help="Use the KV cache: auto, on, off, or hybrid:N (only after the first N steps).",
-    ),
-    _option(_T, "--batch-size", type=int, default=32, show_default=True, help="Sentences in one model call."),
 )
 _SCORE = (
     _option(
@@ -256,11 +272,54 @@ _RERANK = (
         metavar="WEIGHT",
         help="The weight of the first stage's score, from 0 (only the model) to 1 (only the first stage).",
     ),
+)
+_GENERATE = (
     _option(
-        _R,
-        "--prefix-cache/--no-prefix-cache",
-        default=True,
+        _G,
+        "--temperature",
+        type=float,
+        default=0.0,
         show_default=True,
-        help="Compute a common beginning of several sequences only once.",
+        help="Draw each token from the model's distribution, its logits divided by this; 0: take the most likely one.",
     ),
+    _option(
+        _G,
+        "--top-p",
+        type=float,
+        default=1.0,
+        show_default=True,
+        metavar="P",
+        help="Draw from the most likely tokens that together have this probability.",
+    ),
+    _option(
+        _G,
+        "--top-k",
+        type=int,
+        default=0,
+        show_default=True,
+        metavar="K",
+        help="Draw from so many of the most likely tokens; 0: from all.",
+    ),
+    _option(
+        _G,
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Of the random numbers: with the same seed, a document gets the same text again.",
+    ),
+    _option(
+        _G,
+        "--stop",
+        multiple=True,
+        metavar="TEXT",
+        help="End a continuation before this text, for example a line break ($'\\n' in bash); may be given again.",
+    ),
+    _option(
+        _G,
+        "--chat",
+        is_flag=True,
+        help="Documents are messages, or a text of the user, which the model's chat template turns into a prompt.",
+    ),
+    _option(_G, "--system", metavar="TEXT", help="With --chat: a message of the system before each document."),
 )

@@ -287,12 +287,15 @@ _COLLECTORS: dict[Task, type[_Collector]] = {
     Task.TRANSLATE: _Translations,
     Task.SCORE: _Scores,
     Task.RERANK: _Rankings,
+    Task.GENERATE: _Translations,
 }
 
 
 def _require_fitting(job: JobSummary, wanted: Wanted) -> None:
-    if wanted.reference is not None and job.task != Task.TRANSLATE:
-        raise SpecError(f"a reference field is for jobs that translate, and the task of these is {job.task}")
+    if wanted.reference is not None and job.task not in (Task.TRANSLATE, Task.GENERATE):
+        raise SpecError(
+            f"a reference field is for jobs that translate or generate, and the task of these is {job.task}"
+        )
     if wanted.qrels is not None and job.task != Task.RERANK:
         raise SpecError(f"relevance judgements are for jobs that rerank, and the task of these is {job.task}")
 

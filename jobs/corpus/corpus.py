@@ -12,13 +12,18 @@ from pathlib import Path
 
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.folder.files import CorpusFile, find_files, is_pattern, printable
-from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_pair, take_text
+from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.read_errors import BEIR_ADVICE, NO_FILE, is_beir, naming
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 
 # A query with a thousand candidates of a paragraph each is one line.
-MAX_LINE_BYTES = {PayloadKind.TEXT: 1 << 20, PayloadKind.PAIRS: 1 << 20, PayloadKind.CANDIDATES: 1 << 24}
+MAX_LINE_BYTES = {
+    PayloadKind.TEXT: 1 << 20,
+    PayloadKind.PAIRS: 1 << 20,
+    PayloadKind.CANDIDATES: 1 << 24,
+    PayloadKind.MESSAGES: 1 << 20,
+}
 
 
 class Format(enum.StrEnum):
@@ -104,6 +109,8 @@ class Corpus:
                 return {"source": self.source_field, "target": self.target_field}
             case PayloadKind.CANDIDATES:
                 return {"query": "query", "candidates": "candidates"}
+            case PayloadKind.MESSAGES:
+                return {"text": self.text_field, "messages": "messages"}
 
     @property
     def take_payload(self) -> TakePayload:
@@ -115,6 +122,8 @@ class Corpus:
                 return take_pair(self.source_field, self.target_field)
             case PayloadKind.CANDIDATES:
                 return take_candidates
+            case PayloadKind.MESSAGES:
+                return take_messages(self.text_field)
 
     @property
     def line_limit(self) -> int:

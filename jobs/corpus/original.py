@@ -227,5 +227,7 @@ def stored_values(layout: CorpusLayout, document: StoredLine) -> dict[str, Any]:
         values[layout.id_field] = document.external_id if number is None else number
     text = document.text or ""
     payload = {"text": text} if layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
-    values |= {field: payload.get(role) for role, field in layout.fields.items()}
+    may_lack = layout.payload_kind is PayloadKind.MESSAGES  # a line has messages or a text
+    fields = {role: field for role, field in layout.fields.items() if role in payload or not may_lack}
+    values |= {field: payload.get(role) for role, field in fields.items()}
     return values | read_fields(document.fields)

@@ -1,4 +1,5 @@
-"""The payload of a document, which the engines process: a text, a source and its target, or a query with candidates.
+"""The payload of a document, which the engines process: a text, a source and its target, a query with candidates, or
+the messages of a chat.
 
 Knows: which fields make a payload. Does not know: formats, files, ids.
 """
@@ -10,8 +11,9 @@ from typing import Any
 import orjson
 
 from jobs.corpus.candidates import check_candidates, read_payload
+from jobs.corpus.messages import check_messages
 from jobs.documents import Payload, Problem, check_text, estimate_tokens
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task
 
 # Removes the payload's fields from a line's values and returns the payload: the value of a text field, unchecked
 # (`check_record` checks it), a `Payload`, or a `Problem`.
@@ -24,12 +26,15 @@ class PayloadKind(enum.StrEnum):
     TEXT = "text"
     PAIRS = "pairs"  # a source and a target
     CANDIDATES = "candidates"  # a query with candidates
+    MESSAGES = "messages"  # of a chat; a text is one of the user
 
     @classmethod
     def of(cls, spec: JobSpec) -> "PayloadKind":
         """The kind of payload that a job processes."""
         if spec.task is Task.RERANK:
             return cls.CANDIDATES
+        if isinstance(spec.options, GenerateOptions) and spec.options.chat:
+            return cls.MESSAGES
         return cls.PAIRS if isinstance(spec.options, ScoreOptions) and spec.options.pairs else cls.TEXT
 
 
@@ -50,6 +55,20 @@ def take_pair(source_field: str, target_field: str) -> TakePayload:
             return problem
         tokens = estimate_tokens(source) + estimate_tokens(target)
         return Payload(orjson.dumps({"source": source, "target": target}).decode(), tokens)
+
+    return take
+
+
+def take_messages(text_field: str) -> TakePayload:
+    """JSON: {"messages": [...]}, or {"text": "..."} of a line without messages."""
+
+    def take(values: dict[str, Any]) -> Payload | Problem:
+        messages = values.pop("messages", None)
+        if messages is not None:
+            return check_messages(messages)
+        text = values.pop(text_field, None)
+        problem = check_text(text, text_field, "text", values)
+        return problem or Payload(orjson.dumps({"text": text}).decode(), estimate_tokens(str(text)))
 
     return take
 

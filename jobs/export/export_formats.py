@@ -24,7 +24,7 @@ from jobs.csv_text import csv_cell, csv_line
 from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
-from jobs.spec import Task
+from jobs.spec import has_payload
 from jobs.visible_text import visible
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def record_format(
     shape, options = shape_of(job), json.loads(job.options)
     keys = extra_keys(shape, extras)
     if form is Format.JSONL:
-        return JsonLines(shape, keys, is_payload=job.task == Task.RERANK or bool(options.get("pairs")))
+        return JsonLines(shape, keys, is_payload=has_payload(job.task, options))
     if form is Format.TXT:
         return PlainLines(shape, keeps_blank_lines, to_terminal)
     optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]

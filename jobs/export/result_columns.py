@@ -24,7 +24,7 @@ class Extra(enum.StrEnum):
     """Further values that `--with` adds to an export."""
 
     TEXT = "text"  # the document itself
-    LOG_PROB = "log_prob"  # of a translation, natural logarithm
+    LOG_PROB = "log_prob"  # of a translation or a continuation, natural logarithm
     TOKENS = "tokens"  # numbers of tokens: read, generated, scored, shared
 
 
@@ -93,6 +93,17 @@ class _Score(Shape):
         return None if perplexity is None else str(perplexity)
 
 
+class _Generation(Shape):
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        return {"generation": result.get("text"), **_flags(result)}
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        yield {"generation": result.get("text")}
+
+    def as_text(self, result: Mapping[str, Any]) -> str | None:
+        return str(result["text"])
+
+
 class _Ranking(Shape):
     def in_json(self, result: Mapping[str, Any]) -> Cells:
         return {"ranking": orjson.loads(result["candidates"]) if result else None, **_flags(result)}
@@ -136,13 +147,20 @@ SHAPES: Mapping[str, Shape] = {
         counts=("num_tokens", "num_computed", "num_shared"),
         extras=frozenset({Extra.TEXT, Extra.TOKENS}),
     ),
+    Task.GENERATE: _Generation(
+        main="generation",
+        columns=("generation",),
+        counts=("num_prompt_tokens", "num_shared", "num_new_tokens"),
+        extras=frozenset(Extra),
+        always=("finish",),
+    ),
 }
 
 
 def shape_of(job: "JobSummary") -> Shape:
     """How the results of a job are written: with who answered, where onnx is not the only provider."""
     shape = SHAPES[job.task]
-    return shape if job.order.is_default else replace(shape, always=(PROVIDER,))
+    return shape if job.order.is_default else replace(shape, always=(*shape.always, PROVIDER))
 
 
 def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:

@@ -10,6 +10,9 @@ MAX_TOKENS = 4_096
 # is read once.
 MAX_TOKENS_OF_QUERIES = 16_384
 MAX_DOCUMENTS = 256
+# Prompts run side by side until the last has ended, so a batch has several times as many as rows run at a time. Each
+# costs what it generates, too.
+MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS = 32_768, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,9 @@ class PlannedDocument:
 Batch = tuple[PlannedDocument, ...]
 
 
-def plan_batches(documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS) -> tuple[Batch, ...]:
+def plan_batches(
+    documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS, max_documents: int = MAX_DOCUMENTS
+) -> tuple[Batch, ...]:
     """Cut a shard's documents, in order, into batches; then leave out the documents that have ended.
 
     The borders depend on the whole shard and never on what is done. The next lease of a half-done shard computes the
@@ -34,7 +39,7 @@ def plan_batches(documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOK
     batches: list[list[PlannedDocument]] = [[]]
     tokens = 0
     for document in documents:
-        full = tokens + document.estimated_tokens > max_tokens or len(batches[-1]) == MAX_DOCUMENTS
+        full = tokens + document.estimated_tokens > max_tokens or len(batches[-1]) == max_documents
         if full and batches[-1]:
             batches.append([])
             tokens = 0

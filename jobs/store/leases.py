@@ -16,14 +16,22 @@ from sqlalchemy import Connection, Row, and_, case, exists, or_, select, update
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
-from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
+from jobs.store.batches import (
+    MAX_PROMPTS,
+    MAX_TOKENS,
+    MAX_TOKENS_OF_PROMPTS,
+    MAX_TOKENS_OF_QUERIES,
+    Batch,
+    PlannedDocument,
+    plan_batches,
+)
 from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
-from jobs.store.schema.tables import Document, Job, Ranking, Shard
+from jobs.store.schema.tables import Document, Generation, Job, Ranking, Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 
@@ -194,6 +202,7 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
     if work.batches:
         set_in_flight(connection, work, work.batches[0])
     else:
+        lock_counters(connection, work.job_id)
         finish_shard(connection, work)
     connection.execute(update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time()))
     return work
@@ -217,6 +226,8 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
         )
         for row in rows
     )
+    if result is Generation:
+        return plan_batches(planned, MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS)
     return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
 
 

@@ -4,22 +4,28 @@ repeated submit, and two at once, make the same shards and batches.
 
 from collections.abc import Iterable, Iterator
 
-from jobs.corpus.payload import PayloadKind
 from jobs.documents import Document, Record
+from jobs.spec import Task
 from jobs.store.ingest.lifecycle import IngestBatch
 
 # Estimated tokens; a longer document is a shard by itself.
 SHARD_TOKENS = 16_000
-SHARD_TOKENS_OF_CANDIDATES = 64_000  # a query with a hundred passages is some 15,000, and no batch spans two shards
+# No batch spans two shards. A query with a hundred passages is some 15,000 tokens, and prompts are continued a hundred
+# at a time, however long they are.
+LARGE_SHARD_TOKENS = 64_000
 SHARD_DOCUMENTS = 1_000  # rejected ones included: they are in the range
 SHARD_CHARS = 1 << 22  # of texts and other fields: a worker has a shard in memory
 BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shards
 BATCH_CHARS = 1 << 24
 
 
-def cut_batches(records: Iterable[Record], payload_kind: PayloadKind = PayloadKind.TEXT) -> Iterator[IngestBatch]:
-    """All records, in order, as batches of shards."""
-    max_tokens = SHARD_TOKENS_OF_CANDIDATES if payload_kind is PayloadKind.CANDIDATES else SHARD_TOKENS
+def shard_tokens(task: Task) -> int:
+    """The estimated tokens of a shard of this task."""
+    return LARGE_SHARD_TOKENS if task in (Task.RERANK, Task.GENERATE) else SHARD_TOKENS
+
+
+def cut_batches(records: Iterable[Record], max_tokens: int = SHARD_TOKENS) -> Iterator[IngestBatch]:
+    """All records, in order, as batches of shards of at most `max_tokens`, by estimate."""
     shards: list[list[Record]] = []
     num_documents = num_chars = 0
     for shard, chars in _cut_shards(records, max_tokens):

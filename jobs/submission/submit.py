@@ -11,7 +11,6 @@ from pathlib import Path
 
 from jobs.corpus.corpus import BEIR, Corpus
 from jobs.corpus.file_reader import Contents
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.record_reader import RecordReader
 from jobs.documents import Document, Record
@@ -27,7 +26,7 @@ from jobs.submission.corpus_check import check_records
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.job_name import check_name
 from jobs.submission.progress import OnProgress, ProgressReporter
-from jobs.submission.shards import cut_batches
+from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
 
@@ -86,7 +85,7 @@ def submit(
         job, is_new = lifecycle.begin(database, request)
         prior_state, without_id = PriorState.NEW if is_new else _prior_state(job), 0
         if job.state == JobState.INGESTING:
-            job, without_id = _fill(database, job, reader, corpus.payload_kind, records, contents, reporter)
+            job, without_id = _fill(database, job, reader, shard_tokens(spec.task), records, contents, reporter)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -127,7 +126,7 @@ def _fill(
     database: Database,
     job: IngestedJob,
     reader: RecordReader,
-    payload_kind: PayloadKind,
+    max_shard_tokens: int,
     records: Iterator[Record],
     contents: Contents,
     reporter: ProgressReporter,
@@ -147,7 +146,7 @@ def _fill(
                 f"{reader.source} has changed since the first {job.ingested} documents of job {job.job_id} were read "
                 "from it; submit it again to read it from the start"
             )
-        for batch in cut_batches(rest, payload_kind):
+        for batch in cut_batches(rest, max_shard_tokens):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
                 job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest(), reader.place_of)

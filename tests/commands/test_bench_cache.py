@@ -108,8 +108,16 @@ def test_impossible_measurements_are_refused(
     assert "Error: " in result.err
 
 
-def test_a_causal_model_is_refused_by_what_it_is(kvjobs: Kvjobs) -> None:
-    result = kvjobs("bench", "cache", "--model", "demo-lm")
+def test_a_language_model_continues_prompts_both_ways(kvjobs: Kvjobs) -> None:
+    short = ("--source-tokens", 8, "--batch-size", 3, "--repeats", 1, "--tokens", "3,6")
 
-    assert result.exit_code == 2
-    assert "demo-lm is a causal language model; kvjobs bench cache measures translation models" in result.err
+    result = kvjobs("bench", "cache", "--model", "demo-lm", *short, "--json")
+
+    assert result.exit_code == 0
+    assert [(row["target_tokens"], row["num_segments"], row["is_equal"]) for row in result.json] == [
+        (3, 3, True),
+        (6, 3, True),
+    ]
+    assert len(result.json[1]["on"]["step_s"]) == 6
+    refused = kvjobs("bench", "cache", "--model", "demo-lm", "--beam-size", 4)
+    assert (refused.exit_code, "which has no beams: leave --beam-size out" in refused.err) == (2, True)

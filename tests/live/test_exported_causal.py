@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 exporters = pytest.importorskip("optimum.exporters.onnx")
 
+from tests.live.greedy_generate import compare, draw_prompts
 from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.exported.model import ExportedCausal
 from worker.engine.causal.protocol import Group
@@ -55,6 +56,7 @@ class Family:
     """A model in torch, its two exports, the sequences to read, and their log-probabilities in transformers."""
 
     name: str
+    checkpoint: Path
     folder: Callable[[str], Path]
     groups: list[Group]
     expected: list[list[np.ndarray]]
@@ -91,7 +93,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             chosen = log_probs.gather(1, sequence[0, 1:, None])[:, 0].numpy()
             found.append(chosen[max(len(group.prefix) - 1, 0) :])
         expected.append(found)
-    return Family(request.param, folder, groups, expected)
+    return Family(request.param, checkpoint, folder, groups, expected)
 
 
 @pytest.mark.parametrize("task", ["text-generation-with-past", "text-generation"])
@@ -115,3 +117,10 @@ def test_every_way_to_read_an_export_gives_the_log_probs_of_transformers(
             for index, wanted in enumerate(family.expected):
                 for one, other in zip(found[index], wanted, strict=True):
                     np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["text-generation-with-past", "text-generation"])
+def test_prompts_are_continued_as_by_transformers(family: Family, task: str) -> None:
+    network = transformers.AutoModelForCausalLM.from_pretrained(family.checkpoint, attn_implementation="eager").eval()
+
+    compare(ExportedCausal.open(family.folder(task)), network, draw_prompts(VOCAB, 30), 8, {})

@@ -17,6 +17,7 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.models.engine.causal.greedy_oracle import generate
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.llamacpp import reader as reader_module
 from worker.engine.causal.llamacpp.context import Context
@@ -26,6 +27,7 @@ from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.model_tools.add.add import Request, add_model
@@ -98,6 +100,21 @@ def test_packed_and_shared_sequences_get_what_they_get_alone(tokens: int, opened
 
     assert greatest_gap(found, read_all(opened.new_reader(is_packed=False), groups(), RunContext())) < 1e-4
     assert greatest_gap(found, read_all(opened.new_whole_reader(), groups(), RunContext())) < 1e-4
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_prompts_are_continued_as_by_our_graphs(family: str, gguf_models: Path) -> None:
+    theirs, ours = open_causal_model(gguf_models / f"{family}-f32"), open_causal_model(gguf_models / family)
+    prompts = [[*group.prefix, *suffix] for group in groups() for suffix in group.suffixes][:40]
+    rules = ContinuationRules(max_new_tokens=8, eos_ids=(3, 4))
+
+    expected = generate(ours, prompts, rules)
+
+    for batch_size in (1, 5, 32):
+        found = generate(theirs, prompts, rules, batch_size=batch_size)
+        assert [one.ids for one in found] == [one.ids for one in expected]
+        assert [one.log_prob for one in found] == pytest.approx([one.log_prob for one in expected], abs=1e-3)
+    assert sum(one.num_shared for one in found) > 0
 
 
 def test_a_prefix_is_computed_once(opened: LlamaCppCausal) -> None:

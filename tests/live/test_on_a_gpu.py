@@ -19,6 +19,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.cache_report import measure_cache
+from worker.engine.tasks.cache_work import TranslationWork
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
@@ -110,7 +111,8 @@ def test_the_cache_changes_few_translations_on_the_gpu_and_its_speed_is_printed(
     rng = np.random.default_rng(4)
     sources = [[*rng.integers(2, 70, 29).tolist(), 0] for _ in range(32)]
 
-    report = measure_cache(NativeSeq2Seq.open(folder, providers=CUDA), sources, target_tokens=60, repeats=1)
+    work = TranslationWork(NativeSeq2Seq.open(folder, providers=CUDA), sources)
+    report = measure_cache(work, target_tokens=60, repeats=1)
 
     print(f"{report.ratio:.1f} times as fast with the cache, {report.num_different} of 32 different")
     assert report.num_different <= 4

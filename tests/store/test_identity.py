@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from jobs.errors import StaleLease
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.prune import prune_jobs
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.schema import tables

@@ -21,8 +21,8 @@ from jobs.providers import (
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
 from jobs.store import lease_expiry
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import retry
-from jobs.store.prune import prune_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange

@@ -1,17 +1,22 @@
 """Recording: a batch as a whole, once, and only under the newest lease."""
 
 import json
+import threading
+import time
+from collections.abc import Callable
 
 import pytest
-from sqlalchemy import func
+from sqlalchemy import event, func, text
 
 from jobs.errors import StaleLease
-from jobs.outcome import SegmentTranslation, StepTiming
+from jobs.outcome import Failed, SegmentTranslation, StepTiming
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
-from jobs.store.memory import recall
+from jobs.store.job_counters import lock_counters, wait_for_turn
+from jobs.store.memory import learn, recall
 from jobs.store.schema import tables
+from tests.databases import ON_POSTGRESQL
 from tests.rows import AddWaitingJob, translated
 from tests.store.leasing import counts, events, take, value, write
 
@@ -130,3 +135,65 @@ def test_memory_entries_are_written_with_the_results_and_the_first_entry_is_kept
     write(database, take(database), learned={b"k": SegmentTranslation(("再见",), (-0.1,), -0.1, 1, 1)})
 
     assert recall(database, [b"k", b"unknown"]) == {b"k": entry}
+
+
+def statements(database: Database) -> tuple[list[str], Callable[..., None]]:
+    """The statements that the database gets from now on, and what to take away when no more are wanted."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        seen.append(statement)
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    return seen, note
+
+
+@ON_POSTGRESQL
+def test_other_workers_of_the_job_wait_for_one_statement_and_the_commit(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+    work = take(database)
+    entry = SegmentTranslation(("你好",), (-0.5,), -1.5, 3, 2)
+
+    seen, note = statements(database)
+    write(database, work, 0, learned={b"k": entry}, timings=[StepTiming("decode", 0, 3, 3, 0, 0.1)])
+    event.remove(database.engine, "before_cursor_execute", note)
+
+    locking = [index for index, statement in enumerate(seen) if "job_counts" in statement]
+    assert locking == [len(seen) - 1]
+    assert counts(database, job).succeeded == 2
+
+
+@ON_POSTGRESQL
+def test_a_batch_that_waits_for_an_entry_of_the_memory_keeps_nobody_from_the_counters(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2)
+    work = take(database)
+    entry = SegmentTranslation(("你好",), (-0.5,), -1.5, 3, 2)
+    outcomes = [translated(), Failed("engine-error", "the model call failed")]
+    recorder = threading.Thread(
+        target=lambda: write(database, work, learned={b"k": entry}, outcomes=outcomes), daemon=True
+    )
+
+    with database.writing() as connection:
+        learn(connection, {b"k": entry})
+        recorder.start()
+        deadline = time.monotonic() + 30.0
+        while not is_waiting(database) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        connection.execute(text("SET LOCAL lock_timeout = '5s'"))
+        wait_for_turn(connection, job)
+        lock_counters(connection, job)  # PostgreSQL ends one of the two if they wait for each other
+    recorder.join(30.0)
+
+    row = counts(database, job)
+    assert (row.succeeded, row.failed, row.shards_open) == (1, 1, 0)
+
+
+def is_waiting(database: Database) -> bool:
+    """Whether a session of this database waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with database.reading() as connection:
+        return bool(connection.execute(text(waiting)).scalar())

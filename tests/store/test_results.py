@@ -16,8 +16,8 @@ from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptio
 from jobs.store import lease_expiry, leases
 from jobs.store.connection import sqlite_functions
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.recount.consistency_check import find_contradictions

@@ -1,25 +1,28 @@
 """
-The head of a causal language model: the log-probability of one given id per row.
+The head of a causal language model, in two graphs over the same weights:
 
-    log p(id) = x[id] - log sum exp x
+    head     hidden states and one given id per row -> log p(id) = x[id] - log sum exp x
+    logits   hidden states -> all logits x, for choosing the next token
 
-The vocabulary is processed in blocks whose logits fit into a processor's cache; all logits together would take 608 KB a
-token (150,000 ids). The log-sum-exp of a block is computed as a logit minus its LogSoftmax, which onnxruntime computes
-faster than ReduceLogSumExp.
+In `head`, the vocabulary is processed in blocks whose logits fit into a processor's cache; all logits together would
+take 608 KB a token (150,000 ids). The log-sum-exp of a block is computed as a logit minus its LogSoftmax, which
+onnxruntime computes faster than ReduceLogSumExp.
 
 Shapes: M rows · D width · V vocabulary · J blocks.
 """
 
 import functools
+from pathlib import Path
 
 import numpy as np
 from onnx import TensorProto
 
 from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import quantize_rows, quantized_product
 from worker.graphs.precision import Precision
-from worker.graphs.weights import Store
+from worker.graphs.weights import Store, WrittenWeights
 
 BLOCK = 4096  # ids
 
@@ -58,6 +61,38 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
     return net
 
 
+def rebuild_logits(folder: Path, sizes: CausalSizes, precision: Precision) -> bytes:
+    """The graph `logits` over the weights of a model that `write_causal` wrote."""
+    net = logits_graph(sizes, WrittenWeights.read(folder / HEAD), precision)
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
+
+
+def logits_graph(sizes: CausalSizes, store: Store, precision: Precision) -> GraphBuilder:
+    """hidden (M, D) -> logits (M, V), float32; in int8 also scales (M, 1), by which each row is to be multiplied: the
+    most likely id of a row does not depend on it. `store` has the tensors of the graph `head`."""
+    net = GraphBuilder("logits", store)
+    hidden = net.input("hidden", precision.float_dtype, ["M", sizes.width])
+    if precision is Precision.INT8:
+        blocks = _Blocks(net, hidden, sizes, CausalWeights({}, sizes), precision)
+        starts = range(0, sizes.vocab_size, BLOCK)
+        found = [blocks.unscaled(start, min(start + BLOCK, sizes.vocab_size)) for start in starts]
+        net.output(net.op("Concat", *found, name="all", axis=1), "logits", np.float32, ["M", sizes.vocab_size])
+        net.output(blocks.scale, "scales", np.float32, ["M", 1])
+        return net
+    rows = net.joined(rows_name(sizes), sizes.vocab_size)
+    logits = net.op("Gemm", hidden, rows, name="product", transB=1)
+    if precision is Precision.FP16:
+        logits = net.op("Cast", logits, name="float32", to=TensorProto.FLOAT)
+    net.output(logits, "logits", np.float32, ["M", sizes.vocab_size])
+    return net
+
+
+def rows_name(sizes: CausalSizes) -> str:
+    """The name of the head's weight (V, D) in float."""
+    return "embeddings" if sizes.tied_head else "head.rows"
+
+
 class _Blocks:
     """Products of the hidden states with blocks of the head."""
 
@@ -68,23 +103,26 @@ class _Blocks:
         self._hidden = hidden
         self._precision = precision
         self._dtype = precision.float_dtype
-        self._rows = "embeddings" if sizes.tied_head else "head.rows"
+        self._rows = rows_name(sizes)
         self._load = functools.cache(weights.head)  # loaded once for all blocks
         if precision is Precision.INT8:
-            self._quantized, self._scale = quantize_rows(net, hidden)
+            self._quantized, self.scale = quantize_rows(net, hidden)
 
     def logits(self, name: str, start: int, stop: int) -> str:
         """(M, stop - start), float32."""
         net = self._net
         if self._precision is Precision.INT8:
-            # A product a block: each has its own scales.
-            product = quantized_product(net, self._quantized, f"head.{start}", lambda: self._load()[start:stop])
-            return net.op("Mul", product, self._scale, name=f"{name}.logits")
+            return net.op("Mul", self.unscaled(start, stop), self.scale, name=f"{name}.logits")
         rows = net.part(self._rows, self._whole, start, stop)
         if self._precision is Precision.FP32:
             return net.op("Gemm", self._hidden, rows, name=f"{name}.logits", transB=1)
         product = net.op("Gemm", self._hidden, rows, name=f"{name}.product", transB=1)
         return net.op("Cast", product, name=f"{name}.logits", to=TensorProto.FLOAT)
+
+    def unscaled(self, start: int, stop: int) -> str:
+        """(M, stop - start) in int8, to be multiplied by `scale` (M, 1)."""
+        # A product a block: each has its own scales.
+        return quantized_product(self._net, self._quantized, f"head.{start}", lambda: self._load()[start:stop])
 
     def _whole(self) -> Array:
         return self._load().astype(self._dtype)

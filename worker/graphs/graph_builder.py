@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from worker.graphs.weights import Store, part_of
+from worker.graphs.weights import Store, part_of, whole_of
 
 CONTRIB = "com.microsoft"
 IR_VERSION = 10
@@ -66,6 +66,12 @@ class GraphBuilder:
         if part not in self._initializers:
             self._initializers[part] = part_of(self._store.tensor(name), part, start, stop)
         return part
+
+    def joined(self, name: str, rows: int) -> str:
+        """A tensor of `rows` rows of which the store has the parts, which lie one after the other (see `part`)."""
+        if name not in self._initializers:
+            self._initializers[name] = whole_of(self._store.tensor(f"{name}.0"), name, rows)
+        return name
 
     def constant(self, name: str, value: Any, dtype: np.dtype[Any] | type = np.int64) -> str:
         """A small tensor, stored in the graph itself."""

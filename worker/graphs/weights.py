@@ -102,7 +102,7 @@ class WrittenWeights:
     def map(self, name: str, folder: Path) -> NDArray[Any]:
         """The tensor as a memory-mapped array; `folder` is that of the graph."""
         tensor = self._tensors[name]
-        place = {entry.key: entry.value for entry in tensor.external_data}
+        place = _place(tensor)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(place["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
@@ -110,15 +110,28 @@ class WrittenWeights:
 
 def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:
     """A reference to rows `start` to `stop` of a tensor of the weights file, as the tensor `name`."""
-    place = {entry.key: entry.value for entry in tensor.external_data}
+    place = _place(tensor)
     row = int(place["length"]) // tensor.dims[0]
-    part = TensorProto(
-        name=name,
-        dims=(stop - start, *tensor.dims[1:]),
-        data_type=tensor.data_type,
-        data_location=TensorProto.EXTERNAL,
+    return _reference(tensor, name, stop - start, int(place["offset"]) + start * row)
+
+
+def whole_of(first: TensorProto, name: str, rows: int) -> TensorProto:
+    """A reference to the tensor of `rows` rows of which `first` is the first part, as the tensor `name`."""
+    return _reference(first, name, rows, int(_place(first)["offset"]))
+
+
+def _reference(like: TensorProto, name: str, rows: int, offset: int) -> TensorProto:
+    """`rows` rows from `offset` on of the file in which `like` is."""
+    place = _place(like)
+    row = int(place["length"]) // like.dims[0]
+    tensor = TensorProto(
+        name=name, dims=(rows, *like.dims[1:]), data_type=like.data_type, data_location=TensorProto.EXTERNAL
     )
-    offset = int(place["offset"]) + start * row
-    for key, value in (("location", place["location"]), ("offset", offset), ("length", (stop - start) * row)):
-        part.external_data.add(key=key, value=str(value))
-    return part
+    for key, value in (("location", place["location"]), ("offset", offset), ("length", rows * row)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def _place(tensor: TensorProto) -> dict[str, str]:
+    """The file, offset and length in bytes of a tensor of external data."""
+    return {entry.key: entry.value for entry in tensor.external_data}

@@ -6,9 +6,20 @@ from pathlib import Path
 from jobs.errors import SpecError
 from jobs.providers import ONNX
 from jobs.requirements import is_installed
-from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer
+from jobs.spec import (
+    Bos,
+    GenerateOptions,
+    JobSpec,
+    Options,
+    RerankOptions,
+    ScoreOptions,
+    Task,
+    TranslateOptions,
+    Window,
+)
+from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.seq2seq.open import open_seq2seq_model
+from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
@@ -26,6 +37,8 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import default_model, find_model
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
+
+_KINDS = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL, Task.GENERATE: ModelKind.CAUSAL}
 
 
 def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
@@ -98,7 +111,7 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
 
 def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
     """Raise SpecError for a task of the other kind of model; both kinds score."""
-    needed = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL}.get(task, kind)
+    needed = _KINDS.get(task, kind)
     if kind is not needed:
         raise SpecError(
             f"the task {task} needs {needed.noun}, and {folder.name} is {kind.noun}: name another --model, or none, "
@@ -123,8 +136,8 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
     scorer.score([], options, should_stop=lambda: False)
 
 
-def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
-    """Raise SpecError for options of pair scoring; scoring or reranking no documents checks the others."""
+def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions | GenerateOptions) -> None:
+    """Raise SpecError for options of pair scoring; to process no documents checks the others."""
     if isinstance(options, ScoreOptions) and options.target_language is not None:
         raise SpecError(
             f"target_language is {options.target_language}, and {folder.name} is {ModelKind.CAUSAL.noun}, which has "
@@ -136,7 +149,11 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
     try_tokenizer(folder.path)
     model = open_causal_model(folder.path, vocab_only=True)
     tokenizer = open_causal_tokenizer(folder.path, model)
-    if isinstance(options, ScoreOptions):
-        Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
-    else:
-        Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
+    match options:
+        case ScoreOptions():
+            Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+        case RerankOptions():
+            Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
+        case GenerateOptions():
+            chat = open_chat_tokenizer(folder.path, tokenizer)
+            PromptContinuer(model, tokenizer, chat).generate([], options, should_stop=lambda: False)

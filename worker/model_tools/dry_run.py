@@ -13,14 +13,15 @@ from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
 from jobs.errors import ModelError, NotFoundError
 from jobs.providers import ONNX
-from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, Options, RerankOptions, ScoreOptions, TranslateOptions
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.progress import OnProgress, ProgressReporter
-from jobs.submission.shards import cut_batches
+from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.used_ids import TABLES, UsedIds
-from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
+from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.seq2seq.open import open_seq2seq_model
+from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
@@ -38,6 +39,7 @@ class _Texts:
     """The texts of a corpus, counted while they are iterated over."""
 
     corpus: Corpus
+    max_shard_tokens: int
     spool: Path
     reporter: ProgressReporter
     num_documents: int = 0
@@ -54,7 +56,7 @@ class _Texts:
         ):
             self.reporter.begin(reading, contents)
             used = UsedIds(tables)
-            for batch in cut_batches(check_records(self.corpus, reading), self.corpus.payload_kind):
+            for batch in cut_batches(check_records(self.corpus, reading), self.max_shard_tokens):
                 repeated = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
                     yield from self._take(shard, repeated, reading.place_of)
@@ -85,14 +87,14 @@ def count_work(
 
     Where onnx does not run the job, the model may have no tokenizer on this machine: then tokens are estimated.
     """
-    texts = _Texts(corpus, spool, ProgressReporter(on_progress))
+    texts = _Texts(corpus, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts | None
     try:
         counts = _count(spec, find_model(spec.model, models_dir), texts)
     except (NotFoundError, ModelError):
         if any(choice.name == ONNX for choice in spec.providers.usable):
             raise
-        texts, counts = _Texts(corpus, spool, ProgressReporter(on_progress)), None
+        texts, counts = _Texts(corpus, shard_tokens(spec.task), spool, ProgressReporter(on_progress)), None
         for _text in texts:
             pass  # they are counted while they are read
     return DryRun(
@@ -114,6 +116,9 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
         return _translation(folder.path, spec.options, texts)
     model = open_causal_model(folder.path, vocab_only=True)
     tokenizer = open_causal_tokenizer(folder.path, model)
+    if isinstance(spec.options, GenerateOptions):
+        continuer = PromptContinuer(model, tokenizer, open_chat_tokenizer(folder.path, tokenizer))
+        return count_sequences((continuer.prompt_length(text, spec.options) for text in texts), model.max_positions)
     lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
     return count_sequences((length for text in texts for length in lengths_of(text)), model.max_positions)
 
@@ -130,7 +135,7 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
             max_tokens=max_positions,
         )
     pairs = (orjson.loads(text) for text in texts)
-    language = None if isinstance(options, RerankOptions) else options.target_language
+    language = options.target_language if isinstance(options, ScoreOptions) else None
     sides = (
         length
         for pair in pairs

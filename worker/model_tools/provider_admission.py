@@ -11,7 +11,7 @@ from dataclasses import replace
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.provider_settings.counterparts import parse_counterparts
-from jobs.providers import ONNX, Choice, ProviderOrder
+from jobs.providers import LLAMACPP, ONNX, Choice, ProviderOrder
 from jobs.settings import Settings
 from jobs.spec import JobSpec, Options, Task
 from jobs.visible_text import visible
@@ -21,8 +21,6 @@ from worker.models.registry import default_model, find_model
 from worker.providers.protocol import ProviderJob
 from worker.providers.registry import Providers, provider_class, provider_names
 
-LLAMACPP = "llamacpp"  # the provider, and below the layout, of a folder whose model only it runs
-GGUF = "gguf"
 LONGEST_NAME = 256  # of a model at a server, in characters
 
 
@@ -92,7 +90,7 @@ def _is_gguf(folder: ModelFolder) -> bool:
         manifest = read_manifest(folder)
     except ModelError:  # damaged: the check of the model says so
         return False
-    return manifest is not None and manifest.layout == GGUF
+    return manifest is not None and manifest.is_gguf
 
 
 def _with_counterparts(

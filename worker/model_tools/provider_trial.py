@@ -22,7 +22,7 @@ from jobs.comparison.translations import TranslationsCompared
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.documents import Document
 from jobs.errors import KvjobsError
-from jobs.outcome import Failed, Outcome, Quarantined, Ranking, Score, Translation
+from jobs.outcome import Failed, Generation, Outcome, Quarantined, Ranking, Score, Translation
 from jobs.providers import Choice, Usage
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
@@ -184,8 +184,8 @@ def _compare(first: dict[int, Outcome], results: dict[int, Outcome]) -> tuple[fl
         match a, b:
             case Score(), Score():
                 scores.add((a.nll_sum, a.num_tokens, a.num_bytes), (b.nll_sum, b.num_tokens, b.num_bytes))
-            case Translation(), Translation():
-                texts.add(a.text, b.text)
+            case (Translation(text=one), Translation(text=other)) | (Generation(text=one), Generation(text=other)):
+                texts.add(one, other)
             case Ranking(), Ranking():
                 orders.add([one.id for one in a.candidates], [one.id for one in b.candidates])
             case _:
@@ -194,7 +194,7 @@ def _compare(first: dict[int, Outcome], results: dict[int, Outcome]) -> tuple[fl
     if not compared:
         return None, None, None
     match pairs[0][1]:
-        case Translation():
+        case Translation() | Generation():
             agreed = texts.result()
             return agreed.share_identical, agreed.mean_changed, agreed.sentence
         case Ranking():

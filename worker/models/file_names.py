@@ -36,7 +36,8 @@ CONFIGURATION = (CONFIG, GENERATION_CONFIG)
 MARIAN_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 MARIAN_TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
 CAUSAL_TOKENIZER = ("tokenizer.json",)
-CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json
+CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE)
 SENTENCEPIECE = "tokenizer.model"  # what some causal models have in place of tokenizer.json
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jobs.errors import ModelError
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.result_memory import ResultMemory
@@ -18,8 +19,8 @@ from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
 from worker.warm_models import MAX_WARM, WarmModels
 
-Engine = Translator | Scorer | PairScorer | Reranker
-Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
+Engine = Translator | Scorer | PairScorer | Reranker | PromptContinuer
+Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PromptContinuer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class LocalEngines:
     def process(
         self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
     ) -> BatchResult:
-        """Translate, score or rerank each text, as the job asks.
+        """Translate, score, rerank or continue each text, as the job asks.
 
         Raises ModelError and SpecError where the model cannot do that for any text, Stopped where `should_stop` says
         so.
@@ -59,6 +60,8 @@ class LocalEngines:
                 return score_with_reuse(self.scorer(spec), texts, options, memory, should_stop)
             case RerankOptions() as options:
                 return self.reranker(spec).rerank(texts, options, should_stop=should_stop)
+            case GenerateOptions() as options:
+                return self.continuer(spec).generate(texts, options, should_stop=should_stop)
 
     def changed_files(self) -> list[str]:
         """The files that have changed since the model that was used last was opened. What it has computed in this use
@@ -66,7 +69,7 @@ class LocalEngines:
         return self._used.files.changed() if self._used else []
 
     def translator(self, spec: JobSpec) -> Translator:
-        """The engine of a job that translates. Raises ModelError for a model of another kind, as the next three do."""
+        """The engine of a job that translates. Raises ModelError for a model of another kind, as the next ones do."""
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
 
@@ -84,6 +87,13 @@ class LocalEngines:
         """The engine of a job that reranks."""
         model = self._causal(spec)
         return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
+
+    def continuer(self, spec: JobSpec) -> PromptContinuer:
+        """The engine of a job that continues prompts."""
+        model = self._causal(spec)
+        return self._engine(
+            spec, model, PromptContinuer, lambda: PromptContinuer(model.model, model.tokenizer, model.chat)
+        )
 
     @property
     def buffer_stats(self) -> BufferStats:

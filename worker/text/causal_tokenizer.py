@@ -10,6 +10,7 @@ The file's truncation, padding and post-processor are dropped: the first two wou
 last adds special tokens and excludes white space from the offsets.
 """
 
+import functools
 import os
 import re
 import secrets
@@ -21,10 +22,11 @@ from typing import Any, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
 from worker.text.offsets import BYTE_ALPHABET, to_bytes
+from worker.text.prompt_beginning import prompt_beginning
 from worker.text.special_tokens import class_of, configured_eos, default_bos, named_token
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
@@ -50,10 +52,20 @@ class Encoded:
 class CausalTokenizer:
     """Immutable after `open`, so several lanes may share one."""
 
-    def __init__(self, tokenizer: Tokenizer, special: Mapping[int, str], *, bos_id: int | None, eos_id: int | None):
-        """`special`: by id, the content of the special tokens, which `encode` never gives."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        special: Mapping[int, str],
+        *,
+        bos_id: int | None,
+        eos_id: int | None,
+        beginning: tuple[int, ...] = (),
+    ):
+        """`special`: by id, the content of the special tokens, which `encode` never gives. `beginning`: the ids before
+        a prompt."""
         self.bos_id = bos_id  # the id of the BOS token; None: the model has none
         self.eos_id = eos_id
+        self._beginning = beginning
         self._ends = {token_id for token_id in (bos_id, eos_id) if token_id is not None}
         self._tokenizer = tokenizer
         self._special = special
@@ -80,6 +92,7 @@ class CausalTokenizer:
             added = read_object(folder / "added_tokens.json", is_optional=True)
             apply_config(description, config, class_of(folder, config), added)
             ids = _vocabulary(description)
+            original = {"post_processor": description.get("post_processor")}  # which is dropped
             special = _special_contents(description, config) | {name.content for name in names.values() if name}
             written = _rename_special(description, special)
             tokenizer = Tokenizer.from_str(orjson.dumps(description).decode())
@@ -91,11 +104,13 @@ class CausalTokenizer:
                 raise ModelError(f"{name.file} says that {key} is {name.content!r}, which {file} does not have")
         special_ids = {ids[content] for content in special if content in ids}
         bos, eos = names["bos_token"], names["eos_token"]
+        bos_id = ids[bos.content] if bos else ids.get(default_bos(folder, config))
         opened = cls(
             tokenizer,
             written,
-            bos_id=ids[bos.content] if bos else ids.get(default_bos(folder, config)),
+            bos_id=bos_id,
             eos_id=ids[eos.content] if eos else configured_eos(folder, config, special_ids),
+            beginning=prompt_beginning(original, config, class_of(folder, config), bos_id),
         )
         if vocab_size is not None and opened.max_id >= vocab_size:
             raise ModelError(
@@ -125,18 +140,32 @@ class CausalTokenizer:
         regular expression of it aborts.
         """
         text = _SURROGATE.sub("\ufffd", text)
-        try:
-            # Unlike `encode`, this releases the interpreter's lock, so other lanes go on.
-            encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # an aborted expression is a panic in Rust, which is not an Exception
-            raise ModelError(
-                f"the model's tokenizer cannot tokenize the text ({error}): tokenizer.json is at fault"
-            ) from error
+        encoding = _encoding(self._tokenizer, text)
         ids: list[int] = encoding.ids
         starts, stops = to_bytes(text, encoding.offsets, lambda place: self._num_bytes(ids[place]))
         return Encoded(ids, starts, stops)
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The ids of a prompt: what transformers puts before a text, and the text's tokens. Raises what `encode`
+        does."""
+        return [*self._beginning, *self.encode(text).ids]
+
+    @property
+    def special_names(self) -> Mapping[str, str]:
+        """How `encode_rendered` spells each special token, by its content: a string that no text contains."""
+        return {content: self._tokenizer.id_to_token(token_id) for token_id, content in self._special.items()}
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """The ids of a text in which the names of special tokens stand for these tokens. Raises what `encode` does."""
+        ids: list[int] = _encoding(self._with_special, _SURROGATE.sub("\ufffd", text)).ids
+        return ids
+
+    @functools.cached_property
+    def _with_special(self) -> Tokenizer:
+        """The tokenizer, which takes the names of special tokens for these tokens."""
+        copy = Tokenizer.from_str(self._tokenizer.to_str())
+        copy.encode_special_tokens = False
+        return copy
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
@@ -164,6 +193,18 @@ class CausalTokenizer:
                 return 1, False
         text = piece.removeprefix("##").replace(_WORD_START, " ")
         return len(text.encode()), text.startswith(" ")
+
+
+def _encoding(tokenizer: Tokenizer, text: str) -> Encoding:
+    try:
+        # Unlike `encode`, this releases the interpreter's lock, so other lanes go on.
+        return tokenizer.encode_batch([text], add_special_tokens=False)[0]
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # an aborted expression is a panic in Rust, which is not an Exception
+        raise ModelError(
+            f"the model's tokenizer cannot tokenize the text ({error}): tokenizer.json is at fault"
+        ) from error
 
 
 def readable(content: bytes) -> str:

@@ -12,8 +12,8 @@ from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iterator[str]:
     """The lines of the page; `tokens_per_s` is the speed of earlier jobs with the same model, if there were any."""
     counts = dry_run.counts
-    documents = "queries  " if spec.task is Task.RERANK else "documents"
-    yield f"{documents}   {count(dry_run.num_documents)}" + (
+    documents = {Task.RERANK: "queries", Task.GENERATE: "prompts"}.get(spec.task, "documents")
+    yield f"{documents:<9}   {count(dry_run.num_documents)}" + (
         f", and {counted(dry_run.num_rejected, 'rejected line')}" if dry_run.num_rejected else ""
     )
     if 0 < dry_run.num_without_id < dry_run.num_documents:
@@ -81,6 +81,8 @@ def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
     longer = "cut to fit"
     if isinstance(spec.options, ScoreOptions) and not spec.options.pairs:
         longer = f"read with --window {spec.options.window}"
+    if spec.task is Task.GENERATE:
+        longer = "which fail"
     if spec.task is Task.RERANK:
         yield f"candidates  {count(counts.num_sequences)}, each read with its query"
     if counts.num_longer:

@@ -30,7 +30,8 @@ def describe(
     yield f"  model      {job.model} (revision {job.model_revision[:12]})"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
-    yield f"  {'queries  ' if job.task == Task.RERANK else 'documents'}  {_documents(job)}"
+    nouns = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
+    yield f"  {nouns.get(Task(job.task), 'documents'):<9}  {_documents(job)}"
     yield f"  tokens     {_tokens(job)}"
     yield f"  time       {_times(job)}"
     if not job.order.is_default:
@@ -89,6 +90,8 @@ def _tokens(job: "JobSummary") -> str:
             return f"{count(job.target_tokens)} scored{sources}; {reused(job)}"
         case Task.RERANK:
             return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"
+        case Task.GENERATE:
+            return f"{count(job.source_tokens)} of prompts, {count(job.target_tokens)} generated"
     return f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; {reused(job)}"
 
 

@@ -24,4 +24,5 @@ TASK_TERMS: Mapping[str, TaskTerms] = {
     Task.TRANSLATE: TaskTerms("document", "translating", "translated"),
     Task.SCORE: TaskTerms("document", "scoring", "scored"),
     Task.RERANK: TaskTerms("query", "reranking", "reranked"),
+    Task.GENERATE: TaskTerms("prompt", "continuing", "continued"),
 }

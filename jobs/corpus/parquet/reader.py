@@ -45,7 +45,7 @@ class ParquetReader:
 
     def __iter__(self) -> Iterator[Record]:
         corpus, self._num_lines = self._corpus, 0
-        are_texts = corpus.payload_kind is not PayloadKind.CANDIDATES
+        are_texts = corpus.payload_kind in (PayloadKind.TEXT, PayloadKind.PAIRS)
         request = Request(corpus.id_field, corpus.payload_fields, are_texts, MEMORY_BYTES)
         with naming(self.source):
             self._num_bytes = self._raw.seek(0, os.SEEK_END)

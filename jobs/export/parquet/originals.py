@@ -90,7 +90,8 @@ class RewrittenTable:
         self._layout = layout
         self._added = added
         payload = Kind.TEXT if layout.payload_kind is not PayloadKind.CANDIDATES else Kind.JSON
-        kinds = {field: Kind.TEXT if role == "query" else payload for role, field in layout.fields.items()}
+        texts = {"query": Kind.TEXT, "messages": Kind.JSON}  # whatever the others are
+        kinds = {field: texts.get(role, payload) for role, field in layout.fields.items()}
         ids = {layout.id_field: Kind.INT if has_integer_ids else Kind.TEXT} if has_ids else {}
         others = {one.name: one.kind for one in infer(fields)}
         self._columns = [Column(name, kind) for name, kind in (ids | kinds | others).items()]

@@ -17,12 +17,17 @@ from sqlalchemy.orm import InstrumentedAttribute
 from jobs import outcome
 from jobs.outcome import Failed, Outcome
 from jobs.spec import Task
-from jobs.store.schema.tables import Document, Job, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.tables import Document, Generation, Job, Ranking, ResultRow, Score, Translation
 
-ResultTable = type[Translation] | type[Score] | type[Ranking]
+ResultTable = type[Translation] | type[Score] | type[Ranking] | type[Generation]
 Row = dict[str, Any]
 
-RESULTS: Mapping[str, ResultTable] = {Task.TRANSLATE: Translation, Task.SCORE: Score, Task.RERANK: Ranking}
+RESULTS: Mapping[str, ResultTable] = {
+    Task.TRANSLATE: Translation,
+    Task.SCORE: Score,
+    Task.RERANK: Ranking,
+    Task.GENERATE: Generation,
+}
 
 # The columns of a result that an export reads, in this order.
 EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
@@ -37,6 +42,10 @@ EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
     Ranking: (
         *(Ranking.candidates, Ranking.flags),
         *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared, Ranking.provider),
+    ),
+    Generation: (
+        *(Generation.text, Generation.finish, Generation.flags, Generation.log_prob),
+        *(Generation.num_prompt_tokens, Generation.num_shared, Generation.num_new_tokens, Generation.provider),
     ),
 }
 
@@ -54,6 +63,7 @@ SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
         "documents_reused": Score.num_reused,
     },
     Ranking: {"source_tokens": Ranking.num_computed, "target_tokens": Ranking.num_tokens},
+    Generation: {"source_tokens": Generation.num_prompt_tokens, "target_tokens": Generation.num_new_tokens},
 }
 
 
@@ -84,6 +94,8 @@ def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
             row, numbers = _score(document), (document.nll_sum, *(token.log_prob or 0.0 for token in document.tokens))
         case outcome.Ranking():
             row, numbers = _ranking(document), tuple(one.score or 0.0 for one in document.candidates)
+        case outcome.Generation():
+            row, numbers = _generation(document), (document.log_prob or 0.0,)
         case _:
             return document
     if all(map(math.isfinite, numbers)):
@@ -148,6 +160,18 @@ def _candidate(candidate: outcome.RankedCandidate) -> Row:
     if candidate.error is not None:
         row["error"] = candidate.error
     return row
+
+
+def _generation(generation: outcome.Generation) -> Row:
+    return {
+        "text": generation.text,
+        "log_prob": generation.log_prob,
+        "finish": generation.finish.value,
+        "num_prompt_tokens": generation.num_prompt_tokens,
+        "num_shared": generation.num_shared,
+        "num_new_tokens": generation.num_new_tokens,
+        "flags": " ".join(generation.flags),
+    }
 
 
 def _json(value: Any) -> str:

@@ -3,7 +3,7 @@ compares the two.
 
 A job is what one `submit` made. Its documents are its corpus, line by line. A shard is a range of documents, which
 a worker leases. Each document ends in exactly one terminal state: a row in the table of results of its job's task
-(`translations`, `scores` or `rankings`), or a `status` here.
+(`translations`, `scores`, `rankings` or `generations`), or a `status` here.
 """
 
 from datetime import datetime
@@ -28,6 +28,7 @@ HAS_STATUS = text("status IS NOT NULL")  # of a document
 # The mean per token, by which results are sorted: its exponential is the perplexity.
 MEAN_NLL, HAS_TOKENS = text("(nll_sum / num_tokens)"), text("num_tokens > 0")  # of a score
 MEAN_LOG_PROB, HAS_TARGET_TOKENS = text("(log_prob / num_target_tokens)"), text("num_target_tokens > 0")
+MEAN_OF_NEW, HAS_NEW_TOKENS = text("(log_prob / num_new_tokens)"), text("num_new_tokens > 0")  # of a generation
 
 
 class Job(Base):
@@ -37,7 +38,7 @@ class Job(Base):
 
     id: Mapped[int] = column("number of the job", BigId, unit="id", primary_key=True)
     name: Mapped[str | None] = column("name given by `--name`; commands take it in place of the number", unique=True)
-    task: Mapped[str] = column("`translate`, `score` or `rerank`")
+    task: Mapped[str] = column("`translate`, `score`, `rerank` or `generate`")
     model: Mapped[str] = column("name of the model, or path of its folder")
     model_revision: Mapped[str] = column("sha256 over the model's files at submit")
     options: Mapped[str] = column("options of the task, canonical JSON (`JobSpec.options_json`)")
@@ -227,6 +228,37 @@ class Ranking(ResultRow):
     num_shared: Mapped[int] = column("that did not, because their prefix was already computed", unit="tokens")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class Generation(ResultRow):
+    """The result of a document of a generating job: what its prompt was continued with."""
+
+    __tablename__ = "generations"
+
+    text: Mapped[str] = column("the continuation, without the prompt and without the stop text")
+    log_prob: Mapped[float | None] = column(
+        "log-probability under the model itself, summed over the new tokens; null where the provider returns none",
+        unit="nats",
+    )
+    finish: Mapped[str] = column(
+        "why it ended: `eos` (the model ended it), `stop` (a stop text appeared) or `length` (`--max-new-tokens`, or "
+        "the model's positions)"
+    )
+    num_prompt_tokens: Mapped[int] = column("of the prompt", unit="tokens")
+    num_shared: Mapped[int] = column("of the prompt that were read for another document", unit="tokens")
+    num_new_tokens: Mapped[int] = column("generated, the one that ended it included", unit="tokens")
+
+    __table_args__ = (
+        Index(
+            "ix_generations_job_id_mean",
+            "job_id",
+            MEAN_OF_NEW,
+            "position",
+            sqlite_where=HAS_NEW_TOKENS,
+            postgresql_where=HAS_NEW_TOKENS,
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
 
 class MemoryEntry(Base):

@@ -25,6 +25,7 @@ from jobs.store.schema.rollup_tables import (
 )
 from jobs.store.schema.tables import (
     Document,
+    Generation,
     Job,
     JobCounts,
     Ranking,
@@ -138,7 +139,7 @@ VIEW_COLUMNS = {
             ),
             "text": _same(Document.text),
             "translation": _result(Translation.text, "translate"),
-            "log_prob": _result(Translation.log_prob, "translate"),
+            "log_prob": _result(Translation.log_prob, "translate, generate"),
             "num_segments": _result(Translation.num_segments, "translate"),
             "num_reused": Description(
                 "integer",
@@ -171,9 +172,13 @@ VIEW_COLUMNS = {
             "num_candidates": _result(Ranking.num_candidates, "rerank"),
             "num_unscored": _result(Ranking.num_unscored, "rerank"),
             "num_computed": _result(Ranking.num_computed, "rerank"),
-            "num_shared": _result(Ranking.num_shared, "rerank"),
+            "num_shared": _result(Ranking.num_shared, "rerank, generate"),
             "segments": _result(Translation.segments, "translate"),
             "provider": _result(Translation.provider, "all tasks"),
+            "generation": _result(Generation.text, "generate"),
+            "finish": _result(Generation.finish, "generate"),
+            "num_prompt_tokens": _result(Generation.num_prompt_tokens, "generate"),
+            "num_new_tokens": _result(Generation.num_new_tokens, "generate"),
         },
     ),
     "v_steps": View(

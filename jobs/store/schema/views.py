@@ -20,25 +20,28 @@ VIEWS = {
     # A row per document, with its result where there is one.
     "v_documents": """
         SELECT d.job_id, d.position, d.external_id AS id, d.line,
-               CASE WHEN COALESCE(t.position, s.position, r.position) IS NOT NULL THEN 'ok'
+               CASE WHEN COALESCE(t.position, s.position, r.position, g.position) IS NOT NULL THEN 'ok'
                     ELSE COALESCE(d.status, 'waiting') END AS status,
-               d.text, t.text AS translation, t.log_prob, t.num_segments,
+               d.text, t.text AS translation, COALESCE(t.log_prob, g.log_prob) AS log_prob, t.num_segments,
                COALESCE(t.num_reused, s.num_reused) AS num_reused,
                COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
-               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags) AS flags, d.fields, d.error_code, d.error,
-               COALESCE(t.shard_id, s.shard_id, r.shard_id) AS shard_id,
-               COALESCE(t.epoch, s.epoch, r.epoch) AS epoch,
-               COALESCE(t.worker_id, s.worker_id, r.worker_id) AS worker_id,
-               COALESCE(t.finished_at, s.finished_at, r.finished_at) AS finished_at,
+               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags, g.flags) AS flags, d.fields, d.error_code,
+               d.error, COALESCE(t.shard_id, s.shard_id, r.shard_id, g.shard_id) AS shard_id,
+               COALESCE(t.epoch, s.epoch, r.epoch, g.epoch) AS epoch,
+               COALESCE(t.worker_id, s.worker_id, r.worker_id, g.worker_id) AS worker_id,
+               COALESCE(t.finished_at, s.finished_at, r.finished_at, g.finished_at) AS finished_at,
                s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
                {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
                {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
-               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared,
-               t.segments, COALESCE(t.provider, s.provider, r.provider) AS provider
+               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed,
+               COALESCE(r.num_shared, g.num_shared) AS num_shared,
+               t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider) AS provider,
+               g.text AS generation, g.finish, g.num_prompt_tokens, g.num_new_tokens
         FROM documents d
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
-        LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position""",
+        LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position
+        LEFT JOIN generations g ON g.job_id = d.job_id AND g.position = d.position""",
     # A row per model call (or other phase of a batch).
     "v_steps": """
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,

@@ -23,7 +23,15 @@ from jobs.store.where.condition import Condition
 from jobs.store.where.fields import spell_field
 
 STATUSES = ("ok", *(status.value for status in DocumentStatus), "waiting")
-LENGTHS = {Task.TRANSLATE: "num_source_tokens", Task.SCORE: "num_tokens", Task.RERANK: "num_tokens"}
+LENGTHS = {
+    Task.TRANSLATE: "num_source_tokens",
+    Task.SCORE: "num_tokens",
+    Task.RERANK: "num_tokens",
+    Task.GENERATE: "num_prompt_tokens",
+}
+# The text that a result holds, and the tokens in it, by which its perplexity is derived from its log-probability.
+TEXTS = {Task.TRANSLATE: "translation", Task.GENERATE: "generation"}
+PREDICTED = {Task.TRANSLATE: "num_target_tokens", Task.GENERATE: "num_new_tokens"}
 # How far a page looks for a field that the first documents do not have; `kvjobs export` looks through all.
 FIELD_AMONG = 10_000
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -77,7 +85,7 @@ class DocumentFilter:
         parts = []
         if self.search:
             found = [f"contains(text, {_text(self.search)})"]
-            found += [f"contains(translation, {_text(self.search)})"] if task == Task.TRANSLATE else []
+            found += [f"contains({TEXTS[Task(task)]}, {_text(self.search)})"] if task in TEXTS else []
             parts.append(found[0] if len(found) == 1 else f"({' or '.join(found)})")
         for column, value in (("status", self.status), ("error_code", self.code)):
             parts += [f"{column} = {_text(value)}"] if value else []
@@ -88,8 +96,8 @@ class DocumentFilter:
     def _of_measures(self, task: str) -> list[str]:
         parts = []
         for sign, bound in ((">=", self.min_perplexity), ("<=", self.max_perplexity)):
-            if bound is not None and task == Task.TRANSLATE:  # exp(-log_prob / num_target_tokens) is the perplexity
-                parts.append(f"-log_prob / num_target_tokens {sign} {math.log(max(bound, 1e-300))!r}")
+            if bound is not None and task in PREDICTED:  # exp(-log_prob / num_target_tokens) is the perplexity
+                parts.append(f"-log_prob / {PREDICTED[Task(task)]} {sign} {math.log(max(bound, 1e-300))!r}")
             elif bound is not None:
                 parts.append(f"perplexity {sign} {bound:.17g}")
         for sign, length in ((">=", self.min_length), ("<=", self.max_length)):

@@ -143,7 +143,7 @@ def _nothing_to_compare(
     calls: Sequence[DecoderCalls], task: str, options: Options, *, is_by_length: bool = False
 ) -> str | None:
     """Why there is no chart."""
-    if task != Task.TRANSLATE:
+    if task not in (Task.TRANSLATE, Task.GENERATE):
         return "This task reads known tokens and generates none, so it has no decoder steps."
     timing = str(options.get("timing", Timing.STEPS))
     if is_by_length and options.get("cache") == "off":

@@ -13,8 +13,13 @@ from jobs.spec import OPTIONS, Task
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import JobState
 
-NOUNS = {Task.TRANSLATE: "document", Task.SCORE: "document", Task.RERANK: "query"}
-DOING = {Task.TRANSLATE: "translated", Task.SCORE: "scored", Task.RERANK: "reranked"}
+NOUNS = {Task.TRANSLATE: "document", Task.SCORE: "document", Task.RERANK: "query", Task.GENERATE: "prompt"}
+DOING = {
+    Task.TRANSLATE: "translated",
+    Task.SCORE: "scored",
+    Task.RERANK: "reranked",
+    Task.GENERATE: "continued",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +172,8 @@ def _tokens(job: JobSummary) -> str:
     match job.task:
         case Task.TRANSLATE:
             return f"generated, of {count(job.source_tokens)} read"
+        case Task.GENERATE:
+            return f"generated, after {count(job.source_tokens)} of prompts"
         case Task.SCORE:
             return f"scored, after {count(job.source_tokens)} of sources" if job.source_tokens else "scored"
     return f"through the model, {count(job.target_tokens)} scored"

@@ -15,8 +15,10 @@ from jobs.formatting import count, counted, percent
 from jobs.spec import Task
 from jobs.store.report.timings.histograms import Bucket
 from jobs.web.charts import Chart, Series
+from jobs.web.document_view.document_filter import PREDICTED
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket
+NOUNS = {Task.SCORE: "text", Task.TRANSLATE: "translation", Task.GENERATE: "continuation"}
 USUAL_SHARE = 0.9  # of the documents pass at the threshold that is shown first
 
 
@@ -98,7 +100,7 @@ def export_command(job_id: int, task: str, threshold: str) -> str:
     condition = (
         f"perplexity < {threshold}"
         if task == Task.SCORE
-        else f"log_prob > {-math.log(float(threshold)):.6g} * num_target_tokens"
+        else f"log_prob > {-math.log(float(threshold)):.6g} * {PREDICTED[Task(task)]}"
     )
     return f"kvjobs export {job_id} --where {shlex.quote(condition)} --format original"
 
@@ -122,7 +124,7 @@ def _sentence(buckets: Sequence[Bucket], task: str) -> str:
         return "No document with a perplexity was recorded yet."
     total = sum(bucket.documents for bucket in buckets)
     middle, high = _quantile(buckets, 0.5), _quantile(buckets, 0.95)
-    of_what = "of the text under the model" if task == Task.SCORE else "of the translation under the model"
+    of_what = f"of the {NOUNS[Task(task)]} under the model"
     return (
         f"Perplexity {of_what}: half of {counted(total, 'document')} are below {written(middle, 3)}, 95 % below "
         f"{written(high, 3)} (each to the end of its bar)."

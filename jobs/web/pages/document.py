@@ -13,7 +13,7 @@ from jobs import measures
 from jobs.errors import NotFoundError, SpecError
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
-from jobs.spec import Task
+from jobs.spec import Task, has_payload
 from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
 from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary, find_job
@@ -112,7 +112,7 @@ OWN = ("position", "external_id", "unnamed", "line", "status", "error_code", "er
 
 def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
     """The parts of a pair or of a query; nothing for a text."""
-    if found.text is None or not (job.task == Task.RERANK or json.loads(job.options).get("pairs")):
+    if found.text is None or not has_payload(job.task, json.loads(job.options)):
         return {}
     payload: Mapping[str, Any] = orjson.loads(found.text)
     return payload
@@ -142,6 +142,16 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
             {"name": "tokens", "value": result["num_tokens"]},
             {"name": "words", "value": words},
             {"name": "bytes", "value": size},
+        ]
+    if job.task == Task.GENERATE:
+        count, log_prob = result["num_new_tokens"], result["log_prob"]
+        return [
+            {"name": "perplexity", "value": None if log_prob is None else measures.perplexity(-log_prob, count)},
+            {"name": "log-probability", "value": log_prob, "unit": "nats"},
+            {"name": "tokens of the prompt", "value": result["num_prompt_tokens"]},
+            {"name": "of them read for others", "value": result["num_shared"]},
+            {"name": "new tokens", "value": count},
+            {"name": "ended by", "value": result["finish"]},
         ]
     names = ("num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared")
     return [{"name": name.removeprefix("num_").replace("_", " "), "value": result[name]} for name in names]

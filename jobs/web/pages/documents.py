@@ -119,6 +119,7 @@ def flags_of(task: str) -> list[Flag]:
         Task.TRANSLATE: [Flag.SPLIT, Flag.TRUNCATED, Flag.REPETITION, Flag.PASSED_THROUGH],
         Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
         Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
+        Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION],
     }
     return of_task[Task(task)]
 

@@ -21,7 +21,7 @@ def test_the_bundled_models_have_the_sizes_of_their_configurations() -> None:
     translation, causal = (summarize(bundled()[name]) for name in ("demo-en-zh", "demo-lm"))
 
     assert (translation.kind, translation.tasks, translation.layout) == ("translation", ("translate", "score"), "kv")
-    assert (causal.kind, causal.tasks, causal.precision) == ("causal", ("score", "rerank"), "fp32")
+    assert (causal.kind, causal.tasks, causal.precision) == ("causal", ("score", "rerank", "generate"), "fp32")
     assert translation.sizes is not None
     assert causal.sizes is not None
     assert (translation.sizes.num_layers, translation.sizes.num_heads, translation.sizes.head_size) == (3, 4, 32)

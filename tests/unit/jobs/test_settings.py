@@ -248,13 +248,16 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
         '[counterparts."demo-lm"]\nopenai = "demo-lm-f32"\n'
     )
     settings = read_settings({}, {"KVJOBS_HOME": str(home)})[0]
-    assert [str(settings.provider_order(task)) for task in Task] == ["onnx,openai:gpt-4o-mini", "llamacpp,onnx", "onnx"]
+    assert [str(settings.provider_order(task)) for task in Task] == [
+        *("onnx,openai:gpt-4o-mini", "llamacpp,onnx"),
+        *("onnx", "onnx"),
+    ]
     assert settings.counterpart("openai", "demo-lm") == "demo-lm-f32"
     assert settings.counterpart("ollama", "demo-lm") is settings.counterpart("openai", "demo-en-zh") is None
 
     environ = {"KVJOBS_HOME": str(home), "KVJOBS_PROVIDERS": "score=onnx,openai", "KVJOBS_COUNTERPARTS": "{}"}
     settings = read_settings({}, environ)[0]
-    assert [str(settings.provider_order(task)) for task in Task] == ["onnx", "onnx,openai", "onnx"]
+    assert [str(settings.provider_order(task)) for task in Task] == ["onnx", "onnx,openai", "onnx", "onnx"]
     assert settings.counterpart("openai", "demo-lm") is None
 
 

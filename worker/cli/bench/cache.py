@@ -19,6 +19,8 @@ from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
+    from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
+    from worker.models.model_folder import ModelFolder
     from worker.text.marian_tokenizer import MarianTokenizer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -67,14 +69,16 @@ def _number(name: str, least: int, default: int, text: str) -> Callable[[Command
     "lengths",
     type=Lengths(),
     metavar="N,...",
-    default="5,50",
-    show_default=True,
-    help="The length of each translation; forced, so that both runs take the same number of steps.",
+    help="The length of each translation or continuation; forced, so that both runs take the same number of steps.  "
+    "[default: 5,50; of a language model 50,200]",
 )
-@_number("--source-tokens", 2, 30, "The length of each segment.")
-@_number("--batch-size", 1, 32, "Segments in one model call.")
+@_number("--source-tokens", 2, 30, "The length of each segment or prompt.")
+@_number("--batch-size", 1, 32, "Segments or prompts in one model call.")
 @click.option(
-    "--segments", metavar="N", type=click.IntRange(min=1), help="Segments to translate.  [default: one batch]"
+    "--segments",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Segments to translate, or prompts to continue.  [default: one batch]",
 )
 @_number("--beam-size", 1, 1, "Number of beams; 1 is greedy search.")
 @_number("--repeats", 1, 3, "Measure so many times, and take the median.")
@@ -85,54 +89,79 @@ def cache(
     /,
     output: Output,
     model: str,
-    lengths: tuple[int, ...],
+    lengths: tuple[int, ...] | None,
     source_tokens: int,
     batch_size: int,
     segments: int | None,
     beam_size: int,
     repeats: int,
 ) -> int:
-    """Translate the same segments with and without the KV cache.
+    """Translate the same segments, or continue the same prompts, with and without the KV cache.
 
-    Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step divided by
-    that of an early one: about 1 with the cache. Both must give the same tokens: exit code 1 if they do not.
+    Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step (the mean of
+    the last 5) divided by that of an early one (steps 2 to 6): about 1 with the cache. Both must give the same tokens:
+    exit code 1 if they do not.
     """
-    from worker.engine.seq2seq.open import open_seq2seq_model
-    from worker.engine.tasks.cache_report import measure_cache
-    from worker.text.marian_tokenizer import MarianTokenizer
+    from worker.engine.tasks import cache_report
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    if (kind := kind_of(folder)) is not ModelKind.TRANSLATION:
-        raise SpecError(f"{model} is {kind.noun}; kvjobs bench cache measures translation models")
-    opened = open_seq2seq_model(folder.path)
-    tokenizer = MarianTokenizer.open(folder.path)
-    ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
+    work: TranslationWork | ContinuationWork
+    if kind_of(folder) is ModelKind.TRANSLATION:
+        noun, done, lengths = "segment", "translated", lengths or (5, 50)
+        work = _translation(folder, source_tokens, segments or batch_size, beam_size, batch_size)
+    else:
+        noun, done, lengths = "prompt", "continued", lengths or (50, 200)
+        if beam_size > 1:
+            raise SpecError(f"{folder.name} is {ModelKind.CAUSAL.noun}, which has no beams: leave --beam-size out")
+        work, batch_size = _continuation(folder, source_tokens, segments or batch_size), segments or batch_size
     reports = []
     for target_tokens in lengths:
         print_message(
-            f"{folder.name}: {counted(len(ids), 'segment')}, {source_tokens} tokens in, {target_tokens} out ..."
+            f"{folder.name}: {counted(work.num_sequences, noun)}, {source_tokens} tokens in, {target_tokens} out ..."
         )
         reports.append(
-            measure_cache(
-                opened,
-                ids,
-                target_tokens=target_tokens,
-                num_beams=beam_size,
-                batch_size=batch_size,
-                repeats=repeats,
+            cache_report.measure_cache(
+                work, target_tokens=target_tokens, num_beams=beam_size, batch_size=batch_size, repeats=repeats
             )
         )
     output.rows([_row(report, source_tokens) for report in reports], COLUMNS, FIELDS)
     different = sum(report.num_different for report in reports)
     if different:
         print_message(
-            f"Error: {counted(different, 'segment')} translated differently with and without the cache; "
+            f"Error: {counted(different, noun)} {done} differently with and without the cache; "
             f"this is a bug: report it with the output of kvjobs models inspect {folder.name}"
         )
         return 1
     print_message("The tokens are the same with and without the cache.")
     return 0
+
+
+def _translation(
+    folder: "ModelFolder", source_tokens: int, count: int, beam_size: int, batch_size: int
+) -> "TranslationWork":
+    """So many segments for a translation model."""
+    from worker.engine.seq2seq.open import open_seq2seq_model
+    from worker.engine.tasks.cache_work import TranslationWork
+    from worker.text.marian_tokenizer import MarianTokenizer
+
+    opened = open_seq2seq_model(folder.path)
+    tokenizer = MarianTokenizer.open(folder.path)
+    segments = list(islice(_segments(tokenizer, source_tokens), count))
+    return TranslationWork(opened, segments, num_beams=beam_size, batch_size=batch_size)
+
+
+def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "ContinuationWork":
+    """So many prompts for a language model, cut from weather bulletins."""
+    from worker.bulletins.grammar import unseen_bulletins
+    from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
+    from worker.engine.tasks.cache_work import ContinuationWork
+
+    model = open_causal_model(folder.path)
+    tokenizer = open_causal_tokenizer(folder.path, model)
+    texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
+    ids = chain.from_iterable(tokenizer.encode(text).ids for text in texts)
+    return ContinuationWork(model, [list(islice(ids, source_tokens)) for _ in range(count)])
 
 
 def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:

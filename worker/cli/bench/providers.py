@@ -16,7 +16,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.providers import ProviderOrder
-from jobs.spec import JobSpec, RerankOptions, Task
+from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 
@@ -107,7 +107,7 @@ def providers(
 
     context = context.with_flags(openai_price_per_million=openai_price_per_million)
     options = parse_task_options(Task(task), of_task)
-    if not isinstance(options, RerankOptions):  # reranking has no memory
+    if isinstance(options, TranslateOptions | ScoreOptions):  # the others have no memory
         options = dataclasses.replace(options, reuse=False)
     spec = worker_port().admit(Task(task), model, options, context.settings, ProviderOrder.parse(order))
     documents = _sample(corpus, spec, id_field, of_task, limit)

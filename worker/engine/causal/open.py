@@ -12,8 +12,18 @@ from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import has_native_graphs, is_gguf
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.chat_template import ChatTemplate
+from worker.text.chat_tokenizer import ChatTokenizer
 
-__all__ = ["LIBRARY", "PACKAGE", "NotInstalledError", "Tokenizer", "open_causal_model", "open_causal_tokenizer"]
+__all__ = [
+    "LIBRARY",
+    "PACKAGE",
+    "NotInstalledError",
+    "Tokenizer",
+    "open_causal_model",
+    "open_causal_tokenizer",
+    "open_chat_tokenizer",
+]
 
 Tokenizer = CausalTokenizer | LlamaCppTokenizer
 
@@ -36,6 +46,15 @@ def open_causal_model(
     if has_native_graphs(folder):
         return NativeCausal.open(folder, threads=threads, providers=providers)
     return ExportedCausal.open(folder, threads=threads, providers=providers)
+
+
+def open_chat_tokenizer(folder: Path, tokenizer: Tokenizer) -> ChatTokenizer | None:
+    """The chat template of the model in `folder`, with its tokenizer; None where it has none, or llama.cpp runs it.
+    Raises ModelError for a template that is damaged."""
+    template = ChatTemplate.open(folder)
+    if template is None or not isinstance(tokenizer, CausalTokenizer):
+        return None
+    return ChatTokenizer(template, tokenizer)
 
 
 def open_causal_tokenizer(folder: Path, model: CausalModel | None = None) -> Tokenizer:

@@ -1,7 +1,8 @@
 """
 The interface of a causal language model for tasks; native and exported graphs both implement it.
 
-Knows: sequences of ids, and that some share a prefix. Does not know: text, windows, templates, graphs.
+Knows: sequences of ids, that some share a prefix, that some are continued. Does not know: text, windows, templates,
+graphs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.spec import CachePolicy
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.continuation import Continuation, EndsIn
+from worker.engine.search.continuation_rules import ContinuationRules
 from worker.models.departures.departures import Departures
 
 LogProbs = NDArray[np.float32]  # natural logarithms, one a token
@@ -49,6 +53,34 @@ class Reader(Protocol):
         """
 
 
+Generated = list[tuple[int, Continuation]]  # the index of each prompt
+
+
+class Generator(Protocol):
+    """One lane's buffers for continuing prompts."""
+
+    @property
+    def buffer_stats(self) -> BufferStats: ...
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        rules: ContinuationRules,
+        run: RunContext,
+        *,
+        batch_size: int,
+        shares_prefixes: bool = True,
+        ends_in: EndsIn | None = None,
+    ) -> Iterator[Generated]:
+        """Yield each prompt once, in any order, by its index among `prompts`. No prompt affects another.
+
+        None is empty or longer than `max_positions`. At most `batch_size` run at a time, and fewer if they do not fit
+        into memory. `shares_prefixes`: read a beginning that many have once, and equal prompts once. `ends_in`: asked
+        after each token whether the continuation ends there. Log-probabilities are NaN where the model's numbers are
+        not finite. Raises the error of a single prompt that does not fit, what else the model raises, and Stopped
+        between two of its calls.
+        """
+
+
 class CausalModel(Protocol):
     """An open model, shared by the lanes of a process."""
 
@@ -70,6 +102,13 @@ class CausalModel(Protocol):
     def new_reader(self, *, is_packed: bool = True) -> Reader:
         """One lane's reader. `is_packed`: many sequences per call, and shared prefixes computed once, as far as the
         graphs allow it; else one sequence after another."""
+
+    @property
+    def continuation_rules(self) -> ContinuationRules:
+        """How the model's own files want prompts to be continued. Raises ModelError where that is not supported."""
+
+    def new_generator(self, policy: CachePolicy = CachePolicy()) -> Generator:  # noqa: B008 - frozen
+        """One lane's generator. Raises SpecError if the graphs cannot follow `policy`."""
 
     def new_whole_reader(self) -> Reader:
         """One lane's reader that reads one sequence after another, each in a single call, however much memory that

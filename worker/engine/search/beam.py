@@ -160,7 +160,9 @@ class BeamSearch:
         sentences = np.arange(n)[:, None]
         tokens = running.tokens[sentences, in_rows].reshape(n * width, -1)
         lengths = np.repeat(self._lengths, width)
-        normalizer, scales = apply_rules(logits, scales, tokens, lengths, rules, to_log_probs=True)  # (R,)
+        normalizer, scales = apply_rules(
+            logits, scales, tokens, lengths, rules, steps=lengths - 1, to_log_probs=True
+        )  # (R,)
         before = running.scores[:, :width]  # (n, width)
         places = self._rows[:, :width] if width == k else np.zeros((n, width), np.int64)
         broken_rows = ~np.isfinite(normalizer).reshape(n, width)[sentences, places]

@@ -6,8 +6,9 @@ A setting that would change tokens and is not implemented raises ModelError; non
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, Self
 
 from jobs.errors import ModelError, SpecError
@@ -59,6 +60,16 @@ class GenerationConfig:
     no_repeat_ngram_size: int = 0
     renormalize_logits: bool = False  # after the rules, before scores are summed
 
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The only id that ends a sentence, as `LogitRules` has it."""
+        return (self.eos_id,)
+
+    @property
+    def begin_step(self) -> int:
+        """The first step whose token is not forced."""
+        return 0 if self.forced_bos_id is None else 1
+
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:
         """These rules, overridden by the options of a job; lengths stay within the model's positions. Raises
         SpecError if the job wants more hypotheses than the search keeps."""
@@ -105,18 +116,14 @@ def _read_generation(
         settings = fallback
         if config.get("model_type") == "marian":  # the default of transformers, where an old config.json has none
             settings = {"forced_eos_token_id": fallback.get("eos_token_id"), **settings}
-    _refuse_unsupported(settings, file)
+    refuse_unsupported(settings, file)
     eos_id = _required_id({**fallback, **settings}, "eos_token_id", vocab_size)
-    bad = [tuple(words) for words in settings.get("bad_words_ids", []) if words != [eos_id]]
-    never, never_first = settings.get("suppress_tokens", []), settings.get("begin_suppress_tokens", [])
-    for token_id in (*never, *never_first, *(token_id for words in bad for token_id in words)):
-        _in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)
-    suppressed = {words[0] for words in bad if len(words) == 1} | set(never)
+    forbidden = ForbiddenIds.of(settings, (eos_id,), file, vocab_size)
     # The logit of padding is exactly 0 in Marian models, which is the highest where all others are negative.
     # transformers forbids it only if bad_words_ids lists it, as in all published opus-mt models; kvjobs always does,
     # except with `allow_pad`.
     pad_id = settings.get("pad_token_id", fallback.get("pad_token_id"))
-    unlisted = {pad_id} - {eos_id, *suppressed} if isinstance(pad_id, int) and pad_id < vocab_size else set()
+    unlisted = {pad_id} - {eos_id, *forbidden.always} if isinstance(pad_id, int) and pad_id < vocab_size else set()
     rules = GenerationConfig(
         start_id=_required_id({**fallback, **settings}, "decoder_start_token_id", vocab_size),
         eos_id=eos_id,
@@ -125,10 +132,10 @@ def _read_generation(
         num_beams=settings.get("num_beams", 1),
         length_penalty=float(settings.get("length_penalty", 1.0)),
         early_stopping=settings.get("early_stopping", False),
-        suppressed_ids=tuple(sorted(suppressed | unlisted)),
+        suppressed_ids=tuple(sorted({*forbidden.always, *unlisted})),
         unlisted_pad_id=next(iter(unlisted), None),
-        begin_suppressed_ids=tuple(never_first),
-        bad_sequences=tuple(words for words in bad if len(words) > 1),
+        begin_suppressed_ids=forbidden.first,
+        bad_sequences=forbidden.sequences,
         forced_bos_id=_id(settings, "forced_bos_token_id", vocab_size),
         forced_eos_id=_id(settings, "forced_eos_token_id", vocab_size),
         repetition_penalty=float(settings.get("repetition_penalty", 1.0)),
@@ -136,20 +143,45 @@ def _read_generation(
         renormalize_logits=settings.get("renormalize_logits", False),
     )
     for name, forced in (("forced_bos_token_id", rules.forced_bos_id), ("forced_eos_token_id", rules.forced_eos_id)):
-        if forced in never:
+        if forced in settings.get("suppress_tokens", []):
             raise ModelError(f"{file} forces {name} = {forced} and suppresses it in suppress_tokens")
     if rules.early_stopping not in (True, False, "never"):
         raise ModelError(f"{file} sets early_stopping = {rules.early_stopping!r}; it can be true, false or never")
     return rules
 
 
-def _refuse_unsupported(settings: Mapping[str, Any], file: str) -> None:
+def refuse_unsupported(settings: Mapping[str, Any], file: str, decided: Set[str] = frozenset()) -> None:
+    """Raise ModelError for a setting that would change tokens and is not implemented; `decided`: those that the options
+    of a job decide, whatever the file says."""
     for name, harmless in _UNSUPPORTED.items():
-        if settings.get(name) not in harmless:
+        if name not in decided and settings.get(name) not in harmless:
             raise ModelError(
                 f"{file} sets {name} = {json.dumps(settings[name])}, which kvjobs does not implement and which would "
-                "change the translation: remove it, or use another model"
+                "change the result: remove it, or use another model"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenIds:
+    """The ids that a model's settings forbid."""
+
+    always: tuple[int, ...]  # ascending
+    first: tuple[int, ...]  # as the first token
+    sequences: tuple[tuple[int, ...], ...]  # of two ids or more
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], eos_ids: Sequence[int], file: str, vocab_size: int) -> Self:
+        """From bad_words_ids, suppress_tokens and begin_suppress_tokens; raise ModelError for an id that does not
+        exist. A bad word that is one of `eos_ids` does not count, as in transformers."""
+        words = [tuple(words) for words in settings.get("bad_words_ids", []) if words not in [[one] for one in eos_ids]]
+        never, first = settings.get("suppress_tokens", []), settings.get("begin_suppress_tokens", [])
+        for token_id in (*never, *first, *chain.from_iterable(words)):
+            in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)
+        return cls(
+            always=tuple(sorted({word[0] for word in words if len(word) == 1} | set(never))),
+            first=tuple(first),
+            sequences=tuple(word for word in words if len(word) > 1),
+        )
 
 
 def _required_id(settings: Mapping[str, Any], name: str, vocab_size: int) -> int:
@@ -167,7 +199,7 @@ def _id(settings: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise ModelError(f"{name} is {json.dumps(value)}; kvjobs supports a single id")
-    return _in_vocabulary(value, name, vocab_size)
+    return in_vocabulary(value, name, vocab_size)
 
 
 def _max_new_tokens(settings: Mapping[str, Any], max_positions: int) -> int:
@@ -182,7 +214,8 @@ def _max_new_tokens(settings: Mapping[str, Any], max_positions: int) -> int:
     return max(1, min(int(longest), max_positions))
 
 
-def _in_vocabulary(token_id: int, name: str, vocab_size: int) -> int:
+def in_vocabulary(token_id: int, name: str, vocab_size: int) -> int:
+    """The id; raise ModelError where the model has no logit for it."""
     if not 0 <= token_id < vocab_size:
         raise ModelError(f"{name}: {token_id}; the graph has logits for ids below {vocab_size}")
     return token_id

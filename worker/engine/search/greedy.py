@@ -53,7 +53,9 @@ class GreedySearch:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,). Returns the hypotheses of sentences
         that have ended, and the order of the other rows."""
         rules, rows = self._rules, np.arange(len(logits))
-        normalizer, scales = apply_rules(logits, scales, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
+        normalizer, scales = apply_rules(
+            logits, scales, self._tokens, self._lengths, rules, steps=self._lengths - 1, to_log_probs=False
+        )  # (R,)
         if self._rescore is not None and scales is not None:
             ids, best, normalizer = self._rescore(logits, scales, normalizer)
         else:

@@ -8,12 +8,10 @@ Shapes: R rows of the step · V vocabulary · T tokens allocated.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from worker.engine.search.generation_config import GenerationConfig
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -24,13 +22,61 @@ _LOG2_E = np.float32(np.log2(np.e))
 _MIN_SUM, _MAX_SUM = np.float32(1e-20), np.float32(1e30)  # between them a sum of exponentials is exact in float32
 
 
+class LogitRules(Protocol):
+    """Which tokens are forbidden, or less likely."""
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The ids that end a sequence."""
+
+    @property
+    def min_new_tokens(self) -> int:
+        """How many tokens are generated before one of `eos_ids` may be."""
+
+    @property
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that are never generated."""
+
+    @property
+    def begin_suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that are never generated at the step `begin_step`."""
+
+    @property
+    def begin_step(self) -> int:
+        """The first step whose token is not forced."""
+
+    @property
+    def bad_sequences(self) -> tuple[tuple[int, ...], ...]:
+        """Sequences of two ids or more that are never generated."""
+
+    @property
+    def repetition_penalty(self) -> float:
+        """Of tokens that the sequence already contains; 1.0: none."""
+
+    @property
+    def no_repeat_ngram_size(self) -> int:
+        """Sequences of so many ids that are never repeated; 0: none."""
+
+    @property
+    def renormalize_logits(self) -> bool:
+        """Whether log-probabilities sum to 1 after the rules, and not before."""
+
+
 def apply_rules(
-    logits: Floats, scales: Floats | None, tokens: Ids, lengths: Ids, rules: GenerationConfig, *, to_log_probs: bool
+    logits: Floats,
+    scales: Floats | None,
+    tokens: Ids,
+    lengths: Ids,
+    rules: LogitRules,
+    *,
+    steps: Ids,
+    to_log_probs: bool,
 ) -> tuple[Floats, Floats | None]:
     """Set the logits (R, V) of forbidden tokens to -inf, in place. Returns the log-normalizer of each row (R,), and
     the factors of the rows: `scales` (R,), or None.
 
-    `tokens` (R, T) are the tokens so far, the first `lengths` (R,) of each row, the start token included.
+    `tokens` (R, T) are the tokens so far, the first `lengths` (R,) of each row, the start token or the prompt included.
+    `steps` (R,) count the generated ones.
 
     `logits * scales - normalizer` are the log-probabilities: those of the model itself, to which forbidden tokens
     contribute, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken
@@ -51,7 +97,7 @@ def apply_rules(
                 logits -= normalizer[:, None]
             for rows, so_far in _by_length(tokens, lengths):
                 _penalize(logits, rows, so_far, rules.repetition_penalty)
-        _forbid(logits, lengths - 1, rules)
+        _forbid(logits, steps, rules)
         if rules.bad_sequences or rules.no_repeat_ngram_size:
             for rows, so_far in _by_length(tokens, lengths):
                 _forbid_sequences(logits, rows, so_far, rules)
@@ -125,18 +171,19 @@ def _penalize(logits: Floats, rows: Ids, tokens: Ids, penalty: float) -> None:
     logits[rows[:, None], tokens] = np.where(present < 0, present * penalty, present / penalty)
 
 
-def _forbid(logits: Floats, steps: Ids, rules: GenerationConfig) -> None:
+def _forbid(logits: Floats, steps: Ids, rules: LogitRules) -> None:
     """Forbid the tokens that the rules exclude at this step, whatever tokens came before."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
     if rules.min_new_tokens:
-        logits[steps < rules.min_new_tokens, rules.eos_id] = -np.inf
+        early = np.flatnonzero(steps < rules.min_new_tokens)
+        logits[early[:, None], np.asarray(rules.eos_ids)] = -np.inf
     if rules.begin_suppressed_ids:
-        rows = np.flatnonzero(steps == (0 if rules.forced_bos_id is None else 1))
+        rows = np.flatnonzero(steps == rules.begin_step)
         logits[rows[:, None], np.asarray(rules.begin_suppressed_ids)] = -np.inf
 
 
-def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: GenerationConfig) -> None:
+def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: LogitRules) -> None:
     """Forbid tokens that would complete a bad or a repeated sequence, given the tokens before (m, length)."""
     length = tokens.shape[1]
     for *before, last in rules.bad_sequences:

@@ -1,7 +1,7 @@
 """
-What the KV cache saves: the same segments are decoded with the cache and without it, in turns, and timed.
+What the KV cache saves: the same sequences are generated with the cache and without it, in turns, and timed.
 
-Knows: one model, segments as ids. Prints nothing.
+Knows: work that can be done both ways (`cache_work.py`). Does not know: models. Prints nothing.
 """
 
 import dataclasses
@@ -9,13 +9,13 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from jobs.errors import SpecError
 from jobs.outcome import StepTiming
-from jobs.spec import CachePolicy
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel, decode_all
+
+_SOME_STEPS = 5  # at the beginning, behind the first, and at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,10 @@ class DecodingSpeed:
     seconds: float  # from segments to ids, everything included
     decode_s: float  # the part of `seconds` spent in decoder calls
     seconds_per_step: float  # mean time of a decoder step of one batch, without its first step
-    early_s: float  # mean time of a step in the first quarter of the steps
-    late_s: float  # mean time of a step in the last quarter
+    early_s: float  # mean time of steps 2 to 6; where there are fewer than 20 steps, of their first quarter
+    late_s: float  # mean time of the last 5 steps, or of their last quarter
     tokens_per_second: float  # generated tokens per second of `seconds`
+    step_s: tuple[float, ...]  # the time of each step of one batch
 
     @property
     def growth(self) -> float:
@@ -37,16 +38,16 @@ class DecodingSpeed:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """Decoding with the cache and without it: the same segments, the same number of target tokens."""
+    """Decoding with the cache and without it: the same segments or prompts, the same number of new tokens."""
 
-    num_segments: int
+    num_segments: int  # or prompts
     num_beams: int
-    target_tokens: int  # per segment; forced, so that both runs take the same number of steps
+    target_tokens: int  # of each; forced, so that both runs take the same number of steps
     batch_size: int
     repeats: int
     on: DecodingSpeed
     off: DecodingSpeed
-    num_different: int  # segments whose ids differ with and without the cache
+    num_different: int  # sequences whose ids differ with and without the cache
     kv_bytes: int  # bytes of the decoder's buffers with the cache on, step buffers included
     buffer_allocations: int
     buffer_reuses: int
@@ -62,9 +63,29 @@ class CacheReport:
         return self.num_different == 0
 
 
+class CacheWork(Protocol):
+    """What is computed with the cache and without it: sequences that begin together and are forced to one length."""
+
+    @property
+    def num_sequences(self) -> int: ...
+    def check(self, num_tokens: int) -> None:
+        """Raise SpecError if the model has no cache, or not as many positions as are needed."""
+
+    def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
+        """Generate so many tokens for each sequence, with the cache `on` or `off`; their ids, in order."""
+
+    def buffer_stats(self, mode: str) -> BufferStats:
+        """The memory of the buffers."""
+
+    def step_of(self, timing: StepTiming) -> int | None:
+        """The step, from 0, that a timing belongs to; None: to none."""
+
+    def batches_in(self, timings: Sequence[StepTiming]) -> int:
+        """How many batches have taken one step in these calls."""
+
+
 def measure_cache(
-    model: Seq2SeqModel,
-    segments: Sequence[Sequence[int]],
+    work: CacheWork,
     *,
     target_tokens: int,
     num_beams: int = 1,
@@ -72,37 +93,23 @@ def measure_cache(
     repeats: int = 3,
     warm_up: bool = True,
 ) -> CacheReport:
-    """Decode `segments` (ids, end-of-sentence included) with the cache on and off, alternately.
-
-    Every hypothesis is `target_tokens` long: end-of-sentence is forbidden before that length. Raises SpecError if the
-    model has no cache, or if the lengths do not fit the model's positions.
-    """
-    model.check_cache(CachePolicy("on"))
-    longest = max(map(len, segments), default=0)
-    if not 2 <= target_tokens <= model.max_positions or not 1 <= longest <= model.max_positions:
-        raise SpecError(
-            f"sources of {longest} tokens and {target_tokens} target tokens were asked for; the model has "
-            f"{model.max_positions} positions, and a target needs at least 2 tokens"
-        )
-    rules = dataclasses.replace(
-        model.generation, num_beams=num_beams, max_new_tokens=target_tokens, min_new_tokens=target_tokens
-    )
-    decoders = {mode: model.new_decoder(CachePolicy(mode)) for mode in ("on", "off")}
+    """Do the work with the cache on and off, alternately. Raises SpecError if the model has no cache, or if the lengths
+    do not fit its positions."""
+    work.check(target_tokens)
     if warm_up:
-        short = dataclasses.replace(rules, max_new_tokens=2, min_new_tokens=2)
-        for decoder in decoders.values():
-            _decode(decoder, segments[:batch_size], short, batch_size)
+        for mode in ("on", "off"):
+            work.run(mode, 2, RunContext())
     runs: dict[str, list[DecodingSpeed]] = {"on": [], "off": []}
     ids: dict[str, list[tuple[int, ...]]] = {}
     for repeat in range(repeats):
         for mode in ("on", "off") if repeat % 2 == 0 else ("off", "on"):
-            started = time.perf_counter()
-            found, timings = _decode(decoders[mode], segments, rules, batch_size)
-            runs[mode].append(_summary(timings, time.perf_counter() - started, sum(map(len, found))))
-            ids[mode] = found
-    buffers = decoders["on"].buffer_stats
+            context, started = RunContext(), time.perf_counter()
+            ids[mode] = work.run(mode, target_tokens, context)
+            seconds = time.perf_counter() - started
+            runs[mode].append(_summary(work, context.timings, seconds, sum(map(len, ids[mode]))))
+    buffers = work.buffer_stats("on")
     return CacheReport(
-        num_segments=len(segments),
+        num_segments=work.num_sequences,
         num_beams=num_beams,
         target_tokens=target_tokens,
         batch_size=batch_size,
@@ -116,41 +123,32 @@ def measure_cache(
     )
 
 
-def _decode(
-    decoder: Decoder, segments: Sequence[Sequence[int]], rules: GenerationConfig, batch_size: int
-) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
-    """The best ids of each segment, in order, and the time of each model call."""
-    run = RunContext()
-    found = decode_all(decoder, segments, rules, run, batch_size=batch_size)
-    return [best.ids for best, *_ in found], run.timings
-
-
-def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> DecodingSpeed:
-    steps = [(timing.seconds, position) for timing in timings if (position := _position(timing))]
-    last = max(position for _, position in steps)  # the same for every sentence: all targets are equally long
-    quarter = max(1, last // 4)
+def _summary(work: CacheWork, timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> DecodingSpeed:
+    """A step may consist of several calls, of parts of a batch and of a head."""
+    by_step: dict[int, list[StepTiming]] = {}
+    for timing in timings:
+        if (step := work.step_of(timing)) is not None:
+            by_step.setdefault(step, []).append(timing)
+    step_s = tuple(
+        sum(one.seconds for one in by_step[step]) / work.batches_in(by_step[step]) for step in sorted(by_step)
+    )
+    later = step_s[1:]
+    some = min(_SOME_STEPS, max(1, len(later) // 4))
     return DecodingSpeed(
         seconds=seconds,
         decode_s=sum(timing.seconds for timing in timings if timing.phase != "encode"),
-        seconds_per_step=statistics.fmean(seconds for seconds, _ in steps),
-        early_s=statistics.fmean(seconds for seconds, position in steps if position <= quarter),
-        late_s=statistics.fmean(seconds for seconds, position in steps if position > last - quarter),
+        seconds_per_step=statistics.fmean(later),
+        early_s=statistics.fmean(later[:some]),
+        late_s=statistics.fmean(later[-some:]),
         tokens_per_second=num_tokens / seconds,
+        step_s=step_s,
     )
 
 
-def _position(timing: StepTiming) -> int:
-    """The position, in the target, of the last token that this step reads; 0 for a decoder's first step, which reads
-    the start token, and for an encoder call.
-
-    One number holds for all rows of a step: they begin together and are forced to the same length.
-    """
-    if timing.phase == "encode":
-        return 0
-    return timing.past_length + timing.tokens // timing.rows - 1
-
-
 def _median(runs: Sequence[DecodingSpeed]) -> DecodingSpeed:
+    names = (field.name for field in dataclasses.fields(DecodingSpeed) if field.name != "step_s")
+    steps = zip(*(run.step_s for run in runs), strict=True)
     return DecodingSpeed(
-        *(statistics.median(getattr(run, field.name) for run in runs) for field in dataclasses.fields(DecodingSpeed))
+        **{name: statistics.median(getattr(run, name) for run in runs) for name in names},
+        step_s=tuple(statistics.median(step) for step in steps),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from jobs.corpus.messages import Message
 from jobs.errors import ModelError
 from worker.engine.causal.protocol import CausalModel
 from worker.text.causal_tokenizer import Encoded
@@ -40,7 +41,25 @@ class TextTokenizer(Protocol):
     def token_text(self, token_id: int) -> str: ...
 
 
-def check_vocabulary(tokenizer: TextTokenizer, model: CausalModel) -> None:
+class PromptTokenizer(Protocol):
+    """The tokenizer of a causal language model, to continue prompts: a text to the ids that the model reads, and ids to
+    text."""
+
+    eos_id: int | None
+
+    @property
+    def max_id(self) -> int: ...
+    def encode_prompt(self, text: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+
+class MessageTokenizer(Protocol):
+    """The chat template of a causal language model, with its tokenizer: messages to the ids that the model reads."""
+
+    def encode(self, messages: Sequence[Message]) -> list[int]: ...
+
+
+def check_vocabulary(tokenizer: TextTokenizer | PromptTokenizer, model: CausalModel) -> None:
     """Raise ModelError if the tokenizer has ids that the model does not have."""
     if tokenizer.max_id >= model.vocab_size:
         raise ModelError(

@@ -26,7 +26,7 @@ from worker.models.registry import is_bundled
 
 TASKS = {
     ModelKind.TRANSLATION: (Task.TRANSLATE, Task.SCORE),  # it scores pairs
-    ModelKind.CAUSAL: (Task.SCORE, Task.RERANK),
+    ModelKind.CAUSAL: (Task.SCORE, Task.RERANK, Task.GENERATE),
 }
 
 

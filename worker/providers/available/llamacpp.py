@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.providers import Reason
+from jobs.providers import LLAMACPP, Reason
 from jobs.requirements import install_command, is_installed
 from jobs.spec import JobSpec, Task
 from jobs.worker_port import ProviderCheck
@@ -20,8 +20,6 @@ from worker.models.registry import find_model
 from worker.providers.local_engines import LocalEngines
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
-
-LLAMACPP = "llamacpp"
 
 
 class LlamaCppLane:

@@ -8,10 +8,11 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from jobs.settings import Settings
-from jobs.spec import RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
+from worker.providers.chat.generation import NO_GENERATION
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
 from worker.providers.http.access import ServerAccess
@@ -19,14 +20,9 @@ from worker.providers.http.client import Exchange, JsonClient
 from worker.providers.http.document_requests import answer_texts
 from worker.providers.http.event_loop import EventLoop
 from worker.providers.http.server_check import check_server
+from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
-from worker.providers.ollama_api.server import (
-    LISTS_LOG_PROBS,
-    REFUSES_LONG_TEXTS,
-    Declined,
-    OllamaModel,
-    UsageCount,
-)
+from worker.providers.ollama_api.server import LISTS_LOG_PROBS, REFUSES_LONG_TEXTS, Declined, OllamaModel
 from worker.providers.ollama_api.translation import limit_of, translation_of
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
 
@@ -67,6 +63,8 @@ class OllamaProvider:
                 return NO_SCORES
             case RerankOptions() as options:
                 return why_not_rerank(options)
+            case GenerateOptions():
+                return NO_GENERATION
 
     def check(self) -> ProviderCheck:
         mend = "start it (ollama serve), or set KVJOBS_OLLAMA_HOST (or OLLAMA_HOST) to where it runs"

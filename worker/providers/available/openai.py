@@ -12,10 +12,11 @@ from jobs.outcome import Outcome, StepTiming
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
 from jobs.settings import Settings
-from jobs.spec import RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
+from worker.providers.chat.generation import NO_GENERATION
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
 from worker.providers.http.access import ServerAccess
@@ -23,9 +24,10 @@ from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import answer_texts
 from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
 from worker.providers.http.server_check import check_server
+from worker.providers.http.usage_count import UsageCount
 from worker.providers.openai_api.reranking import why_not_rerank
 from worker.providers.openai_api.scoring import why_not_score
-from worker.providers.openai_api.server import ServedModel, UsageCount
+from worker.providers.openai_api.server import ServedModel
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
 
 MAX_OPENINGS = 100
@@ -68,6 +70,8 @@ class OpenAIProvider:
                 return why_not_score(options)
             case RerankOptions() as options:
                 return why_not_rerank(options)
+            case GenerateOptions():
+                return NO_GENERATION
 
     def check(self) -> ProviderCheck:
         mend = "set KVJOBS_OPENAI_BASE_URL and KVJOBS_OPENAI_API_KEY (or OPENAI_BASE_URL, OPENAI_API_KEY)"
@@ -145,6 +149,8 @@ class OpenAIProvider:
                     if model.scorer is None:
                         return await model.rerank_by_endpoint(text, options, exchange, usage)
                     return await model.rerank_by_scores(text, options, exchange, usage)
+                case GenerateOptions():
+                    return Unanswered(Reason.DECLINED, NO_GENERATION)  # `why_not` has said so
 
         outcomes, exchange = answer_texts(
             self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop

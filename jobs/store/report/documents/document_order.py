@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, TextClause, and_, or_, text
 
 from jobs.errors import SpecError
 from jobs.store.schema.results import ResultTable
-from jobs.store.schema.tables import Ranking, Score, Translation
+from jobs.store.schema.tables import Generation, Ranking, Score, Translation
 
 
 class Order(enum.StrEnum):
@@ -80,6 +80,9 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
     if result is Translation:
         mean = Translation.log_prob.op("/")(Translation.num_target_tokens)
         return Key(mean, text(HAS_MEAN_LOG_PROB), order is Order.BEST, is_indexed=True)
+    if result is Generation:
+        mean = Generation.log_prob.op("/")(Generation.num_new_tokens)
+        return Key(mean, text(HAS_MEAN_OF_NEW), order is Order.BEST, is_indexed=True)
     raise SpecError("rankings have no perplexity to sort by")
 
 
@@ -87,10 +90,12 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
 HAS_MEAN_LOG_PROB = (
     "translations.num_target_tokens > 0 AND translations.log_prob / translations.num_target_tokens > -1.7e308"
 )
+HAS_MEAN_OF_NEW = "generations.num_new_tokens > 0 AND generations.log_prob / generations.num_new_tokens > -1.7e308"
 
 # The tokens of a document that its length is counted in, as in the histogram of lengths.
 LENGTHS: Mapping[ResultTable, Any] = {
     Score: Score.num_tokens,
     Translation: Translation.num_source_tokens,
     Ranking: Ranking.num_tokens,
+    Generation: Generation.num_prompt_tokens,
 }

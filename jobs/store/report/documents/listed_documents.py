@@ -1,5 +1,6 @@
 """Documents as a list shows them: the beginnings of long texts, or the parts that were searched for."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func, literal, null, select
 
 from jobs import measures
-from jobs.spec import Task
+from jobs.spec import has_payload
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.tables import Document, Ranking, Score, Translation
+from jobs.store.schema.tables import Document, Generation, Ranking, Score, Translation
 
 EXCERPT = 360  # characters of a text
 CONTEXT = 90  # characters before what was searched for
@@ -58,7 +59,7 @@ def read_listed(
         return []
     result = RESULTS[job.task]
     is_sqlite = connection.dialect.name == "sqlite"
-    is_payload = job.task == Task.RERANK or '"pairs":true' in job.options.replace(" ", "")
+    is_payload = has_payload(job.task, json.loads(job.options))
     columns: list[Any] = [
         *(Document.position, Document.external_id, Document.line, Document.error_code, Document.error),
         case((result.position.is_not(None), OK), else_=func.coalesce(Document.status, WAITING)).label("status"),
@@ -81,6 +82,9 @@ def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
     if result is Translation:
         sums = _columns(-Translation.log_prob, Translation.num_target_tokens, Translation.num_source_tokens)
         shown = [*_excerpt("translation", Translation.text, search, is_sqlite), null().label("candidates")]
+    elif result is Generation:
+        sums = _columns(-Generation.log_prob, Generation.num_new_tokens, Generation.num_prompt_tokens)
+        shown = [*_excerpt("translation", Generation.text, search, is_sqlite), null().label("candidates")]
     else:
         shown = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
         if result is Score:

@@ -24,7 +24,7 @@ from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.tables import Document, Job, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.tables import Document, Generation, Job, Ranking, ResultRow, Score, Translation
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
 
@@ -38,6 +38,7 @@ COMPARED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
     Translation: (Translation.text,),
     Score: (Score.nll_sum, Score.num_tokens, Score.num_bytes),
     Ranking: (Ranking.candidates,),
+    Generation: (Generation.text,),
 }
 
 

@@ -22,7 +22,7 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import Document, JobCounts, Score, Step, Translation
+from jobs.store.schema.tables import Document, Generation, JobCounts, Score, Step, Translation
 
 Sums = dict[tuple[Any, ...], tuple[float, ...]]  # key of a row without its job -> the other columns
 SHOWN = 3
@@ -93,6 +93,7 @@ def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> S
     mean, number = {
         Score: (Score.nll_sum / Score.num_tokens, Score.num_tokens),
         Translation: (-Translation.log_prob / Translation.num_target_tokens, Translation.num_target_tokens),
+        Generation: (-Generation.log_prob / Generation.num_new_tokens, Generation.num_new_tokens),
     }.get(result, (None, None))
     if mean is None or number is None:
         return {}
@@ -107,7 +108,11 @@ def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> S
 
 def _lengths(connection: Connection, result: ResultTable, job_id: int) -> Sums:
     """By length in SQL, and those by bucket here: neither database has a logarithm that is exact for powers of two."""
-    length = {Score: Score.num_tokens, Translation: Translation.num_source_tokens}.get(result)
+    length = {
+        Score: Score.num_tokens,
+        Translation: Translation.num_source_tokens,
+        Generation: Generation.num_prompt_tokens,
+    }.get(result)
     if length is None:
         return {}
     buckets: Counter[int] = Counter()

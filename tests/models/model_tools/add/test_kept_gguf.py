@@ -139,7 +139,7 @@ def test_lists_show_a_kept_model_with_its_sizes(quantized: Path, tmp_path: Path)
     found = summarize(folder)
 
     assert (layout_of(folder), found.layout, found.precision, found.problem) == ("gguf", "gguf", "Q4_0", None)
-    assert found.tasks == ("score", "rerank")
+    assert found.tasks == ("score", "rerank", "generate")
     assert found.sizes is not None
     assert (found.sizes.num_layers, found.sizes.vocab_size) == (2, 300)
     (folder.path / "model.gguf").unlink()

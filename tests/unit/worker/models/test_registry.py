@@ -116,6 +116,7 @@ def test_each_task_has_a_bundled_model():
         "translate": "demo-en-zh",
         "score": "demo-lm",
         "rerank": "demo-lm",
+        "generate": "demo-lm",
     }
 
 

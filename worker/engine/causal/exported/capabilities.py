@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.engine.causal.exported.graph import ExportedCausalGraph
+from worker.engine.causal.exported.padded_past import padded_pasts
 
 _LENGTH = 6  # tokens of a row
 # By how much logits may differ from those of the row alone, as a part of their range.
@@ -31,6 +32,8 @@ class Capabilities:
     pads: bool  # with shorter rows among them, padded on the right
     extends: bool  # several tokens after a past
     extends_batches: bool  # the same for several rows; with shorter ones among them, if it `pads`
+    steps: bool  # one token in each of several rows, after pasts of one length
+    skips_padding: bool  # the same where some pasts are shorter, with masked positions before their own
 
 
 def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabilities:
@@ -55,7 +58,7 @@ def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabi
 
     batches = gives(lambda: _logits(graph, [one, other]), alone, alone_other)
     pads = batches and bool(short) and gives(lambda: _logits(graph, [one, short]), alone, alone_short)
-    extends = extends_batches = False
+    extends = extends_batches = steps = skips_padding = False
     if graph.layout.cache and cut:
         ending = other[cut : size - 1 if pads else size]
         extends = gives(lambda: _after_past(graph, one[:cut], [one[cut:]]), alone[cut:])
@@ -64,7 +67,17 @@ def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabi
             alone[cut:],
             _logits(graph, [one[:cut] + ending])[0][cut:],
         )  # fmt: skip
-    return Capabilities(batches, pads, extends, extends_batches)
+        steps = batches and gives(
+            lambda: _step(graph, [one[:cut], other[:cut]], [one[cut], other[cut]]),
+            alone[cut : cut + 1],
+            alone_other[cut : cut + 1],
+        )
+        skips_padding = steps and cut > 1 and gives(
+            lambda: _step(graph, [one[:cut], other[: cut - 1]], [one[cut], other[cut - 1]]),
+            alone[cut : cut + 1],
+            alone_other[cut - 1 : cut],
+        )  # fmt: skip
+    return Capabilities(batches, pads, extends, extends_batches, steps, skips_padding)
 
 
 def _logits(graph: ExportedCausalGraph, rows: Sequence[Sequence[int]], past: Sequence[NDArray[Any]] = ()) -> _Rows:
@@ -76,3 +89,11 @@ def _after_past(graph: ExportedCausalGraph, beginning: Sequence[int], endings: S
     """Logits of rows after one past."""
     _, past = graph.call([beginning], wants_logits=False, wants_present=True, is_quiet=True)
     return _logits(graph, endings, [np.repeat(part, len(endings), axis=0) for part in past])
+
+
+def _step(graph: ExportedCausalGraph, beginnings: Sequence[Sequence[int]], ids: Sequence[int]) -> _Rows:
+    """Logits of one more token in each row; shorter pasts are padded on the left."""
+    pasts = [graph.call([row], wants_logits=False, wants_present=True, is_quiet=True)[1] for row in beginnings]
+    lengths = np.array([len(row) for row in beginnings])
+    logits, _ = graph.step(np.array(ids, np.int64), padded_pasts(pasts, lengths), lengths, is_quiet=True)
+    return [row[None].astype(np.float32) for row in logits]

@@ -68,3 +68,25 @@ class ExportedCausalGraph:
             options.log_severity_level = 4
         found = self.session.run(outputs, feed, options)
         return (found[0], found[1:]) if wants_logits else (np.empty((len(rows), 0, 0), np.float32), found)
+
+    def step(
+        self, ids: NDArray[np.int64], past: Past, lengths: NDArray[np.int64], *, is_quiet: bool = False
+    ) -> tuple[NDArray[Any], Past]:
+        """Read one id (B,) in each row, after the last `lengths` (B,) positions of its past (B, K, P, H); the others
+        are masked. Returns logits (B, V), and the present (B, K, P + 1, H)."""
+        assert self.layout.cache is not None
+        past_length = past[0].shape[2]
+        feed: dict[str, NDArray[Any]] = {IDS: ids[:, None]}
+        if self.layout.has_mask:
+            feed[MASK] = (np.arange(past_length + 1) >= past_length - lengths[:, None]).astype(np.int64)  # (B, P + 1)
+        if self.layout.has_positions:
+            feed[POSITIONS] = lengths[:, None]
+        if self.layout.num_logits_rank is not None:
+            feed[NUM_LOGITS] = np.ones((1,) * self.layout.num_logits_rank, np.int64)
+        names = self.layout.cache.names
+        feed.update({name: array for (name, _), array in zip(names, past, strict=True)})
+        options = onnxruntime.RunOptions()
+        if is_quiet:
+            options.log_severity_level = 4
+        logits, *present = self.session.run([LOGITS, *(name for _, name in names)], feed, options)
+        return logits[:, -1], present

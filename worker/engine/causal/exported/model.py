@@ -11,11 +11,16 @@ from typing import Self
 
 import numpy as np
 
+from jobs.errors import SpecError
+from jobs.spec import CachePolicy
+from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.exported.capabilities import Capabilities, probe_capabilities
+from worker.engine.causal.exported.generation_rows import ExportedRows, WholeRows
 from worker.engine.causal.exported.graph import ExportedCausalGraph
 from worker.engine.causal.exported.reader import ExportedReader
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.session import open_session
+from worker.engine.search.continuation_rules import ContinuationRules, rules_in
 from worker.models.departures.departures import Departures, find_departures
 from worker.models.departures.graph_content import GraphContent
 from worker.models.layout.causal_config import CausalConfig
@@ -30,6 +35,7 @@ _UNNAMED_LIMIT = 2048  # positions, where the configuration names no limit
 class ExportedCausal:
     """Shared by all lanes of a process; nothing here changes after `open`."""
 
+    folder: Path
     graph: ExportedCausalGraph
     capabilities: Capabilities
     max_positions: int
@@ -55,6 +61,7 @@ class ExportedCausal:
             max_positions = min(max_positions, departures.limit.positions)
         key_heads = layout.cache.num_heads if layout.cache else 1
         return cls(
+            folder=folder,
             graph=graph,
             capabilities=probe_capabilities(graph, max_positions),
             max_positions=max_positions,
@@ -77,6 +84,20 @@ class ExportedCausal:
         layout = self.layout
         dtypes = {layout.logits_dtype, layout.cache.dtype if layout.cache else layout.logits_dtype}
         return dtypes == {np.dtype(np.float32)} and not GraphContent.read(self.graph.file).is_quantized
+
+    @property
+    def continuation_rules(self) -> ContinuationRules:
+        """See `CausalModel.continuation_rules`."""
+        return rules_in(self.folder, self.vocab_size)
+
+    def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen
+        """One lane's generator. Raises SpecError where `policy` wants a cache that the graph does not have, or does not
+        use correctly."""
+        has_cache = self.layout.cache is not None and self.capabilities.extends
+        if policy.mode == "on" and not has_cache:
+            raise SpecError(f"cache is on, but {self.graph.file} cannot use one: choose --cache auto or off")
+        rows = ExportedRows if has_cache and policy.mode != "off" else WholeRows
+        return ContinuousGenerator(lambda: rows(self.graph, self.capabilities), self.max_positions)
 
     def new_reader(self, *, is_packed: bool = True) -> ExportedReader:
         """One lane's reader. `is_packed=False`: one sequence after another, without shared prefixes."""

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from jobs.errors import SpecError
+from jobs.spec import CachePolicy
+from worker.engine.causal.continuous_generation import ContinuousGenerator
+from worker.engine.causal.llamacpp.generation_rows import LlamaCppRows
+from worker.engine.causal.llamacpp.library import llama_cpp
+from worker.engine.causal.llamacpp.limits import Limits
 from worker.engine.causal.llamacpp.network import Network
-from worker.engine.causal.llamacpp.reader import Limits, LlamaCppReader
+from worker.engine.causal.llamacpp.reader import LlamaCppReader
+from worker.engine.search.continuation_rules import ContinuationRules
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.gguf_network import GgufNetwork
 from worker.models.departures.departures import Departures
@@ -58,6 +65,21 @@ class LlamaCppCausal:
         """None: the file is its own configuration."""
         return Departures()
 
+    @property
+    def continuation_rules(self) -> ContinuationRules:
+        """The ids that end a text, by the file; it has no other rule for a continuation."""
+        vocabulary = self.network.vocabulary
+        is_end = llama_cpp().llama_vocab_is_eog
+        return ContinuationRules(eos_ids=tuple(one for one in range(self.vocab_size) if is_end(vocabulary, one)))
+
+    def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen
+        """One lane's generator. Raises SpecError where the cache is to be off: llama.cpp always has one."""
+        if policy.mode == "off":
+            raise SpecError(
+                "llama.cpp always keeps keys and values: leave out --cache off, or add the model without it"
+            )
+        return ContinuousGenerator(self._new_rows, self.max_positions)
+
     def new_reader(self, *, is_packed: bool = True) -> LlamaCppReader:
         """One lane's reader. A model with recurrent layers is read one sequence after another in any case."""
         return self._reader(is_packed=is_packed)
@@ -66,13 +88,23 @@ class LlamaCppCausal:
         """One lane's reader that gives llama.cpp each sequence alone, in one call."""
         return self._reader(is_packed=False, is_whole=True)
 
-    def _reader(self, *, is_packed: bool, is_whole: bool = False) -> LlamaCppReader:
+    def _new_rows(self) -> LlamaCppRows:
+        return LlamaCppRows(
+            self.network,
+            threads=self.threads,
+            limits=self._limits(is_packed=True),
+            bytes_per_cell=self.header.cache_bytes or 0,
+        )
+
+    def _limits(self, *, is_packed: bool) -> Limits:
         cells = self.max_positions if self.header.short_positions is not None else None
-        limits = Limits.of(self.network, is_packed=is_packed, cells=cells)
+        return Limits.of(self.network, is_packed=is_packed, cells=cells)
+
+    def _reader(self, *, is_packed: bool, is_whole: bool = False) -> LlamaCppReader:
         return LlamaCppReader(
             self.network,
             threads=self.threads,
-            limits=limits,
+            limits=self._limits(is_packed=is_packed),
             bytes_per_cell=self.header.cache_bytes or 0,
             is_whole=is_whole,
         )

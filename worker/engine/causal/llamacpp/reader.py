@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from worker.engine.causal.group_results import GroupResults
 from worker.engine.causal.llamacpp.context import Context, ContextSize, Piece
+from worker.engine.causal.llamacpp.limits import LEAST_TOKENS, Limits
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import first_log_probs, scratch_size, target_log_probs
@@ -28,38 +29,7 @@ from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 
 _MIN_SAVED = 64  # tokens that sharing a prefix has to save, to be worth its call
-_LEAST_TOKENS = 32  # of a call
-_MOST_TOKENS = (
-    256  # of a call: on one core, demo-lm reads 12,600 tokens/s, with 512 at once 9,100; larger models, as many
-)
-_MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
-_MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
-_SCORE_BYTES = 1 << 28  # of attention, which holds those of all heads and cells for the tokens computed at once
-_SEQUENCES = 128  # in a context
-_PAD = 256  # cells; llama.cpp rounds up to as many
-
 _UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, which nothing predicts
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The largest sizes of one call."""
-
-    tokens: int
-    is_packed: bool  # many sequences per call, and shared prefixes computed once
-    cells: int | None = None  # of every context; None: as many as its sequences need
-
-    def sequences(self, tokens: int) -> int:
-        """How many a context has: not more than the tokens of a call, else llama.cpp ends the process."""
-        return min(_SEQUENCES, tokens) if self.is_packed else 1
-
-    @classmethod
-    def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "Limits":
-        """Those that bound the memory and the seconds of a call."""
-        most = min(_MOST_TOKENS, _MOST_LOGITS // network.vocab_size, _MOST_PRODUCTS // max(1, network.num_parameters))
-        tokens = max(_LEAST_TOKENS, most // _LEAST_TOKENS * _LEAST_TOKENS)
-        is_packed = is_packed and not network.is_recurrent and cells is None
-        return cls(min(tokens, cells) if cells else tokens, is_packed, cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +66,7 @@ class LlamaCppReader:
         """See `protocol.Reader.read`. Groups that share a prefix come first."""
         left = dict(enumerate(groups))
         while left:
-            with halve_on_out_of_memory(self._tokens, "tokens of a call", least=_LEAST_TOKENS) as attempt:
+            with halve_on_out_of_memory(self._tokens, "tokens of a call", least=LEAST_TOKENS) as attempt:
                 for index, found in self._read(dict(left), groups, run):
                     del left[index]
                     yield index, found
@@ -226,10 +196,8 @@ class LlamaCppReader:
 
     def _size(self, num_cells: int, tokens: int) -> ContextSize:
         """Powers of two, so that a context is seldom replaced."""
-        cells = self._limits.cells or max(_PAD, 1 << (max(num_cells, 2 * self._tokens) - 1).bit_length())
-        scores = max(1, self._network.num_heads) * cells * 4  # bytes, of one token
-        computed = min(tokens, max(_LEAST_TOKENS, _SCORE_BYTES // scores))
-        return ContextSize(cells, tokens, computed, self._limits.sequences(tokens))
+        wanted = max(num_cells, 2 * self._tokens)
+        return self._limits.context_size(self._network, wanted, tokens, self._limits.sequences(tokens))
 
 
 def _is_worth_sharing(group: Group) -> bool:

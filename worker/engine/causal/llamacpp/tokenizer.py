@@ -8,6 +8,7 @@ no token would have a place in it.
 
 import ctypes
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,16 @@ class LlamaCppTokenizer:
         ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64)  # (T + 1,)
         ends = _places(content, b"".join(pieces), ends)
         return Encoded(ids, ends[:-1], ends[1:])
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The ids of a prompt: BOS where the file asks for one, and the text's tokens. Raises what `encode` does."""
+        return [*([] if self.bos_id is None else [self.bos_id]), *self.encode(text).ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, without special tokens."""
+        control = llama_cpp().llama_vocab_is_control
+        pieces = [self._piece(int(one)) for one in ids if not control(self._vocabulary, int(one))]
+        return b"".join(pieces).decode("utf-8", "replace")
 
     def token_text(self, token_id: int) -> str:
         """A token in readable form: `<0xE4>` for a byte that is not a character."""

@@ -10,11 +10,12 @@ Shapes: C capacity · L layers · K key/value heads · H head size.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_input, bind_output
+from worker.engine.runtime.host_arrays import bind_past
 
 _CAPACITY_STEP = 256  # positions
 
@@ -47,8 +48,8 @@ class SequenceCache:
 
     def bind(self, binding: IOBinding) -> None:
         """Bind the cache both as the past and as the present of the graph."""
-        for number, array in enumerate(self._laid_out):
-            layer, part = divmod(number, 2)
-            name = f"{layer}.{('key', 'value')[part]}"
-            bind_input(binding, f"past.{name}", array)
-            bind_output(binding, f"present.{name}", array)
+        bind_past(binding, self._laid_out)
+
+    def positions(self, start: int, stop: int) -> NDArray[Any]:
+        """Keys and values of positions `start` to `stop` (2 L, K, stop - start, H), in the cache's own memory."""
+        return self._laid_out[:, 0, :, start:stop]

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Self
 
 from jobs.errors import ModelError
+from jobs.spec import CachePolicy
+from worker.engine.causal.continuous_generation import ContinuousGenerator
+from worker.engine.causal.native.generation_rows import CachedRows, UncachedRows
 from worker.engine.causal.native.graphs import NativeCausalGraphs
 from worker.engine.causal.native.reader import PackedReader, WholeReader
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.native_precision import native_precision
+from worker.engine.search.continuation_rules import ContinuationRules, rules_in
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.precision import Precision
@@ -29,6 +33,7 @@ class NativeCausal:
     """Shared by all lanes of a process; nothing here changes after `open`."""
 
     graphs: NativeCausalGraphs
+    folder: Path
     max_positions: int
     vocab_size: int  # rows of the embedding, of which a tokenizer may use fewer
 
@@ -49,7 +54,7 @@ class NativeCausal:
                 f"{manifest.architecture}: the files belong to different models"
             )
         graphs = NativeCausalGraphs(folder, sizes, precision, threads, providers)
-        return cls(graphs, sizes.max_positions, sizes.vocab_size)
+        return cls(graphs, folder, sizes.max_positions, sizes.vocab_size)
 
     def computes_in_float32(self) -> bool:
         """Whether weights and products are float32."""
@@ -59,6 +64,16 @@ class NativeCausal:
     def departures(self) -> Departures:
         """None: native graphs are built from the configuration."""
         return Departures()
+
+    @property
+    def continuation_rules(self) -> ContinuationRules:
+        """See `CausalModel.continuation_rules`."""
+        return rules_in(self.folder, self.vocab_size)
+
+    def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen
+        """One lane's generator. With the cache off, each step reads the whole prefix of every row."""
+        rows = UncachedRows if policy.mode == "off" else CachedRows
+        return ContinuousGenerator(lambda: rows(self.graphs), self.max_positions)
 
     def new_reader(self, *, is_packed: bool = True) -> PackedReader | WholeReader:
         """One lane's reader. `is_packed=False`: one sequence per call, without a cache, in memory that grows with its

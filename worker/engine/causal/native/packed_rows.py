@@ -64,6 +64,20 @@ class PackedRows:
         )
 
     @classmethod
+    def one_each(cls, num_rows: int) -> Self:
+        """A token in each of so many rows, which have different lengths. The caller fills in `ids`, `positions`, `ends`
+        and `longest`, in place."""
+        places = np.arange(num_rows)
+        return cls(
+            ids=np.zeros(num_rows, np.int64),
+            rows=places[:, None],
+            places=places,
+            positions=np.zeros((num_rows, 1), np.int64),
+            ends=np.zeros(num_rows, np.int32),
+            longest=np.zeros(1, np.int32),
+        )
+
+    @classmethod
     def sharing_past(cls, past: int, suffixes: Sequence[Sequence[int]]) -> Self:
         """One row of several suffixes of one sequence of `past` tokens. None attends to another.
 

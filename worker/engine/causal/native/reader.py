@@ -21,32 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.causal.group_results import GroupResults
+from worker.engine.causal.native.calls import LIMITS, Limits, TimedCalls
 from worker.engine.causal.native.graphs import NativeCausalGraphs
-from worker.engine.causal.native.kv_cache import SequenceCache
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.graphs.causal import SHARED_ROOM
 
 _MIN_SAVED = 64  # tokens that sharing a prefix has to save, to be worth its calls
 
 _UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, which nothing predicts
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The largest sizes of one call."""
-
-    # Of the body. Qwen2.5-0.5B's sizes, one thread, rows of 256: int8 2.6 to 3.0 ms a token and fp32 8.3 to 8.5,
-    # whether 256, 512 or 1,024 at once, so what matters is memory.
-    tokens: int = 512
-    padded: int = 1024  # tokens of the body, with the padding that its attention sees
-    head_rows: int = 256  # int8 0.91 ms a row, and 1.02 where there are 64; fp32 2.7 and 3.0
-    scores: int = 2**24  # of attention with a bias, which holds all of them at once: 64 MB
-
-
-_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,8 @@ class _Sequence:
 class PackedReader:
     """Reads many sequences per call, for one lane."""
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
+        graphs.scoring_head()  # opened now: a damaged one raises before the first document
         self._graphs = graphs
         self._limits = limits
         self._cache = graphs.new_cache()
@@ -82,7 +67,7 @@ class PackedReader:
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `protocol.Reader.read`. Groups that need the most memory come first."""
-        calls = _Calls(self._graphs, self._limits, run)
+        calls = TimedCalls(self._graphs, self._limits, run)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
             yield index, self._read_shared(groups[index], calls)
@@ -97,7 +82,7 @@ class PackedReader:
                 if (done := results.add(sequence.group, sequence.suffix, found)) is not None:
                     yield sequence.group, done
 
-    def _read_pack(self, pack: Sequence[_Sequence], calls: "_Calls") -> list[LogProbs]:
+    def _read_pack(self, pack: Sequence[_Sequence], calls: TimedCalls) -> list[LogProbs]:
         if len(pack) == 1 and len(pack[0].fed) > self._limits.tokens:
             sequence = pack[0]
             self._cache.begin(len(sequence.fed))
@@ -117,7 +102,7 @@ class PackedReader:
         ids: Sequence[int],
         targets: NDArray[np.int64],
         first: int,
-        calls: "_Calls",
+        calls: TimedCalls,
         past_state: NDArray[Any] | None = None,
     ) -> LogProbs:
         """Read `ids` after `past` tokens in the cache; the log-probabilities of `targets`.
@@ -136,10 +121,10 @@ class PackedReader:
                 num_done += len(states)
         return np.concatenate(found) if found else _UNSCORED
 
-    def _read_shared(self, group: Group, calls: "_Calls") -> list[LogProbs]:
+    def _read_shared(self, group: Group, calls: TimedCalls) -> list[LogProbs]:
         """Read the prefix once, then its suffixes, as many per call as memory allows."""
         past, graphs = len(group.prefix), self._graphs
-        max_tokens = _max_suffix_tokens(past, graphs.num_heads, self._limits) if graphs.shares_rows else 0
+        max_tokens = self._limits.max_suffix_tokens(past, graphs.num_heads) if graphs.shares_rows else 0
         longest = max(len(suffix) for suffix in group.suffixes) - 1
         self._cache.begin(past + max(longest, max_tokens))
         for start in range(0, past, self._limits.tokens):
@@ -162,7 +147,7 @@ class PackedReader:
         return found
 
     def _read_together(
-        self, past: int, suffixes: Sequence[Sequence[int]], no_states: NDArray[Any], calls: "_Calls"
+        self, past: int, suffixes: Sequence[Sequence[int]], no_states: NDArray[Any], calls: TimedCalls
     ) -> list[NDArray[Any]]:
         """Hidden states of each suffix; `no_states` (0, D) where none has a token that is fed."""
         ends = np.cumsum([len(suffix) for suffix in suffixes])
@@ -177,53 +162,21 @@ class WholeReader:
 
     buffer_stats: BufferStats = BufferStats()
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
         self._graphs = graphs
         self._limits = limits
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `protocol.Reader.read`. Groups come in their order."""
-        calls = _Calls(self._graphs, self._limits, run)
+        calls = TimedCalls(self._graphs, self._limits, run)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole_sequences(index, group)]
 
-    def _read(self, sequence: _Sequence, calls: "_Calls") -> LogProbs:
+    def _read(self, sequence: _Sequence, calls: TimedCalls) -> LogProbs:
         if not sequence.fed:
             return _UNSCORED
         hidden = calls.read_from_start(PackedRows.from_start([sequence.fed]))
         return calls.log_probs(hidden[sequence.first - 1 :], sequence.targets())
-
-
-class _Calls:
-    """The calls of one run, timed; between two of them the run may be stopped."""
-
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits, run: RunContext) -> None:
-        self._graphs = graphs
-        self._limits = limits
-        self._run = run
-
-    def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
-        self._raise_if_stopped()
-        with self._run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
-            return self._graphs.read_from_start(rows)
-
-    def read_after(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
-        self._raise_if_stopped()
-        with self._run.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
-            return self._graphs.read_after(cache, rows)
-
-    def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
-        """The log-probability of each target, computed in calls of about equally many rows."""
-        count = -(-len(targets) // self._limits.head_rows)
-        parts = []
-        for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
-            self._raise_if_stopped()
-            with self._run.measure("head", rows=len(ids), tokens=len(ids)):
-                parts.append(self._graphs.log_probs(states, ids))
-        return np.concatenate(parts)
-
-    def _raise_if_stopped(self) -> None:
-        self._run.raise_if_stopped("calls of the model")
 
 
 def _is_worth_sharing(group: Group) -> bool:
@@ -267,10 +220,3 @@ def _suffix_packs(suffixes: Sequence[Sequence[int]], max_tokens: int) -> Iterato
         tokens += length
     if pack:
         yield pack
-
-
-def _max_suffix_tokens(past: int, num_heads: int, limits: Limits) -> int:
-    """How many tokens of suffixes may follow `past` in one row: S with N x S x (P + S) scores within the limit."""
-    scores = limits.scores / num_heads
-    most = (past**2 / 4 + scores) ** 0.5 - past / 2
-    return max(1, min(SHARED_ROOM, limits.tokens, int(most)))

@@ -1,6 +1,6 @@
 """Causal graphs in the layouts of other exporters, compared with the same network in numpy."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
+from tests.models.engine.causal.exported.layouts import LAYOUTS, MODELS, open_export
 from tests.repetition import times
 from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.exported.capabilities import Capabilities
@@ -24,49 +25,26 @@ from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.run_context import RunContext
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
-LAYOUTS = {
-    "optimum": Export(),
-    "optimum, all heads": Export(kv_heads=4),
-    "optimum, no past": Export(has_past=False),
-    "optimum, no positions": Export(positions="past"),
-    "reads its padding": Export(positions="left"),
-    "genai": Export(attention="grouped", leaves_head_size_open=True),
-    "genai, all heads": Export(attention="grouped", kv_heads=4),
-    "genai, no past": Export(attention="grouped", has_past=False),
-    "transformers.js": Export(num_logits=True),
-    "underscores": Export(names=("past_{part}_{layer}", "present_{part}_{layer}")),
-    "present_key_values": Export(names=("past_key_values.{layer}.{part}", "present_key_values.{layer}.{part}")),
-    "optimum, float16": Export(dtype=np.float16),
-    "genai, float16": Export(attention="grouped", dtype=np.float16),
-    "no past, float16": Export(has_past=False, dtype=np.float16),
-}
 EXPECTED_CAPABILITIES = {
-    "optimum": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
-    "optimum, no past": Capabilities(batches=True, pads=True, extends=False, extends_batches=False),
-    "optimum, no positions": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
-    "reads its padding": Capabilities(batches=True, pads=False, extends=True, extends_batches=True),
-    "genai": Capabilities(batches=True, pads=True, extends=True, extends_batches=False),
-    "genai, float16": Capabilities(batches=True, pads=True, extends=True, extends_batches=False),
+    "optimum": Capabilities(
+        batches=True, pads=True, extends=True, extends_batches=True, steps=True, skips_padding=True
+    ),
+    "optimum, no past": Capabilities(
+        batches=True, pads=True, extends=False, extends_batches=False, steps=False, skips_padding=False
+    ),
+    "optimum, no positions": Capabilities(
+        batches=True, pads=True, extends=True, extends_batches=True, steps=True, skips_padding=False
+    ),
+    "reads its padding": Capabilities(
+        batches=True, pads=False, extends=True, extends_batches=True, steps=True, skips_padding=True
+    ),
+    "genai": Capabilities(
+        batches=True, pads=True, extends=True, extends_batches=False, steps=True, skips_padding=False
+    ),
+    "genai, float16": Capabilities(
+        batches=True, pads=True, extends=True, extends_batches=False, steps=True, skips_padding=False
+    ),
 }
-MODELS: dict[str, ExportedCausal] = {}
-
-
-@pytest.fixture(params=LAYOUTS)
-def layout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    name = str(request.param)
-    if name not in MODELS:
-        MODELS[name] = open_export(tmp_path_factory.mktemp("model"), LAYOUTS[name])
-    return name
-
-
-@pytest.fixture(autouse=True, scope="module")
-def closed() -> Iterator[None]:
-    yield
-    MODELS.clear()
-
-
-def open_export(folder: Path, export: Export, **config: Any) -> ExportedCausal:
-    return ExportedCausal.open(export.write(folder, **config))
 
 
 def read(model: ExportedCausal, groups: Sequence[Group], *, is_packed: bool = True) -> list[list[LogProbs]]:
@@ -205,7 +183,9 @@ def test_a_graph_that_scales_activations_over_the_batch_is_run_one_sequence_at_a
     model = open_export(tmp_path, Export(scales_batches=True))
     groups = some_groups(3)
 
-    assert model.capabilities == Capabilities(batches=False, pads=False, extends=False, extends_batches=False)
+    assert model.capabilities == Capabilities(
+        batches=False, pads=False, extends=False, extends_batches=False, steps=False, skips_padding=False
+    )
     for index, alone in enumerate(read(model, groups)):
         assert_same([alone], read(model, [groups[index]]), within=0)
 

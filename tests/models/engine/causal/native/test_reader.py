@@ -1,7 +1,6 @@
 """The log-probability of a token depends only on the tokens before it: not on other sequences, nor on the calls."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,63 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import ModelError, Stopped
-from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, VOCAB_SIZE, TinyCausal, write_tiny
 from tests.repetition import times
+from worker.engine.causal.native.calls import Limits
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.causal.native.reader import Limits, PackedReader
+from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.runtime import native_session
+from worker.engine.runtime.int8_probe import Int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
+from worker.graphs import matrix_products
 from worker.graphs.precision import Precision
-from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.models.departures.window_probe import windows_are_exact
 
-VOCAB_SIZE, MAX_POSITIONS = 300, 96
-MODELS: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "llama, biases, own head, heads of 10": {"attention_bias": True, "mlp_bias": True, "tied": False, "head_size": 10},
-    "mistral": {"kv_heads": 1},
-    "mistral, window": {"sliding_window": 6},
-    "qwen2": {},
-    "qwen3": {"head_size": 24},
-}
 TIGHT = Limits(tokens=13, padded=20, head_rows=5, scores=700)  # sequences are cut often and rarely packed
 LIMITS = {"roomy": Limits(), "tight": TIGHT, "few scores": Limits(scores=4 * 70 * 100, head_rows=7)}
-
-
-@dataclass(frozen=True)
-class TinyCausal:
-    """A tiny native model, and the numpy reference of its checkpoint."""
-
-    model: NativeCausal
-    reference: NumpyCausal
-    folder: Path
-
-    def expected(self, group: Group) -> list[LogProbs]:
-        """The log-probabilities that a reader has to give for this group, from the reference."""
-        whole = self.reference.log_probs([[*group.prefix, *suffix] for suffix in group.suffixes])
-        return [log_probs[max(0, len(group.prefix) - 1) :] for log_probs in whole]
-
-
-@pytest.fixture(scope="module")
-def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TinyCausal]:
-    made: dict[tuple[str, Precision], TinyCausal] = {}
-
-    def open_(name: str, precision: Precision = Precision.FP32) -> TinyCausal:
-        if (name, precision) not in made:
-            folder = tmp_path_factory.mktemp("causal")
-            checkpoint = write_causal_checkpoint(
-                folder / "checkpoint",
-                name.split(",")[0],
-                vocab_size=VOCAB_SIZE,
-                max_positions=MAX_POSITIONS,
-                **MODELS[name],
-            )
-            kv = write_kv_model(checkpoint, folder / "kv", precision)
-            made[name, precision] = TinyCausal(NativeCausal.open(kv), NumpyCausal.open(checkpoint), kv)
-        return made[name, precision]
-
-    return open_
 
 
 def read(reader: Any, groups: list[Group]) -> list[list[LogProbs]]:
@@ -203,8 +160,6 @@ def test_reading_stops_between_two_calls(make: Callable[..., TinyCausal]) -> Non
 @pytest.mark.parametrize("name", MODELS)
 def test_in_int8_a_row_does_not_depend_on_other_rows(make: Callable[..., TinyCausal], name: str) -> None:
     """With one scale for a whole tensor, other rows would change a row by about as much as int8 itself does."""
-    if not int8_is_exact():  # takes 0.1 s, so not a skipif at collection
-        pytest.skip("this processor lacks VNNI")
     made, groups = make(name, Precision.INT8), mixture()
     exact = read(make(name).model.new_reader(), groups)
     alone = [read(made.model.new_reader(is_packed=False), [group])[0] for group in groups]
@@ -219,12 +174,24 @@ def test_in_int8_a_row_does_not_depend_on_other_rows(make: Callable[..., TinyCau
         assert np.abs(flat - wanted).max() < drift.max()
 
 
-def test_int8_is_refused_on_a_processor_that_computes_it_wrongly(
+def test_weights_in_uint8_give_the_bits_of_weights_in_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small weights, whose sums no processor cuts."""
+    exact_int8()  # remembers what it finds with whole weights
+    monkeypatch.setattr(matrix_products._Columns, "quantized", property(lambda columns: columns._both()[0] // 2))
+    folder, found = write_tiny(tmp_path, "llama", Precision.INT8).folder, []
+    for kind in (Int8.SIGNED, Int8.UNSIGNED):
+        monkeypatch.setattr(native_session, "exact_int8", lambda kind=kind: kind)
+        found.append(read(NativeCausal.open(folder).new_reader(), mixture()))
+
+    assert difference(*found) == 0.0
+
+
+def test_int8_is_refused_where_no_int8_product_is_exact(
     make: Callable[..., TinyCausal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make("llama", Precision.INT8).folder
-    monkeypatch.setattr("worker.engine.runtime.native_precision.int8_is_exact", lambda: False)
-    with pytest.raises(ModelError, match="lacks VNNI"):
+    monkeypatch.setattr("worker.engine.runtime.native_precision.exact_int8", lambda: Int8.NEITHER)
+    with pytest.raises(ModelError, match="no int8 product exactly"):
         NativeCausal.open(folder)
 
 

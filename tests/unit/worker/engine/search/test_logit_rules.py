@@ -62,6 +62,8 @@ def test_the_normalizer_is_finite_for_sound_rows_only() -> None:
     rules = GenerationConfig(start_id=1, eos_id=0, max_new_tokens=5, suppressed_ids=(7,))
     tokens = np.ones((5, 1), np.int64)
 
-    normalizer, _ = apply_rules(logits, None, tokens, np.ones(5, np.int64), rules, to_log_probs=False)
+    normalizer, _ = apply_rules(
+        logits, None, tokens, np.ones(5, np.int64), rules, steps=np.zeros(5, np.int64), to_log_probs=False
+    )
 
     assert np.isfinite(normalizer).tolist() == [True, False, False, True, False]

@@ -1,0 +1,84 @@
+"""Continuing texts with the bundled language model: what comes out of a document, whatever comes with it."""
+
+from typing import Any
+
+import pytest
+
+from jobs.errors import SpecError
+from jobs.outcome import Failed, Finish, Flag, Generation
+from jobs.spec import CachePolicy, GenerateOptions
+from worker.engine.causal.native.model import NativeCausal
+from worker.engine.tasks.generation import PromptContinuer
+from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
+from worker.text.causal_tokenizer import CausalTokenizer
+
+TEXTS = ["Snow will", "Winds from the", "Snow will", "Tomorrow in the north"]
+
+
+@pytest.fixture(scope="module")
+def continuer() -> PromptContinuer:
+    folder = BUNDLED[DEFAULT_CAUSAL]
+    return PromptContinuer(NativeCausal.open(folder), CausalTokenizer.open(folder))
+
+
+def run(continuer: PromptContinuer, texts: list[str], **options: Any) -> list[Any]:
+    return continuer.generate(texts, GenerateOptions(**options), should_stop=lambda: False).outcomes
+
+
+def test_a_text_is_continued_until_the_model_ends_it(continuer: PromptContinuer) -> None:
+    snow, winds, again, _ = run(continuer, TEXTS)
+
+    assert isinstance(snow, Generation)
+    assert (snow.finish, snow.text[-1], snow.flags) == (Finish.EOS, ".", ())
+    assert snow.text == again.text
+    assert (snow.num_shared, again.num_shared) == (0, again.num_prompt_tokens - 1)
+    assert snow.text != winds.text
+    assert snow.log_prob is not None
+    assert snow.log_prob < 0
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 1}, {"prefix_cache": False}, {"cache": CachePolicy("off")}])
+def test_how_it_is_computed_changes_no_text(continuer: PromptContinuer, options: dict[str, Any]) -> None:
+    texts = [one.text for one in run(continuer, TEXTS)]
+
+    assert [one.text for one in run(continuer, TEXTS, **options)] == texts
+
+
+def test_a_continuation_ends_before_its_stop_text(continuer: PromptContinuer) -> None:
+    whole = run(continuer, TEXTS)[0].text
+    stop = whole[len(whole) // 2 :][:3]
+
+    (stopped,) = run(continuer, TEXTS[:1], stop=("§", stop))
+
+    assert stopped.finish is Finish.STOP
+    assert stopped.text == whole[: whole.index(stop)]
+
+
+def test_a_continuation_that_is_cut_says_so(continuer: PromptContinuer) -> None:
+    (cut,) = run(continuer, TEXTS[:1], max_new_tokens=3)
+
+    assert (cut.finish, cut.num_new_tokens, cut.flags) == (Finish.LENGTH, 3, (Flag.TRUNCATED,))
+
+
+def test_the_same_seed_gives_a_document_the_same_text(continuer: PromptContinuer) -> None:
+    def drawn(texts: list[str], seed: int) -> list[str]:
+        return [one.text for one in run(continuer, texts, temperature=1.0, top_p=0.95, seed=seed)]
+
+    assert drawn(TEXTS, 1)[1:2] == drawn(TEXTS[1:2], 1)
+    assert drawn(TEXTS, 1) != drawn(TEXTS, 2)
+
+
+def test_a_document_that_cannot_be_continued_fails_alone(continuer: PromptContinuer) -> None:
+    empty, long, fine = run(continuer, ["", "snow and rain " * 1_000, "Snow will"])
+
+    assert isinstance(empty, Failed)
+    assert (empty.code, "nothing to continue" in empty.message) == ("empty-prompt", True)
+    assert isinstance(long, Failed)
+    assert long.code == "too-long"
+    assert "and the model 1,024 positions" in long.message
+    assert isinstance(fine, Generation)
+
+
+def test_a_chat_needs_a_template(continuer: PromptContinuer) -> None:
+    with pytest.raises(SpecError, match="the model has no chat template: leave --chat out"):
+        run(continuer, [], chat=True)

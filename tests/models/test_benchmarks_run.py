@@ -1,0 +1,61 @@
+"""The benchmarks that name parts of the worker still find them."""
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from bench import bare_engine
+from bench.queue import INSTANT
+from jobs.outcome import Translation
+from jobs.spec import JobSpec, Task, TranslateOptions
+from worker import providers
+from worker.engine.tasks.result_memory import NoMemory
+from worker.providers.local_engines import LocalEngines
+from worker.warm_models import WarmModels
+
+
+def loaded(spec: ModuleSpec | None) -> Any:
+    """A module of its own, beside the one that others may have imported."""
+    assert spec is not None
+    assert spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def instant(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the instant bench puts into a worker, whose finder is gone again after the test."""
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    return loaded(importlib.util.spec_from_file_location("instant", INSTANT / "sitecustomize.py"))
+
+
+def test_the_bare_engine_translates_a_corpus_and_prints_its_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": 1, "text": "Fog in the morning."}\n', encoding="utf-8")
+    monkeypatch.setenv("KVJOBS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "argv", ["bare_engine", str(corpus)])
+
+    bare_engine.main()
+
+    assert float(capsys.readouterr().out) > 0
+
+
+def test_the_instant_engine_takes_the_place_of_the_one_that_a_lane_uses(instant: Any, tmp_path: Path) -> None:
+    assert LocalEngines.__module__ == instant.MODULE
+    assert LocalEngines.translator.__qualname__ == instant.REPLACED
+    job = JobSpec(task=Task.TRANSLATE, model="no-such-model", model_revision="0" * 64, options=TranslateOptions())
+
+    replaced = loaded(sys.meta_path[0].find_spec(instant.MODULE, providers.__path__))
+    engines = replaced.LocalEngines(WarmModels(tmp_path, threads=1))
+    (outcome,) = engines.process(job, ["Rain."], NoMemory(), lambda: False).outcomes
+
+    assert isinstance(outcome, Translation)
+    assert outcome.text == "Rain."

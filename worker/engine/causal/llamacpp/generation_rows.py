@@ -1,0 +1,131 @@
+"""
+The rows of one lane that continue prompts with llama.cpp: a sequence of its memory per row, and one for the prefix that
+prompts share, whose cells become the beginning of each row's sequence.
+
+Knows: calls, their order, and how much memory they may take. Does not know: how a token is chosen.
+
+Shapes: R rows · V vocabulary.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from worker.engine.causal.llamacpp.context import Context, Piece
+from worker.engine.causal.llamacpp.limits import Limits
+from worker.engine.causal.llamacpp.network import Network
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.logit_rules import Floats, Ids
+
+MAX_CELL_BYTES = 2 << 30  # of one lane's keys and values
+
+
+class LlamaCppRows:
+    """See `continuous_generation.Rows`."""
+
+    equal_lengths = False
+
+    def __init__(self, network: Network, *, threads: int, limits: Limits, bytes_per_cell: int) -> None:
+        self.shares_prefixes = limits.is_packed
+        self._network = network
+        self._threads = threads
+        self._limits = limits
+        self._bytes_per_cell = bytes_per_cell
+        self._context: Context | None = None
+        self._rows: list[int] = []  # the sequence of each row
+        self._lengths: list[int] = []  # tokens that each row has read
+        self._free: list[int] = []  # sequences
+        self._prefix: tuple[int, ...] = ()  # in the sequence after those of the rows
+        self._num_rows = 0
+        self.buffer_stats = BufferStats()
+
+    def begin(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.begin`. A context does not grow, so it has room for the longest of all rows at once."""
+        most = MAX_CELL_BYTES // max(1, self._bytes_per_cell * max_positions)
+        # A sequence more than rows: that of the prefix.
+        rows = max(1, min(rows, most - 1, self._limits.sequences(self._limits.tokens) - 1))
+        sequences = rows + 1 if self.shares_prefixes else 1
+        size = self._limits.context_size(
+            self._network, sequences * max_positions, max(self._limits.tokens, sequences), sequences
+        )
+        if self._context is None or self._context.size != size:
+            self._context = None  # freed first
+            self._context = Context(self._network, size, self._threads)
+            num_bytes = size.cells * self._bytes_per_cell + size.tokens * self._network.vocab_size * 4
+            self.buffer_stats = self.buffer_stats.freed() + BufferStats(num_bytes, allocations=1)
+        else:
+            self.buffer_stats += BufferStats(reuses=1)
+        self._context.clear()
+        self._rows, self._lengths, self._prefix = [], [], ()
+        self._free, self._num_rows = list(range(rows)), rows
+        return rows
+
+    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.admit`."""
+        context, past = self._opened, len(prefix)
+        rows = [self._free.pop(0) for _ in prompts]
+        if past:
+            self._read_prefix(prefix, run)
+            for row in rows:
+                context.share(self._num_rows, range(row, row + 1))
+        pieces = [
+            Piece(row, past, prompt[past:-1], len(prompt) - 1 - past) for row, prompt in zip(rows, prompts, strict=True)
+        ]
+        for call in self._calls([piece for piece in pieces if piece.ids]):
+            self._read(call, "prefill", 0, run)
+        self._rows += rows
+        self._lengths += [len(prompt) - 1 for prompt in prompts]
+
+    def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
+        """See `Rows.step`."""
+        pieces = [
+            Piece(row, length, [token_id], 0)
+            for row, length, token_id in zip(self._rows, self._lengths, last_ids.tolist(), strict=True)
+        ]
+        self._read(pieces, "decode", number, run)
+        self._lengths = [length + 1 for length in self._lengths]
+        return self._opened.logits(), None
+
+    def select(self, rows: Ids) -> None:
+        """See `Rows.select`."""
+        kept = [self._rows[row] for row in rows.tolist()]
+        for row in set(self._rows) - set(kept):
+            self._opened.forget(range(row, row + 1))
+            self._free.append(row)
+        self._rows, self._lengths = kept, [self._lengths[row] for row in rows.tolist()]
+
+    @property
+    def _opened(self) -> Context:
+        assert self._context is not None  # `begin` comes first
+        return self._context
+
+    def _read_prefix(self, prefix: Sequence[int], run: RunContext) -> None:
+        """Read a prefix into the sequence after those of the rows, if it is not there."""
+        if self._prefix == tuple(prefix):
+            return
+        self._opened.forget(range(self._num_rows, self._num_rows + 1))
+        self._prefix = ()
+        for call in self._calls([Piece(self._num_rows, 0, prefix, len(prefix))]):
+            self._read(call, "prefill", 0, run)
+        self._prefix = tuple(prefix)
+
+    def _calls(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+        """The pieces, cut so that each call has as many tokens as it may. None of them asks for logits."""
+        call: list[Piece] = []
+        room = self._opened.size.tokens
+        for piece in pieces:
+            start = 0
+            while start < len(piece.ids):
+                ids = piece.ids[start : start + room]
+                call.append(Piece(piece.sequence, piece.start + start, ids, len(ids)))
+                start, room = start + len(ids), room - len(ids)
+                if not room:
+                    yield call
+                    call, room = [], self._opened.size.tokens
+        if call:
+            yield call
+
+    def _read(self, pieces: Sequence[Piece], phase: str, number: int, run: RunContext) -> None:
+        run.raise_if_stopped("calls of the model")
+        tokens, past = sum(len(piece.ids) for piece in pieces), max(piece.start for piece in pieces)
+        with run.measure(phase, step=number, rows=len(pieces), tokens=tokens, past_length=past):
+            self._opened.read(pieces)

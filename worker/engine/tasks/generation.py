@@ -1,0 +1,183 @@
+"""
+Continuing prompts with a causal model.
+
+    texts    messages -> prompts, where the job is a chat
+             tokenize -> ids
+             continue -> ids, each prompt until the model ends it, a stop text appears, or enough tokens came
+             detokenize -> outcomes, in the order of the texts
+
+Knows: one model, one lane. Does not know: jobs, shards, tables, graphs.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jobs.corpus.messages import Message, read_messages
+from jobs.errors import ModelError, SpecError
+from jobs.outcome import Failed, Finish, Flag, Generation, Outcome
+from jobs.spec import CachePolicy, GenerateOptions
+from worker.engine.causal.protocol import CausalModel, Generator
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.continuation import Continuation, EndsIn
+from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.search.logit_rules import Ids
+from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.continued_text import ContinuedText
+from worker.engine.tasks.document_assembly import merge_flags, runs_away
+from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
+from worker.text.chat_template import RenderError
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompts:
+    """The documents that can be continued, and why the others cannot."""
+
+    ids: list[list[int]]
+    documents: list[int]  # the index of each prompt's document
+    failed: dict[int, Failed]  # by document
+
+
+class PromptContinuer:
+    """One lane's engine for one model: the model is shared, the buffers are not."""
+
+    def __init__(self, model: CausalModel, tokenizer: PromptTokenizer, chat: MessageTokenizer | None = None) -> None:
+        """`chat`: where the model has a chat template. Raises ModelError if the tokenizer does not belong to the
+        model."""
+        check_vocabulary(tokenizer, model)
+        self.model = model
+        self.generator: Generator = model.new_generator()
+        self._policy = CachePolicy()  # of `generator`: a lane has one at a time, so only one set of buffers
+        self._tokenizer = tokenizer
+        self._chat = chat
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """The memory of the generator's buffers."""
+        return self.generator.buffer_stats
+
+    def generate(
+        self, texts: Sequence[str], options: GenerateOptions, *, should_stop: Callable[[], bool]
+    ) -> BatchResult:
+        """Continue every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
+        says so.
+
+        A prompt without tokens, or with more than the model has positions, is `Failed`, as is one for which the model
+        gives NaN or infinity. No text affects the outcome of another.
+        """
+        rules = self.model.continuation_rules.with_options(options)
+        if options.chat:
+            self._check_chat(options)
+            rules = rules.with_end(self._tokenizer.eos_id)  # which ends a message, whatever ends a text
+        if options.cache != self._policy:
+            self.generator = self.model.new_generator(options.cache)
+            self._policy = options.cache
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("tokenize", rows=len(texts)) as counted:
+            prompts = self._encode(texts, options)
+            counted.tokens = sum(map(len, prompts.ids))
+        ends_in = self._stops(prompts, rules) if rules.stop_texts else None
+        outcomes: dict[int, Outcome] = dict(prompts.failed)
+        found = self.generator.generate(
+            prompts.ids,
+            rules,
+            run,
+            batch_size=options.batch_size,
+            shares_prefixes=options.prefix_cache,
+            ends_in=ends_in,
+        )
+        for ended in found:
+            with run.measure("detokenize", rows=len(ended), tokens=sum(len(one.ids) for _, one in ended)):
+                for index, continuation in ended:
+                    outcomes[prompts.documents[index]] = self._outcome(prompts.ids[index], continuation, rules)
+        return BatchResult(outcomes=[outcomes[index] for index in range(len(texts))], learned={}, timings=run.timings)
+
+    def prompt_length(self, text: str, options: GenerateOptions) -> int:
+        """The tokens of a document's prompt; 0 where it cannot be tokenized."""
+        try:
+            return len(self._ids(text, options))
+        except ModelError:
+            return 0
+
+    def _check_chat(self, options: GenerateOptions) -> None:
+        """Raise SpecError where the model has no chat template, or one that refuses a system message."""
+        if self._chat is None:
+            raise SpecError("the model has no chat template: leave --chat out, or name another --model")
+        try:
+            self._chat.encode(_with_system([Message("user", "?")], options))
+        except RenderError as error:
+            raise SpecError(f"{error}; leave --system out") from error
+
+    def _ids(self, text: str, options: GenerateOptions) -> list[int]:
+        """Raises ModelError."""
+        if self._chat is None or not options.chat:
+            return self._tokenizer.encode_prompt(text)
+        return self._chat.encode(_with_system(read_messages(text), options))
+
+    def _encode(self, texts: Sequence[str], options: GenerateOptions) -> _Prompts:
+        prompts = _Prompts([], [], {})
+        for index, text in enumerate(texts):
+            try:
+                ids = self._ids(text, options)
+            except RenderError as error:
+                prompts.failed[index] = Failed("chat-template", str(error))
+                continue
+            except ModelError as error:  # only this text fails: the tokenizer itself was checked when it was opened
+                prompts.failed[index] = Failed("engine-error", str(error))
+                continue
+            if why := _why_not(ids, self.model.max_positions):
+                prompts.failed[index] = why
+            else:
+                prompts.ids.append(ids)
+                prompts.documents.append(index)
+        return prompts
+
+    def _stops(self, prompts: _Prompts, rules: ContinuationRules) -> EndsIn:
+        """Whether a continuation holds a stop text."""
+
+        def ends_in(index: int, ids: Ids) -> bool:
+            return ContinuedText(self._tokenizer, prompts.ids[index]).ends_in(ids.tolist(), rules.stop_texts)
+
+        return ends_in
+
+    def _outcome(self, prompt: Sequence[int], found: Continuation, rules: ContinuationRules) -> Outcome:
+        if not math.isfinite(found.log_prob):
+            return Failed("non-finite", "the model's logits are not finite (NaN or infinity) after this prompt")
+        text = ContinuedText(self._tokenizer, prompt).text(found.ids)
+        flags = []
+        if found.finish is Finish.STOP:
+            text = text[: min(place for stop in rules.stop_texts if (place := text.find(stop)) >= 0)]
+        if found.finish is Finish.LENGTH:
+            flags.append(Flag.TRUNCATED)
+        if runs_away([one for one in found.ids if one not in rules.eos_ids]):
+            flags.append(Flag.REPETITION)
+        return Generation(
+            text=text,
+            log_prob=found.log_prob,
+            finish=found.finish,
+            num_prompt_tokens=len(prompt),
+            num_shared=found.num_shared,
+            num_new_tokens=len(found.ids),
+            flags=merge_flags(flags),
+        )
+
+
+def _with_system(messages: Sequence[Message], options: GenerateOptions) -> list[Message]:
+    """The messages after the job's message of the system; a document's own comes instead."""
+    if options.system is None or messages[0].role == "system":
+        return list(messages)
+    return [Message("system", options.system), *messages]
+
+
+def _why_not(ids: Sequence[int], max_positions: int) -> Failed | None:
+    """Why a prompt cannot be continued; None: it can."""
+    if not ids:
+        return Failed(
+            "empty-prompt",
+            "the document has no token, and the model's tokenizer puts none before it, so there is nothing to continue",
+        )
+    if len(ids) > max_positions:
+        return Failed("too-long", f"the prompt has {len(ids):,} tokens, and the model {max_positions:,} positions")
+    return None

@@ -1,0 +1,133 @@
+"""
+The chat template of a model: messages to the text of a prompt, as transformers renders it.
+
+Knows: chat_template.jinja, tokenizer_config.json and their rules in transformers 4.57 (tokenization_utils_base.py,
+`_from_pretrained`; utils/chat_template_utils.py). Does not know: ids.
+
+A template is a program in a file that somebody else wrote, so it runs in jinja2's sandbox: it sees the messages and the
+names of special tokens, and cannot change them, open files or import modules. It may ask for today's date
+(`strftime_now`): then a prompt depends on the day.
+"""
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from jobs.corpus.messages import Message
+from jobs.errors import ModelError
+from worker.text.special_tokens import named_token
+from worker.text.tokenizer_files import read_object
+
+MAX_CHARACTERS = 1 << 20  # of a template; those of published models have up to 20,000
+_DEFAULT = "default"  # of several templates
+# The variables of a template, beside the messages.
+_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+class RenderError(ModelError):
+    """The template refuses the messages, or fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTemplate:
+    """Immutable; lanes may share one."""
+
+    file: Path
+    compiled: jinja2.Template
+    tokens: Mapping[str, str]  # special tokens by the name of their variable
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """The template of a model folder; None where there is none. Raises ModelError for one that is damaged."""
+        file, source = _source(folder)
+        if source is None:
+            return None
+        if len(source) > MAX_CHARACTERS:
+            raise ModelError(f"the chat template in {file} has {len(source):,} characters; at most {MAX_CHARACTERS:,}")
+        try:
+            compiled = _environment().from_string(source)
+        except (jinja2.TemplateError, RecursionError) as error:
+            raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
+        config = read_object(folder / "tokenizer_config.json", is_optional=True)
+        named = {name: named_token(folder, config, name) for name in _TOKENS}
+        return cls(file, compiled, {name: token.content for name, token in named.items() if token})
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """The text of a prompt, up to where the answer begins. Raises RenderError, with what the template says."""
+        values = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            # The variables that transformers gives every template; kvjobs has neither tools nor documents.
+            return self.compiled.render(
+                messages=values, tools=None, documents=None, add_generation_prompt=True, **self.tokens
+            )
+        except Exception as error:  # whatever the template makes of its messages: TypeError, RecursionError ...
+            raise RenderError(f"the chat template in {self.file.name} fails: {error}") from error
+
+
+def _source(folder: Path) -> tuple[Path, str | None]:
+    """The file of the template and its text. A chat_template.jinja comes before one in the configuration, of which
+    there may be several, by name."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return file, file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"{file} cannot be read: {error}") from error
+    file = folder / "tokenizer_config.json"
+    found = read_object(file, is_optional=True).get("chat_template")
+    if isinstance(found, list):
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get(_DEFAULT)
+        if found is None:
+            raise ModelError(f"{file} has several chat templates, and none is called {_DEFAULT}")
+    if found is not None and not isinstance(found, str):
+        raise ModelError(f"{file} has a chat_template that is no text: download it again")
+    return file, found
+
+
+class _Generation(Extension):
+    """`{% generation %}`, with which templates mark what the model says: the text inside stays as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
+
+    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """jinja2's own filter escapes HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.datetime.now().astimezone().strftime(form)
