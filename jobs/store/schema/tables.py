@@ -13,6 +13,7 @@ from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     action_table,
+    cache_report_tables,
     provider_tables,
     rollup_tables,
     verification_table,

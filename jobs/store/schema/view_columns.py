@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, Text
 from sqlalchemy.orm import InstrumentedAttribute
 
+from jobs.store.schema.cache_report_tables import CacheReportStep, StoredCacheReport
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.declarative import Base
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
@@ -88,6 +89,28 @@ def _result(attribute: InstrumentedAttribute[Any], tasks: str, meaning: str | No
 def _all_of(table: type[Base], but: str = "") -> dict[str, Description]:
     """Every column of a table except one."""
     return {column.name: describe(column) for column in table.__table__.columns if column.name != but}  # type: ignore[arg-type]  # columns of a table, not of any selectable
+
+
+def _of_cache_reports() -> dict[str, Description]:
+    """The columns of the table, but for the stamp of files, with the ratios behind the columns that they come from."""
+    behind = {
+        "uncached_s": {"ratio": Description("float", "how many times faster it is with the cache", "factor", True)},
+        "uncached_late_s": {
+            "cached_growth": Description(
+                "float",
+                "with the cache: `cached_late_s` / `cached_early_s`; 1 where a step costs the same however many tokens "
+                "stand before it",
+                "factor",
+                True,
+            ),
+            "uncached_growth": Description("float", "the same without the cache", "factor", True),
+        },
+    }
+    found = {"report_id": _same(StoredCacheReport.id)}
+    for name, described in _all_of(StoredCacheReport, but="id").items():
+        if name != "files_stamp":
+            found |= {name: described, **behind.get(name, {})}
+    return found
 
 
 VIEW_COLUMNS = {
@@ -319,5 +342,21 @@ VIEW_COLUMNS = {
         "One row per moment at which a provider failed a lane, so that its answers came from another one, or answered "
         "it again.",
         {"change_id": _same(ProviderChange.id), **_all_of(ProviderChange, but="id")},
+    ),
+    "v_cache_reports": View(
+        "One row per measurement of `kvjobs bench cache`: the same sequences decoded with the KV cache and without it.",
+        _of_cache_reports(),
+    ),
+    "v_cache_report_steps": View(
+        "One row per step of such a measurement.",
+        {
+            "report_id": _same(CacheReportStep.report_id),
+            "model": _same(StoredCacheReport.model),
+            "stages": _same(StoredCacheReport.stages),
+            "target_tokens": _same(StoredCacheReport.target_tokens),
+            "step": _same(CacheReportStep.step),
+            "cached_s": _same(CacheReportStep.cached_s),
+            "uncached_s": _same(CacheReportStep.uncached_s),
+        },
     ),
 }

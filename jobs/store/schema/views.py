@@ -90,6 +90,19 @@ VIEWS = {
         SELECT id AS change_id, job_id, shard_id, epoch, worker_id, lane, at, provider, next_provider, code, reason,
                documents
         FROM provider_changes""",
+    # A row per measurement of `kvjobs bench cache`, and per step of one.
+    "v_cache_reports": """
+        SELECT id AS report_id, model, model_revision, kind, stages, host, processor, num_sequences, source_tokens,
+               target_tokens, batch_size, num_beams, repeats, cached_s, uncached_s,
+               uncached_s / NULLIF(cached_s, 0) AS ratio, cached_step_s, uncached_step_s,
+               cached_early_s, uncached_early_s, cached_late_s, uncached_late_s,
+               cached_late_s / NULLIF(cached_early_s, 0) AS cached_growth,
+               uncached_late_s / NULLIF(uncached_early_s, 0) AS uncached_growth,
+               num_different, kv_bytes, version, measured_at
+        FROM cache_reports""",
+    "v_cache_report_steps": """
+        SELECT s.report_id, r.model, r.stages, r.target_tokens, s.step, s.cached_s, s.uncached_s
+        FROM cache_report_steps s JOIN cache_reports r ON r.id = s.report_id""",
 }
 VIEW_NAMES = tuple(VIEWS)
 INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}

@@ -85,6 +85,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
+    assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in ROLLUPS}
     assert {name for name, found in rollups.items() if found} == {"minute_sums", "measure_counts"}  # of a translation
     assert after == before

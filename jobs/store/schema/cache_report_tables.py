@@ -1,0 +1,69 @@
+"""The results of `kvjobs bench cache`: how long the same steps take with the KV cache and without it."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped
+
+from jobs.store.schema.column import column
+from jobs.store.schema.declarative import Base, BigId
+
+
+class StoredCacheReport(Base):
+    """A measurement of `kvjobs bench cache`: the same sequences decoded to one length with the KV cache and without it,
+    on the CPU, in one thread. Durations are medians over the repeats. All measurements of one call have the same
+    `measured_at`."""
+
+    __tablename__ = "cache_reports"
+
+    id: Mapped[int] = column("number of the report, in the order of writing", BigId, unit="id", primary_key=True)
+    model: Mapped[str] = column("name of the model, or path of its folder")
+    model_revision: Mapped[str] = column("sha256 over the model's files, as in `jobs`")
+    files_stamp: Mapped[str] = column("sha256 over inodes, sizes and times of these files, as in `verifications`")
+    kind: Mapped[str] = column("of the model: `translation` (segments were translated) or `causal` (prompts continued)")
+    stages: Mapped[int | None] = column("that a split model was run in; null or 1: it was whole", unit="stages")
+    host: Mapped[str] = column("name of the machine that measured")
+    processor: Mapped[str] = column("its processor, and how many cores the process could use")
+    num_sequences: Mapped[int] = column("segments or prompts", unit="sequences")
+    source_tokens: Mapped[int] = column("length of each of them", unit="tokens")
+    target_tokens: Mapped[int] = column(
+        "generated for each of them; forced, so that both take as many steps", unit="tokens"
+    )
+    batch_size: Mapped[int] = column("sequences that one model call processes together", unit="sequences")
+    num_beams: Mapped[int] = column("1 is greedy search", unit="beams")
+    repeats: Mapped[int] = column("how often each was measured, in turns", unit="runs")
+    cached_s: Mapped[float] = column("with the cache: from the first model call to the last id", unit="s")
+    uncached_s: Mapped[float] = column("the same without the cache", unit="s")
+    cached_step_s: Mapped[float] = column("with the cache: mean of the steps but the first", unit="s per step")
+    uncached_step_s: Mapped[float] = column("the same without the cache", unit="s per step")
+    cached_early_s: Mapped[float] = column(
+        "with the cache: mean of steps 2 to 6; of fewer than 20 steps, of their first quarter", unit="s per step"
+    )
+    uncached_early_s: Mapped[float] = column("the same without the cache", unit="s per step")
+    cached_late_s: Mapped[float] = column(
+        "with the cache: mean of the last 5 steps, or of their last quarter", unit="s per step"
+    )
+    uncached_late_s: Mapped[float] = column("the same without the cache", unit="s per step")
+    num_different: Mapped[int] = column(
+        "whose tokens differ with and without the cache; 0: all are equal", unit="sequences"
+    )
+    kv_bytes: Mapped[int] = column("size of the buffers with the cache, those of a step included", unit="bytes")
+    version: Mapped[str] = column("of kvjobs")
+    measured_at: Mapped[datetime] = column("when the call ended")
+
+    __table_args__ = (Index(None, "model", "id"),)
+
+
+class CacheReportStep(Base):
+    """A step of a measurement of `kvjobs bench cache`: what it took with the cache and without it."""
+
+    __tablename__ = "cache_report_steps"
+
+    report_id: Mapped[int] = column(
+        "its report", ForeignKey("cache_reports.id", ondelete="CASCADE"), unit="id", primary_key=True
+    )
+    step: Mapped[int] = column("decoder step, from 0", unit="step number", primary_key=True)
+    cached_s: Mapped[float] = column("of one batch, with the cache; median over the repeats", unit="s")
+    uncached_s: Mapped[float] = column("the same without the cache", unit="s")
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
