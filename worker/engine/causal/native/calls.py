@@ -1,7 +1,8 @@
 """
 The calls of native graphs, timed, and how large one may be.
 
-Knows: graphs, and that a run may be stopped between two calls. Does not know: which sequences are read together.
+Knows: a lane's body and head, and that a run may be stopped between two calls. Does not know: which sequences are read
+together.
 
 Shapes: M tokens · D width · P past length · S length of a row · N heads.
 """
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.causal.native.graphs import NativeCausalGraphs
-from worker.engine.causal.native.kv_cache import SequenceCache
+from worker.engine.causal.native.heads import ScoringHead
+from worker.engine.causal.native.lane_body import Call, LaneBody
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.run_context import RunContext
@@ -44,20 +45,19 @@ LIMITS = Limits()
 class TimedCalls:
     """The calls of one run, timed; between two of them the run may be stopped."""
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits, run: RunContext) -> None:
-        self._graphs = graphs
+    def __init__(self, body: LaneBody, head: ScoringHead, limits: Limits, run: RunContext) -> None:
+        self.body = body
+        self._head = head
         self._limits = limits
         self._run = run
 
     def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
         self._raise_if_stopped()
-        with self._run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
-            return self._graphs.read_from_start(rows)
+        return self.body.read_from_start(rows, Call(self._run))
 
-    def read_after(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
+    def read_sequence(self, rows: PackedRows, past: int) -> NDArray[Any]:
         self._raise_if_stopped()
-        with self._run.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
-            return self._graphs.read_after(cache, rows)
+        return self.body.read_sequence(rows, Call(self._run, past=past))
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
         """The log-probability of each target, computed in calls of about equally many rows."""
@@ -66,7 +66,7 @@ class TimedCalls:
         for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
             self._raise_if_stopped()
             with self._run.measure("head", rows=len(ids), tokens=len(ids)):
-                parts.append(self._graphs.log_probs(states, ids))
+                parts.append(self._head.log_probs(states, ids))
         return np.concatenate(parts)
 
     def _raise_if_stopped(self) -> None:

@@ -15,18 +15,14 @@ Shapes: R rows · D width · V vocabulary · M tokens.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from worker.engine.causal.native.calls import LIMITS, Limits
 from worker.engine.causal.native.graphs import NativeCausalGraphs
-from worker.engine.causal.native.kv_slots import KVSlots
+from worker.engine.causal.native.lane_body import Call
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.graphs.causal import SHARED_ROOM
@@ -44,41 +40,29 @@ class CachedRows:
     def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
         self._graphs = graphs
         self._limits = limits
-        self._slots = KVSlots(graphs.slot_shape)
-        self._prefix_cache = graphs.new_cache()
-        self._prefix: tuple[int, ...] = ()  # in the cache
-        self._head = graphs.logits_head()
-        self._binding = graphs.body.io_binding()
-        self._head_binding = self._head.io_binding()
-        self._bound: Any = None  # rows and memory of the last step
-        self._step = PackedRows.one_each(0)
-        self._buffers: dict[str, GrowingBuffer] = {}
-        self._outputs: dict[str, NDArray[Any]] = {}
+        self._body, self._head = graphs.new_body(), graphs.new_logits_head()
+        self._prefix: tuple[int, ...] = ()  # the sequence in the body
 
     @property
     def buffer_stats(self) -> BufferStats:
         """The memory of slots, of the cached prefix, and of a step's outputs."""
-        outputs = tuple(self._buffers.values())
-        own = BufferStats(sum(one.num_bytes for one in outputs), sum(one.allocations for one in outputs))
-        return self._slots.buffer_stats + self._prefix_cache.buffer_stats + own
+        return self._body.buffer_stats + self._head.buffer_stats
 
     def begin(self, rows: int, positions: int, max_positions: int) -> int:
         """See `Rows.begin`."""
         most = MAX_SLOT_BYTES // (self._graphs.slot_shape.position_bytes * max_positions)
         rows = max(1, min(rows, most))
-        self._slots.begin(rows, positions)
-        self._bound = None
+        self._body.begin_slots(rows, positions)
         return rows
 
     def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
         """See `Rows.admit`."""
-        first, past = self._slots.num_rows, len(prefix)
-        self._slots.reserve(max(len(prompt) for prompt in prompts))
-        self._slots.admit(len(prompts))
+        first, past, body = self._body.num_rows, len(prefix), self._body
+        body.reserve(max(len(prompt) for prompt in prompts))
+        body.admit(len(prompts))
         if past:
             self._read_prefix(prefix, run)
-            for row in range(first, first + len(prompts)):
-                self._slots.take(self._prefix_cache, 0, past, row)
+            body.take(range(first, first + len(prompts)), [0] * len(prompts), [past] * len(prompts))
         rest = [prompt[past:-1] for prompt in prompts]
         together = self._limits.tokens
         if past:
@@ -95,87 +79,46 @@ class CachedRows:
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
         """See `Rows.step`."""
-        slots, rows = self._slots, len(last_ids)
-        longest = slots.longest
-        slots.reserve(longest + 1)
-        if self._bound != (bound := (rows, slots.memory.ctypes.data, slots.memory.shape)):
-            self._bind(rows)
-            self._bound = bound
-        step, lengths = self._step, slots.lengths[:rows]
-        step.ids[:], step.positions[:, 0], step.ends[:], step.longest[:] = last_ids, lengths, lengths, longest + 1
-        with run.measure("decode", step=number, rows=rows, tokens=rows, past_length=longest):
-            self._graphs.body.run_with_iobinding(self._binding)
-        with run.measure("head", step=number, rows=rows, tokens=rows):
-            self._head.run_with_iobinding(self._head_binding)
-        lengths += 1
-        scales = self._outputs.get("scales")
-        return self._outputs["logits"], None if scales is None else scales[:, 0]
+        hidden = self._body.step(last_ids, Call(run, "decode", number, self._body.longest))
+        with run.measure("head", step=number, rows=len(last_ids), tokens=len(last_ids)):
+            return self._head.logits(hidden)
 
     def select(self, rows: Ids) -> None:
         """See `Rows.select`."""
-        self._slots.select(rows)
+        self._body.select(rows)
 
     def _read_prefix(self, prefix: Sequence[int], run: RunContext) -> None:
-        """Read a prefix into the cache, if it is not there."""
+        """Read a prefix as the sequence, if it is not there."""
         if self._prefix == tuple(prefix):
             return
         self._prefix = ()
-        self._prefix_cache.begin(len(prefix) + SHARED_ROOM)
+        self._body.begin_sequence(len(prefix) + SHARED_ROOM)
         for start in range(0, len(prefix), self._limits.tokens):
             chunk = prefix[start : start + self._limits.tokens]
-            self._read(PackedRows.after_past(start, chunk), self._prefix_cache.bind, start, run)
+            self._body.read_sequence(PackedRows.after_past(start, chunk), self._call(start, run))
         self._prefix = tuple(prefix)
 
     def _read_suffixes(
         self, past: int, rows: Sequence[int], suffixes: Sequence[Sequence[int]], run: RunContext
     ) -> None:
         """Read tokens that follow the prefix in several rows, in one call."""
-        self._read(PackedRows.sharing_past(past, suffixes), self._prefix_cache.bind, past, run)
-        start = past
-        for row, suffix in zip(rows, suffixes, strict=True):
-            self._slots.take(self._prefix_cache, start, start + len(suffix), row)
-            start += len(suffix)
+        self._body.read_sequence(PackedRows.sharing_past(past, suffixes), self._call(past, run))
+        lengths = [len(suffix) for suffix in suffixes]
+        self._body.take(rows, (past + np.cumsum([0, *lengths[:-1]])).tolist(), lengths)
 
     def _read_from_start(self, rows: Sequence[int], parts: Sequence[Sequence[int]], run: RunContext) -> None:
         """Read the beginnings of neighbouring rows, in one call."""
-        packed = PackedRows.from_start(parts)
-        self._read(packed, lambda binding: self._slots.bind(binding, rows[0], len(rows)), 0, run)
-        for row, part in zip(rows, parts, strict=True):
-            self._slots.lengths[row] = len(part)
+        self._body.read_slots(PackedRows.from_start(parts), rows[0], self._call(0, run))
 
     def _read_row(self, row: int, ids: Sequence[int], run: RunContext) -> None:
         """Read tokens that follow those of one row, in chunks."""
         for start in range(0, len(ids), self._limits.tokens):
-            chunk, past = ids[start : start + self._limits.tokens], int(self._slots.lengths[row])
-            packed = PackedRows.after_past(past, chunk)
-            self._read(packed, lambda binding: self._slots.bind(binding, row, 1), past, run)
-            self._slots.lengths[row] += len(chunk)
+            chunk, past = ids[start : start + self._limits.tokens], int(self._body.lengths[row])
+            self._body.read_slots(PackedRows.after_past(past, chunk), row, self._call(past, run))
 
-    def _read(self, rows: PackedRows, bind: Any, past: int, run: RunContext) -> None:
+    def _call(self, past: int, run: RunContext) -> Call:
         run.raise_if_stopped("calls of the model")
-        with run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens, past_length=past):
-            self._graphs.read_into(rows, bind)
-
-    def _bind(self, rows: int) -> None:
-        """Bind the inputs and outputs of a step of so many rows."""
-        graphs, self._step = self._graphs, PackedRows.one_each(rows)
-        self._binding.clear_binding_inputs()
-        for name, value in graphs.feeds(self._step).items():
-            bind_input(self._binding, name, value)
-        self._constants = graphs.feeds(self._step)
-        self._slots.bind(self._binding, 0, rows)
-        hidden = self._array("hidden", (rows, graphs.sizes.width), graphs.slot_shape.dtype)
-        bind_output(self._binding, "hidden", hidden)
-        bind_input(self._head_binding, "hidden", hidden)
-        for output in self._head.get_outputs():
-            shape = rows, int(output.shape[1])
-            self._outputs[output.name] = self._array(output.name, shape, np.dtype(np.float32))
-            bind_output(self._head_binding, output.name, self._outputs[output.name])
-
-    def _array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        if name not in self._buffers:
-            self._buffers[name] = GrowingBuffer(dtype)
-        return self._buffers[name].lay_out(shape)
+        return Call(run, past=past)
 
 
 class UncachedRows:
@@ -186,8 +129,8 @@ class UncachedRows:
     buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
-        graphs.logits_head()
-        self._graphs = graphs
+        self._width, self._dtype = graphs.sizes.width, graphs.slot_shape.dtype
+        self._body, self._head = graphs.new_body(), graphs.new_logits_head()
         self._limits = limits
         self._rows: list[list[int]] = []  # all tokens but the last
 
@@ -204,15 +147,14 @@ class UncachedRows:
         """See `Rows.step`."""
         for row, token_id in zip(self._rows, last_ids.tolist(), strict=True):
             row.append(token_id)
-        states = np.empty((len(self._rows), self._graphs.sizes.width), self._graphs.slot_shape.dtype)
+        states = np.empty((len(self._rows), self._width), self._dtype)
         for pack in _packs(self._rows, self._limits.tokens, self._limits.padded):
             packed = PackedRows.from_start([self._rows[row] for row in pack])
             run.raise_if_stopped("calls of the model")
-            with run.measure("decode", step=number, rows=len(pack), tokens=packed.num_tokens):
-                hidden = self._graphs.read_from_start(packed)
+            hidden = self._body.read_from_start(packed, Call(run, "decode", number))
             states[pack] = hidden[np.cumsum([len(self._rows[row]) for row in pack]) - 1]
         with run.measure("head", step=number, rows=len(self._rows), tokens=len(self._rows)):
-            return self._graphs.logits(states)
+            return self._head.logits(states)
 
     def select(self, rows: Ids) -> None:
         """See `Rows.select`."""

@@ -55,19 +55,19 @@ class PackedReader:
     """Reads many sequences per call, for one lane."""
 
     def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
-        graphs.scoring_head()  # opened now: a damaged one raises before the first document
         self._graphs = graphs
         self._limits = limits
-        self._cache = graphs.new_cache()
+        self._head = graphs.new_scoring_head()  # opened now: a damaged one raises before the first document
+        self._body = graphs.new_body()
 
     @property
     def buffer_stats(self) -> BufferStats:
         """The memory of the cache."""
-        return self._cache.buffer_stats
+        return self._body.buffer_stats
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `protocol.Reader.read`. Groups that need the most memory come first."""
-        calls = TimedCalls(self._graphs, self._limits, run)
+        calls = TimedCalls(self._body, self._head, self._limits, run)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
             yield index, self._read_shared(groups[index], calls)
@@ -85,7 +85,7 @@ class PackedReader:
     def _read_pack(self, pack: Sequence[_Sequence], calls: TimedCalls) -> list[LogProbs]:
         if len(pack) == 1 and len(pack[0].fed) > self._limits.tokens:
             sequence = pack[0]
-            self._cache.begin(len(sequence.fed))
+            self._body.begin_sequence(len(sequence.fed))
             return [self._read_in_chunks(0, sequence.fed, sequence.targets(), sequence.first - 1, calls)]
         hidden = calls.read_from_start(PackedRows.from_start([sequence.fed for sequence in pack]))
         ends = np.cumsum([len(sequence.fed) for sequence in pack]).tolist()
@@ -114,7 +114,7 @@ class PackedReader:
         num_done = len(found)
         for start in range(0, len(ids), self._limits.tokens):
             chunk = ids[start : start + self._limits.tokens]
-            hidden = calls.read_after(self._cache, PackedRows.after_past(past + start, chunk), past + start)
+            hidden = calls.read_sequence(PackedRows.after_past(past + start, chunk), past + start)
             states = hidden[max(first - start, 0) :]
             if len(states):
                 found.append(calls.log_probs(states, targets[num_done : num_done + len(states)]))
@@ -126,10 +126,10 @@ class PackedReader:
         past, graphs = len(group.prefix), self._graphs
         max_tokens = self._limits.max_suffix_tokens(past, graphs.num_heads) if graphs.shares_rows else 0
         longest = max(len(suffix) for suffix in group.suffixes) - 1
-        self._cache.begin(past + max(longest, max_tokens))
+        self._body.begin_sequence(past + max(longest, max_tokens))
         for start in range(0, past, self._limits.tokens):
             chunk = group.prefix[start : start + self._limits.tokens]
-            hidden = calls.read_after(self._cache, PackedRows.after_past(start, chunk), start)
+            hidden = calls.read_sequence(PackedRows.after_past(start, chunk), start)
         past_state = hidden[-1:]  # (1, D)
         found = [_UNSCORED] * len(group.suffixes)
         for pack in _suffix_packs(group.suffixes, max_tokens):
@@ -153,7 +153,7 @@ class PackedReader:
         ends = np.cumsum([len(suffix) for suffix in suffixes])
         if not ends[-1]:
             return [no_states] * len(suffixes)
-        hidden = calls.read_after(self._cache, PackedRows.sharing_past(past, suffixes), past)
+        hidden = calls.read_sequence(PackedRows.sharing_past(past, suffixes), past)
         return np.split(hidden, ends[:-1])
 
 
@@ -163,12 +163,12 @@ class WholeReader:
     buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
-        self._graphs = graphs
+        self._body, self._head = graphs.new_body(), graphs.new_scoring_head()
         self._limits = limits
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `protocol.Reader.read`. Groups come in their order."""
-        calls = TimedCalls(self._graphs, self._limits, run)
+        calls = TimedCalls(self._body, self._head, self._limits, run)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole_sequences(index, group)]
 

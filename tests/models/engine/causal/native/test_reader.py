@@ -102,7 +102,8 @@ def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., TinyCausal],
     reader = PackedReader(made.model.graphs, LIMITS[limits])
     first = read(reader, groups)
 
-    reader._cache._laid_out.fill(np.nan)
+    for stage in reader._body._stages:
+        stage._cache._laid_out.fill(np.nan)
     again = read(reader, groups)
 
     assert reader.buffer_stats.allocations

@@ -1,0 +1,197 @@
+"""
+A stage of a body: some of its layers in a session, and what one lane keeps for them. An unsplit body is one stage.
+
+The first stage reads ids, the others the residual of the stage before; the last gives hidden states, the others the
+residual. Each numbers its layers from 0 and has the keys and values of these alone, so a stage may be on a device or in
+a process of its own: between stages travel the residual and the inputs of a call.
+
+Knows: a session, its inputs, buffers. Does not know: the other stages, which sequences are read together.
+
+Shapes: M tokens · R rows · D width.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession, IOBinding
+
+from worker.engine.causal.native.kv_cache import SequenceCache
+from worker.engine.causal.native.packed_rows import PackedRows
+from worker.engine.causal.native.slot_memory import SlotMemory, SlotShape
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import bind_input, bind_output
+
+IDS, RESIDUAL, HIDDEN = "ids", "residual", "hidden"  # inputs and outputs of stages
+
+States = NDArray[Any]  # (M, D)
+
+
+class StageLane(Protocol):
+    """One lane's part of a stage. `residual` is what the stage before gave, None for the first; what a call returns is
+    the residual for the next stage, or of the last stage the hidden states."""
+
+    @property
+    def buffer_stats(self) -> BufferStats: ...
+    def begin_sequence(self, positions: int) -> None:
+        """Begin a sequence that is read in several calls, of at most `positions`."""
+
+    def begin_slots(self, slots: int, capacity: int) -> None:
+        """Allocate so many free slots of `capacity` positions."""
+
+    def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
+        """See `SlotMemory.grow`."""
+
+    def take(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        """Copy positions of the sequence into slots: (start, stop, slot, the position in the slot)."""
+
+    def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """See `SlotMemory.move`."""
+
+    def read_from_start(self, rows: PackedRows, residual: States | None) -> States:
+        """Read rows of whole sequences; their keys and values are dropped."""
+
+    def read_sequence(self, rows: PackedRows, residual: States | None) -> States:
+        """Read one row behind the tokens of the sequence, which keeps its keys and values."""
+
+    def read_slots(self, rows: PackedRows, first: int, residual: States | None) -> States:
+        """Read rows into slots from `first` on, behind what is in them."""
+
+    def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
+        """Read one id in each of the first slots (R,), which have so many tokens (R,). The result is overwritten by the
+        next step."""
+
+
+class Stage(Protocol):
+    """A stage that lanes share."""
+
+    def new_lane(self) -> StageLane: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStage:
+    """A stage in this process."""
+
+    session: InferenceSession
+    shape: SlotShape  # of its layers
+    width: int  # D
+    on_cpu: bool
+
+    def new_lane(self) -> "SessionLane":
+        return SessionLane(self)
+
+
+class SessionLane:
+    """See `StageLane`."""
+
+    def __init__(self, stage: SessionStage) -> None:
+        self._stage = stage
+        self._session = stage.session
+        self._dtype = stage.shape.dtype
+        names = [one.name for one in self._session.get_inputs()]
+        self._reads_ids = IDS in names
+        self._past = [name for name in names if name.startswith("past.")]
+        self._output = next(one.name for one in self._session.get_outputs() if one.name in (HIDDEN, RESIDUAL))
+        shape = stage.shape
+        self._cache = SequenceCache(shape.num_layers, shape.kv_heads, shape.head_size, shape.dtype)
+        self._slots = SlotMemory(shape)
+        self._no_bias = np.zeros((1, 1, 0, 0), self._dtype)
+        self._binding: IOBinding = self._session.io_binding()  # of steps
+        self._bound: Any = None  # rows and memory of the last step
+        self._step = PackedRows.one_each(0)
+        self._feeds: dict[str, NDArray[Any]] = {}  # of steps; they outlive each
+        self._input, self._result = GrowingBuffer(self._dtype), GrowingBuffer(self._dtype)
+        self._states = self._result.lay_out((0, stage.width))
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """The memory of the sequence, the slots, and a step's residual and result."""
+        outputs = (self._input, self._result)
+        own = BufferStats(sum(one.num_bytes for one in outputs), sum(one.allocations for one in outputs))
+        return self._slots.buffer_stats + self._cache.buffer_stats + own
+
+    def begin_sequence(self, positions: int) -> None:
+        self._cache.begin(positions)
+
+    def begin_slots(self, slots: int, capacity: int) -> None:
+        self._bound = None
+        self._slots.begin(slots, capacity)
+
+    def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
+        self._slots.grow(capacity, rows, longest)
+
+    def take(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        for start, stop, slot, place in rows:
+            self._slots.take(self._cache, start, stop, slot, place)
+
+    def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        self._slots.move(moves)
+
+    def read_from_start(self, rows: PackedRows, residual: States | None) -> States:
+        shape = self._stage.shape
+        no_past = np.zeros((len(rows.ends), shape.kv_heads, 0, shape.head_size), self._dtype)
+        feeds = self._feeds_of(rows, residual) | dict.fromkeys(self._past, no_past)
+        states: States = self._session.run([self._output], feeds)[0]
+        return states
+
+    def read_sequence(self, rows: PackedRows, residual: States | None) -> States:
+        return self._read_into(rows, residual, self._cache.bind)
+
+    def read_slots(self, rows: PackedRows, first: int, residual: States | None) -> States:
+        return self._read_into(rows, residual, lambda binding: self._slots.bind(binding, first, len(rows.ends)))
+
+    def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
+        rows, step = len(ids), self._step
+        bound = rows, self._slots.place
+        if self._bound != bound:
+            step = self._step = PackedRows.one_each(rows)
+            own = None if residual is None else self._input.lay_out((rows, self._stage.width))
+            self._feeds = self._feeds_of(step, own)
+            self._states = self._result.lay_out((rows, self._stage.width))
+        step.ids[:], step.positions[:, 0], step.ends[:], step.longest[:] = ids, lengths, lengths, lengths.max() + 1
+        if residual is not None:
+            self._feeds[RESIDUAL][:] = residual
+        if self._bound != bound or not self._stage.on_cpu:  # a GPU gets a copy when an input is bound
+            self._binding.clear_binding_inputs()
+            self._bind(self._binding, self._feeds, self._states)
+            self._slots.bind(self._binding, 0, rows)
+            self._bound = bound
+        self._session.run_with_iobinding(self._binding)
+        return self._states
+
+    def _read_into(self, rows: PackedRows, residual: States | None, bind: Callable[[IOBinding], None]) -> States:
+        """Keys and values are written where `bind` binds past and present."""
+        binding, feeds = self._session.io_binding(), self._feeds_of(rows, residual)
+        states = np.empty((rows.num_tokens, self._stage.width), self._dtype)
+        self._bind(binding, feeds, states)
+        bind(binding)
+        self._session.run_with_iobinding(binding)
+        return states
+
+    def _bind(self, binding: IOBinding, feeds: dict[str, NDArray[Any]], states: States) -> None:
+        for name, value in feeds.items():
+            bind_input(binding, name, value)
+        bind_output(binding, self._output, states)
+
+    def _feeds_of(self, rows: PackedRows, residual: States | None) -> dict[str, NDArray[Any]]:
+        """The inputs without the past. All are contiguous."""
+        assert (residual is None) == self._reads_ids
+        return {
+            **({IDS: rows.ids} if residual is None else {RESIDUAL: np.ascontiguousarray(residual)}),
+            "rows": rows.rows,
+            "places": rows.places,
+            "positions": rows.positions,
+            "ends": rows.ends,
+            "longest": rows.longest,
+            "is_shared": np.array(rows.bias is not None),
+            "bias": self._no_bias if rows.bias is None else self._to_dtype(rows.bias),
+        }
+
+    def _to_dtype(self, bias: NDArray[np.float32]) -> NDArray[Any]:
+        """The bias in the graph's type. In float16 the lowest number masks: that of the bias is out of range."""
+        if self._dtype == bias.dtype:
+            return bias
+        return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)
