@@ -52,6 +52,55 @@ def test_the_same_work_is_measured_both_ways(kvjobs: Kvjobs, model: Path) -> Non
     assert "The tokens are the same" in result.err
 
 
+def test_each_measurement_is_stored_with_every_step(kvjobs: Kvjobs, model: Path) -> None:
+    short = ("--source-tokens", 8, "--batch-size", 3, "--repeats", 1)
+
+    result = kvjobs("bench", "cache", "--model", model, "--tokens", "3,6", *short, "--json")
+
+    stored = kvjobs("query", "--saved", "cache-reports", "--json").json
+    steps = kvjobs("query", "select * from v_cache_report_steps order by report_id, step", "--json").json
+    assert "Stored 2 measurements; to list them: kvjobs " in result.err
+    assert [row["report_id"] for row in stored] == [row["report_id"] for row in reversed(result.json)]
+    for row, measured in zip(reversed(stored), result.json, strict=True):
+        assert (row["model"], row["num_different"], row["stages"]) == (str(model), 0, None)
+        assert (row["target_tokens"], row["num_sequences"]) == (measured["target_tokens"], 3)
+        assert (row["cached_s"], row["uncached_s"]) == (measured["on"]["seconds"], measured["off"]["seconds"])
+        assert row["uncached_growth"] == pytest.approx(measured["off_growth"])
+        of_report = [step for step in steps if step["report_id"] == row["report_id"]]
+        assert [step["step"] for step in of_report] == list(range(measured["target_tokens"]))
+        assert [step["cached_s"] for step in of_report] == measured["on"]["step_s"]
+        assert [step["uncached_s"] for step in of_report] == measured["off"]["step_s"]
+
+
+def test_without_a_database_the_measurement_is_printed_all_the_same(
+    kvjobs: Kvjobs, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVJOBS_DATABASE", f"sqlite:///{tmp_path}")  # a folder
+
+    result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", 8, "--repeats", 1, "--json")
+
+    assert result.exit_code == 0
+    assert "The measurements were not stored, since the database cannot be written" in result.err
+    assert [row["report_id"] for row in result.json] == [None]
+
+
+def test_a_model_that_changes_meanwhile_is_not_stored(
+    kvjobs: Kvjobs, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cache_report.measure_cache
+
+    def changing(*arguments: object, **options: object) -> cache_report.CacheReport:
+        (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+        return whole(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cache_report, "measure_cache", changing)
+
+    result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", 8, "--repeats", 1, "--json")
+
+    assert f"The measurements were not stored: files of {model} changed meanwhile." in result.err
+    assert [row["report_id"] for row in result.json] == [None]
+
+
 def test_a_model_with_native_graphs_is_measured_both_ways(kvjobs: Kvjobs, tmp_path: Path) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
     folder = add_model(Request(source=str(checkpoint)), tmp_path / "models").path

@@ -12,6 +12,7 @@ from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import counted
+from worker.cli.bench.stored_reports import store_reports
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.model_kind import ModelKind
@@ -28,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FIELDS = (
     *("target_tokens", "ratio", "is_equal", "num_different", "num_segments", "source_tokens", "batch_size"),
     *("num_beams", "repeats", "on", "off", "on_growth", "off_growth"),
-    *("kv_bytes", "buffer_allocations", "buffer_reuses"),
+    *("kv_bytes", "buffer_allocations", "buffer_reuses", "report_id"),
 )
 COLUMNS = (
     Column("target_tokens", "TOKENS OUT", right=True),
@@ -101,13 +102,18 @@ def cache(
     Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step (the mean of
     the last 5) divided by that of an early one (steps 2 to 6): about 1 with the cache. Both must give the same tokens:
     exit code 1 if they do not.
+
+    The measurements, with the time of each step, are stored in the database; `kvjobs query --saved cache-reports` and
+    the dashboard show them.
     """
     from worker.engine.tasks import cache_report
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
+    before = folder.stamp(), folder.revision()
+    kind = kind_of(folder)
     work: TranslationWork | ContinuationWork
-    if kind_of(folder) is ModelKind.TRANSLATION:
+    if kind is ModelKind.TRANSLATION:
         noun, done, lengths = "segment", "translated", lengths or (5, 50)
         work = _translation(folder, source_tokens, segments or batch_size, beam_size, batch_size)
     else:
@@ -125,7 +131,10 @@ def cache(
                 work, target_tokens=target_tokens, num_beams=beam_size, batch_size=batch_size, repeats=repeats
             )
         )
-    output.rows([_row(report, source_tokens) for report in reports], COLUMNS, FIELDS)
+    # Before they are printed: whoever reads the output may close it early (`| head`).
+    numbers = store_reports(context, folder, before, reports, kind=kind, source_tokens=source_tokens)
+    found = zip(reports, numbers, strict=True)
+    output.rows([_row(report, source_tokens, number) for report, number in found], COLUMNS, FIELDS)
     different = sum(report.num_different for report in reports)
     if different:
         print_message(
@@ -164,13 +173,14 @@ def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "Con
     return ContinuationWork(model, [list(islice(ids, source_tokens)) for _ in range(count)])
 
 
-def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:
+def _row(report: "CacheReport", source_tokens: int, report_id: int | None) -> dict[str, Any]:
     return asdict(report) | {
         "ratio": report.ratio,
         "is_equal": report.is_equal,
         "source_tokens": source_tokens,
         "on_growth": report.on.growth,
         "off_growth": report.off.growth,
+        "report_id": report_id,
     }
 
 

@@ -1,0 +1,33 @@
+"""The processor of a report."""
+
+from pathlib import Path
+
+import pytest
+
+from worker.engine.runtime import processor
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "name"),
+    [
+        (
+            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz: fast\n\nprocessor\t: 1\nmodel name\t: Other\n",
+            "Some CPU @ 2 GHz: fast",
+        ),
+        ("processor\t: 0\nBogoMIPS\t: 50.00\n", ""),
+        (None, ""),
+    ],
+)
+def test_the_name_is_that_of_the_first_core(tmp_path: Path, cpuinfo: str | None, name: str) -> None:
+    file = tmp_path / "cpuinfo"
+    if cpuinfo is not None:
+        file.write_text(cpuinfo)
+
+    assert processor._name(file) == name
+
+
+def test_a_processor_comes_with_the_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "_name", lambda _file: "a processor")
+    monkeypatch.setattr(processor, "available_cores", lambda: 1)
+
+    assert processor.processor_name() == "a processor, 1 core"
