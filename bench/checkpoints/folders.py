@@ -1,4 +1,4 @@
-"""Folders that are made once and then used by every run of a benchmark."""
+"""Folders and files that are made once and then used by every run of a benchmark."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ def made_once(folder: Path, command: Callable[[Path], list[str]]) -> Path:
     The command runs in a process of its own, so that what exporters and converters load does not add to the memory of
     the process that is measured. Raises RuntimeError with the end of the command's error output.
     """
-    if folder.is_dir():
+    if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f"{folder.name}.part")

@@ -1,6 +1,5 @@
 """llama.cpp through llama-cpp-python, on all cores; like its perplexity tool, one sequence per batch."""
 
-import ctypes
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.checkpoints.folders import made_once
+from bench.peers.llamacpp_network import load_network
 from jobs.process import available_cores
 
 _LONGEST = 512
@@ -26,15 +25,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     """Write the GGUF file once, and load it."""
     from llama_cpp import llama_cpp
 
-    file = made_once(
-        folder / f"llamacpp-{precision}.gguf",
-        lambda out: ["bench.checkpoints.gguf_file", str(checkpoint), str(out), precision],
-    )
-    llama_cpp.llama_log_set(_SILENT, ctypes.c_void_p(0))
-    llama_cpp.llama_backend_init()
-    network = llama_cpp.llama_model_load_from_file(str(file).encode(), llama_cpp.llama_model_default_params())
-    if not network:
-        raise RuntimeError(f"llama.cpp cannot load {file}")
+    network = load_network(checkpoint, folder, precision)
     settings = llama_cpp.llama_context_default_params()
     settings.n_ctx = settings.n_batch = settings.n_ubatch = _LONGEST
     settings.n_threads = settings.n_threads_batch = available_cores()
@@ -74,8 +65,3 @@ def configuration(model: Model) -> str:
         f"llama-cpp-python {version('llama-cpp-python')}, {model.precision}, {available_cores()} threads, "
         "a sequence a batch"
     )
-
-
-@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-def _SILENT(level: int, text: bytes, data: Any) -> None:
-    """llama.cpp tells a lot about what it loads. A callback lives as long as its name: so it has one."""

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from bench import bare_engine
+from bench.harness.prompts import bulletin_prompts
+from bench.peers import generate_ours
 from bench.queue import INSTANT
 from jobs.outcome import Translation
 from jobs.spec import JobSpec, Task, TranslateOptions
 from worker import providers
 from worker.engine.tasks.result_memory import NoMemory
+from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
 from worker.providers.local_engines import LocalEngines
 from worker.warm_models import WarmModels
 
@@ -59,3 +62,17 @@ def test_the_instant_engine_takes_the_place_of_the_one_that_a_lane_uses(instant:
 
     assert isinstance(outcome, Translation)
     assert outcome.text == "Rain."
+
+
+def test_our_side_of_the_generate_bench_gives_each_prompt_what_it_gets_alone(tmp_path: Path) -> None:
+    folder = BUNDLED[DEFAULT_CAUSAL]
+    (tmp_path / "ours-fp32").symlink_to(folder)  # made already
+    prompts = bulletin_prompts(folder, 20, 30)
+    model = generate_ours.prepare(folder, tmp_path, "fp32")
+    alone = [ids for prompt in prompts for ids in generate_ours.generate(model, [prompt], 5)]
+
+    generate_ours.tune(model, prompts, 2)
+
+    assert generate_ours.generate(model, prompts, 5) == alone
+    assert {len(ids) for ids in alone} == {5}
+    assert str(model.setting.batch_size) in generate_ours.configuration(model)
