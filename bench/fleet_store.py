@@ -17,10 +17,12 @@ Needs the programs of the server of PostgreSQL, and redis-server for all but `--
 import argparse
 import contextlib
 import json
+import math
 import random
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,10 +34,11 @@ from bench.fleet.load_process import Counted, LoadProcesses, Window
 from bench.fleet.postgresql_server import PostgresqlServer, postgresql_server
 from bench.fleet.server_watch import ServerUse, watch
 from bench.fleet.simulated_worker import Load
+from bench.fleet.table_sizes import per_document
 from bench.harness.machine import cpu_name, load_average
 from bench.harness.servers import redis_server
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec, Task, Timing, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema.migrate import upgrade
 from jobs.submission.submit import submit
@@ -43,7 +46,8 @@ from jobs.submission.submit import submit
 CONNECTIONS_PER_WORKER = 4  # at most: lane, heartbeat, reaper, dispatcher
 PACE_S = {"saturating": (0.0, 0.0), "paced": (2.0, 5.0), "idle": (0.0, 0.0)}
 HINTS = "hints"
-WARM_UP_S = {"saturating": 12.0, "paced": 12.0, "idle": 12.0}
+WARM_UP_S, WARM_UP_S_PER_WORKER = 12.0, 0.04  # all begin at once, and each computes for 0.03 s before its first batch
+WORKERS_PER_PROCESS = 25  # with 60, threads that wait for Python took more of the processor than those that had it
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB"}
 PERCENTILES = (50, 95, 99)
 WORDS = ["".join(random.Random(seed).choices("aeioustrnlmk", k=2 + seed % 9)) for seed in range(4_000)]
@@ -56,7 +60,9 @@ def main() -> None:
     parser.add_argument("--jobs", default="1", help="numbers of jobs that the documents are spread over")
     parser.add_argument("--seconds", type=float, default=15.0, help="that are measured, after a warm-up")
     parser.add_argument("--documents", type=int, default=600_000)
-    parser.add_argument("--processes", type=int, default=4, help="that the workers are threads of")
+    parser.add_argument("--processes", type=int, help="that the workers are threads of; one for each 25, at least 4")
+    parser.add_argument("--timing", choices=[str(timing) for timing in Timing], default="steps", help="of the jobs")
+    parser.add_argument("--no-reuse", action="store_true", help="the jobs have no translation memory")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -69,7 +75,8 @@ def main() -> None:
         server = stack.enter_context(postgresql_server(CONNECTIONS_PER_WORKER * max(counts) + 20, settings))
         load = Load(PACE_S.get(arguments.load, (0.0, 0.0)), with_parent=is_whole, broker=broker)
         for jobs in map(int, arguments.jobs.split(",")):
-            template = fill(server, 0 if arguments.load == "idle" else arguments.documents, jobs)
+            options = TranslateOptions(timing=Timing(arguments.timing), reuse=not arguments.no_reuse)
+            template = fill(server, 0 if arguments.load == "idle" else arguments.documents, jobs, options)
             for workers in counts:
                 if arguments.load == HINTS:
                     with copied(server, template) as name:
@@ -85,20 +92,20 @@ def main() -> None:
         print(f"{cpu_name()}; load average {load_average():.2f}")
 
 
-def fill(server: PostgresqlServer, documents: int, jobs: int) -> str:
+def fill(server: PostgresqlServer, documents: int, jobs: int, options: TranslateOptions) -> str:
     """Submit the documents, spread over this many jobs, to a new database, which is copied for each measurement; its
     name."""
     name = f"filled_{jobs}"
     _execute(server, f"CREATE DATABASE {name}")
     with contextlib.closing(Database.connect(server.database_url(name))) as database:
         upgrade(database.engine)
-        submit_jobs(database, documents, jobs)
+        submit_jobs(database, documents, jobs, options)
     return name
 
 
-def submit_jobs(database: Database, documents: int, jobs: int) -> None:
+def submit_jobs(database: Database, documents: int, jobs: int, options: TranslateOptions) -> None:
     """Submit this many jobs, as `kvjobs submit` does."""
-    spec = JobSpec(task=Task.TRANSLATE, model="bench", model_revision="0" * 64, options=TranslateOptions())
+    spec = JobSpec(task=Task.TRANSLATE, model="bench", model_revision="0" * 64, options=options)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(jobs if documents else 0):
             corpus = Path(folder) / f"{number}.jsonl"
@@ -135,9 +142,10 @@ def measure(
     """Run this many workers on a copy of the template; what they did in the measured seconds."""
     with copied(server, template) as name:
         connecting = time.monotonic()
-        processes = LoadProcesses(server.database_url(name), workers, load, arguments.processes)
+        in_processes = arguments.processes or max(4, math.ceil(workers / WORKERS_PER_PROCESS))
+        processes = LoadProcesses(server.database_url(name), workers, load, in_processes)
         connected = time.monotonic()
-        begin = connected + WARM_UP_S[arguments.load]
+        begin = connected + WARM_UP_S + WARM_UP_S_PER_WORKER * workers
         window = Window(begin, begin + arguments.seconds)
         processes.run(window)
         use = watch(server, name, window)
@@ -145,7 +153,7 @@ def measure(
         row = as_row(workers, counted, use, window)
         row["connect s"] = round(connected - connecting, 1)
         row["shards left"] = _shards_ready(server, name)
-        return row
+        return row | per_document(server.database_url(name))
 
 
 def as_row(workers: int, counted: Counted, use: ServerUse, window: Window) -> dict[str, Any]:
@@ -158,6 +166,7 @@ def as_row(workers: int, counted: Counted, use: ServerUse, window: Window) -> di
     row["documents/s"] = round(counted.documents / seconds)
     row["server cores"] = round(use.cpu_s / seconds, 2)
     row["worker cores"] = round(counted.cpu_s / seconds, 2)
+    row["other cores"] = round(max(0.0, use.machine_s - use.cpu_s - counted.cpu_s) / seconds, 2)
     if batches:
         row["server ms/batch"] = round(1000 * use.cpu_s / batches, 2)
         row["worker ms/batch"] = round(1000 * counted.cpu_s / batches, 2)
@@ -165,7 +174,8 @@ def as_row(workers: int, counted: Counted, use: ServerUse, window: Window) -> di
     row["transactions/s"] = round(use.transactions / seconds)
     row["connections"] = use.connections
     row["server MB"], row["worker MB"] = use.memory >> 20, counted.memory >> 20
-    row["deadlocks"], row["errors"], row["failures"] = use.deadlocks, counted.errors, len(counted.failures)
+    row["deadlocks"], row["errors"] = use.deadlocks, counted.errors
+    row["failures"] = dict(Counter(failure[:120] for failure in counted.failures).most_common(3))
     row["waits"] = dict(use.waits.most_common(6))
     return row
 

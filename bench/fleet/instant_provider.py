@@ -6,12 +6,14 @@ Knows: outcomes and timings. Does not know: leases, databases.
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import AlignedSegment, Learned, SegmentTranslation, StepTiming, Translation
 from jobs.providers import ONNX
 from jobs.settings import Settings
+from jobs.spec import Timing
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderJob, WarmModel
@@ -90,7 +92,10 @@ class InstantLane:
         learned: Learned = {}
         if job.spec.options.reuse:
             learned = {key: _entry(sentence) for key, sentence in zip(keys, sentences, strict=True) if key not in known}
-        return ProviderAnswer([_translation(text) for text in texts], learned, _timings(len(texts), len(sentences)))
+        timings = _timings(len(texts), len(sentences))
+        if job.spec.options.timing is Timing.BATCHES:
+            timings = _by_phase(timings)
+        return ProviderAnswer([_translation(text) for text in texts], learned, timings)
 
 
 def _sentences(text: str) -> list[str]:
@@ -119,6 +124,17 @@ def _translation(text: str) -> Translation:
         num_target_tokens=tokens,
         segments=tuple(segments),
     )
+
+
+def _by_phase(timings: Sequence[StepTiming]) -> list[StepTiming]:
+    """As a stopwatch in the mode `batches` sums them: one for each phase."""
+    sums: dict[str, StepTiming] = {}
+    for timing in timings:
+        known = sums.get(timing.phase)
+        sums[timing.phase] = (
+            replace(timing, calls=known.calls + 1, seconds=known.seconds + timing.seconds) if known else timing
+        )
+    return list(sums.values())
 
 
 def _timings(texts: int, sentences: int) -> list[StepTiming]:

@@ -17,7 +17,9 @@ from bench.fleet.simulated_worker import Load, SimulatedWorker, run_workers
 from bench.fleet.store_calls import StoreCalls
 from jobs.dispatch.broker import make_app
 
-SWITCH_S = 0.0005
+# A thread that has a lock of the database should not wait long for Python. But each thread that waits for Python wakes
+# so often: with 250 workers and 0.0005 s all together, that took both cores and hardly a batch was recorded.
+SWITCH_S_PER_WORKER = 0.00005
 STACK_BYTES = 512 << 10  # of each thread: a thousand workers have four thousand
 
 
@@ -65,7 +67,8 @@ class LoadProcesses:
         for number in range(min(processes, workers)):
             ours, theirs = context.Pipe()
             numbers = range(number, workers, processes)
-            process = context.Process(target=_serve, args=(theirs, url, numbers, load), daemon=True)
+            arguments = (theirs, url, numbers, load, SWITCH_S_PER_WORKER * workers)
+            process = context.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             self._pipes.append(ours)
             self._processes.append(process)
@@ -87,13 +90,13 @@ class LoadProcesses:
         return total
 
 
-def _serve(pipe: Pipe, url: str, numbers: Sequence[int], load: Load) -> None:
+def _serve(pipe: Pipe, url: str, numbers: Sequence[int], load: Load, switch_s: float) -> None:
     logging.getLogger("worker").setLevel(logging.CRITICAL)  # a stale lease is counted, not printed
     threading.stack_size(STACK_BYTES)
     app = make_app(load.broker) if load.broker else None
     workers = [SimulatedWorker(url, number, load, app) for number in numbers]
     gc.freeze()
-    sys.setswitchinterval(SWITCH_S)  # a thread that has a lock of the database should not wait long for Python
+    sys.setswitchinterval(switch_s)
     pipe.send("ready")
     window = pipe.recv()
     pipe.send(count(workers, window))

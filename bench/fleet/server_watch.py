@@ -8,6 +8,7 @@ import psycopg
 
 from bench.fleet.load_process import Window
 from bench.fleet.postgresql_server import PostgresqlServer
+from bench.harness.machine import busy_s
 
 SAMPLE_EVERY_S = 0.1
 TOTALS = """
@@ -29,6 +30,7 @@ class ServerUse:
     """What a window cost the server."""
 
     cpu_s: float = 0.0
+    machine_s: float = 0.0  # processor time of everything that ran on the machine
     transactions: int = 0
     deadlocks: int = 0
     log_bytes: int = 0
@@ -43,13 +45,13 @@ def watch(server: PostgresqlServer, name: str, window: Window) -> ServerUse:
     url = server.url.replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True) as connection:
         _sleep_until(window.begin)
-        before, cpu_s = connection.execute(TOTALS, (name,)).fetchone(), server.cpu_s()
+        before, cpu_s, machine_s = connection.execute(TOTALS, (name,)).fetchone(), server.cpu_s(), busy_s()
         number = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (name,)).fetchone()
         while time.monotonic() < window.end:
             use.waits.update(dict(connection.execute(WAITS, (name,)).fetchall()))
             samples += 1
             time.sleep(SAMPLE_EVERY_S)
-        use.cpu_s = server.cpu_s() - cpu_s
+        use.cpu_s, use.machine_s = server.cpu_s() - cpu_s, busy_s() - machine_s
         after = connection.execute(TOTALS, (name,)).fetchone()
     assert before is not None
     assert after is not None

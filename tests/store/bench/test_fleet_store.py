@@ -2,11 +2,14 @@
 
 import time
 
+import pytest
 from sqlalchemy import func, select
 
 from bench.fleet.simulated_worker import Load, SimulatedWorker
 from bench.fleet.store_calls import StoreCalls
+from bench.fleet.table_sizes import per_document
 from bench.fleet_store import submit_jobs
+from jobs.spec import Timing, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from tests.databases import ON_POSTGRESQL
@@ -22,7 +25,7 @@ def jobs_left(database: Database) -> int:
 
 @ON_POSTGRESQL
 def test_simulated_workers_process_real_jobs_and_every_call_is_timed(database: Database) -> None:
-    submit_jobs(database, documents=300, jobs=2)
+    submit_jobs(database, documents=300, jobs=2, options=TranslateOptions(timing=Timing.BATCHES))
     load = Load(pace_s=(0.0, 0.0), with_parent=False)
     url = database.engine.url.render_as_string(hide_password=False)
     workers = [SimulatedWorker(url, number, load, app=None) for number in range(3)]
@@ -46,6 +49,9 @@ def test_simulated_workers_process_real_jobs_and_every_call_is_timed(database: D
     assert calls.documents == 300
     assert (len(calls.seconds["record"]), len(calls.seconds["lease"])) == (batches, shards)
     assert not calls.errors
+    sizes = per_document(url)
+    assert sizes["steps/document"] * 300 == pytest.approx(6 * batches, abs=2)  # 5 phases, and `queue` or `record`
+    assert {"documents", "translations", "steps"} <= set(sizes["bytes/document"])
     assert not [failure for worker in workers for failure in worker.failures]
     assert not contradictory(database, 1)
     assert not contradictory(database, 2)

@@ -7,13 +7,13 @@ from bench.fleet_store import as_row, make_lines, percentiles
 
 def test_rates_are_a_second_and_costs_a_batch() -> None:
     counted = Counted(seconds={"record": [0.01] * 40, "lease": [0.002] * 10}, documents=3_200, cpu_s=1.0)
-    use = ServerUse(cpu_s=0.4, transactions=120, log_bytes=6_400_000)
+    use = ServerUse(cpu_s=0.4, machine_s=3.4, transactions=120, log_bytes=6_400_000)
 
     row = as_row(7, counted, use, Window(100.0, 104.0))
 
     assert (row["workers"], row["record/s"], row["lease/s"], row["documents/s"]) == (7, 10.0, 2.5, 800)
     assert (row["record ms"], row["lease ms"]) == ("10/10/10", "2/2/2")
-    assert (row["server cores"], row["worker cores"]) == (0.1, 0.25)
+    assert (row["server cores"], row["worker cores"], row["other cores"]) == (0.1, 0.25, 0.5)
     assert (row["server ms/batch"], row["worker ms/batch"]) == (10.0, 25.0)
     assert row["log bytes/document"] == 2_000
 
