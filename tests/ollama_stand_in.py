@@ -71,10 +71,12 @@ class OllamaStandIn:
             return 400, {"error": f'"{body["model"]}" does not support thinking'}
         self._load(name, body)
         head = {"model": body["model"], "created_at": "2025-11-22T00:00:00Z", "done": True}
-        if path == "/api/generate":
-            assert not body.get("prompt"), "this stand-in answers by /api/chat"
+        if path == "/api/chat":
+            return self._answer(head, body, body["messages"][-1]["content"])
+        if not body.get("prompt"):
             return 200, head | {"response": "", "done_reason": self._keep(name, body)}
-        return self._chat(head, body)
+        assert body.get("raw"), "this stand-in has no template"
+        return self._answer(head, body, body["prompt"])
 
     def _load(self, name: str, body: Body) -> None:
         """As the scheduler of Ollama: other values of these load the model again."""
@@ -89,9 +91,8 @@ class OllamaStandIn:
             return "unload"
         return "load"
 
-    def _chat(self, head: Body, body: Body) -> tuple[int, Any]:
+    def _answer(self, head: Body, body: Body, prompt: str) -> tuple[int, Any]:
         self.chats.append(body)
-        prompt = body["messages"][-1]["content"]
         num_read = len(prompt.split())
         if num_read > self.context:
             if self.obeys and not body.get("truncate", True):
@@ -103,10 +104,12 @@ class OllamaStandIn:
             limit = min(limit, max(self.context - num_read, 1))
         likely = (self.likely or likely_answers)(prompt) if is_question(prompt) else {}
         words = [max(likely, key=lambda word: likely[word])] if likely else self._words(prompt)
+        words = _until(words, options.get("stop", []))
         told = words[:limit]
-        answer = head | {
-            "message": {"role": "assistant", "content": "".join(told)}
-            | ({"thinking": self.thoughts} if self.thoughts else {}),
+        thinking = {"thinking": self.thoughts} if self.thoughts else {}
+        message = {"message": {"role": "assistant", "content": "".join(told)} | thinking}
+        answer = head | (message if "messages" in body else {"response": "".join(told)} | thinking)
+        answer |= {
             "done_reason": "length" if len(words) >= limit else "stop",
             "prompt_eval_count": num_read,
             "eval_count": len(told) + (len(words) < limit),  # the end of the answer counts
@@ -116,13 +119,22 @@ class OllamaStandIn:
         return 200, answer
 
     def _words(self, prompt: str) -> list[str]:
-        text = prompt.partition("\n\n")[2]
+        text = prompt.partition("\n\n")[2] or prompt
         return re.findall(r"\s*\S+", self.says(text) if self.says else text.upper())
 
     def _listed(self, word: str, likely: Mapping[str, float], number: int) -> dict[str, Any]:
         best = sorted(likely.items(), key=lambda found: -found[1])[:number] if likely else [(word, 0.5)][:number]
         top = [_with_bytes(text, probability) for text, probability in best]
         return _with_bytes(word, likely.get(word, 0.5)) | ({"top_logprobs": top} if top else {})
+
+
+def _until(words: list[str], stops: list[str]) -> list[str]:
+    """The words before the first that completes a stop text; what of it stands before that is cut."""
+    for number in range(1, len(words) + 1):
+        told = "".join(words[:number])
+        if found := [told.index(stop) for stop in stops if stop in told]:
+            return re.findall(r"\s*\S+", told[: min(found)])
+    return words
 
 
 def is_question(prompt: str) -> bool:

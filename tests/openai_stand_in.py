@@ -15,7 +15,7 @@ from tests.scripted_api import Request, says
 
 Body = Mapping[str, Any]
 Edit = Callable[[str, dict[str, Any]], Any]  # path and correct answer -> the answer that is sent
-NEXT = " rain"  # the token that it generates, whatever the prompt
+NEXT, LONGEST = " rain", 3  # the token that it generates, whatever the prompt, and how often
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,11 @@ class OpenAIStandIn:
 
     def _completion(self, body: Body) -> dict[str, Any]:
         prompt = tokens_of(body["prompt"])
-        listed = [*prompt, NEXT] if body.get("echo") and self.echoes else [NEXT]
+        most = body.get("max_tokens", 1)
+        new = [NEXT] * min(most, LONGEST)
+        listed = [*prompt, *new] if body.get("echo") and self.echoes else new
         log_probs: list[float | None] = [log_prob_of(token) for token in listed]
-        if len(listed) > 1:
+        if len(listed) > len(new):
             log_probs[0] = None  # nothing stands before it
         return {
             "object": "text_completion",
@@ -62,11 +64,11 @@ class OpenAIStandIn:
                 {
                     "index": 0,
                     "text": "".join(listed),
-                    "finish_reason": "length",
+                    "finish_reason": "stop" if most > LONGEST else "length",
                     "logprobs": {"tokens": listed, "token_logprobs": log_probs, "top_logprobs": None},
                 }
             ],
-            "usage": {"prompt_tokens": len(prompt), "completion_tokens": 1},
+            "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(new)},
         }
 
 
@@ -81,7 +83,7 @@ def log_prob_of(token: str) -> float:
 
 def _chat(body: Body) -> dict[str, Any]:
     prompt = body["messages"][-1]["content"]
-    told = prompt.partition("\n\n")[2].upper()
+    told = (prompt.partition("\n\n")[2] or prompt).upper()
     tokens = tokens_of(told)
     return {
         "object": "chat.completion",

@@ -9,6 +9,7 @@ The last message is the user's: the model answers it. Other fields of a message 
 Knows: what a line has to contain. Does not know: chat templates, files, tables.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -49,6 +50,13 @@ def read_messages(payload: str) -> list[Message]:
     if "text" in values:
         return [Message("user", values["text"])]
     return [Message(message["role"], message["content"]) for message in values["messages"]]
+
+
+def with_system(messages: Sequence[Message], system: str | None) -> list[Message]:
+    """The messages after the job's message of the system, if it has one; a document's own comes instead."""
+    if system is None or messages[0].role == "system":
+        return list(messages)
+    return [Message("system", system), *messages]
 
 
 def _why_not(message: object, place: int) -> str | None:

@@ -27,6 +27,7 @@ class Fault:
     order: str = OPENAI  # the first one fails
     answered: str = "onnx"  # the documents; "openai 3, onnx 5": more than one
     task: Task = Task.SCORE
+    chat: bool = False  # of a generating job
     model: str | None = None  # of the job; None: the bundled one
     server: Sequence[Behaviour] = ()  # at the address of the first server; the last one answers all that follow
     settings: Mapping[str, Any] = field(default_factory=dict)  # {host} is the server's address and port
@@ -50,7 +51,12 @@ class Fault:
         return {name: int(number[0]) if number else DOCUMENTS - self.failed for name, *number in parts}
 
     def __str__(self) -> str:
-        return f"{self.provider}, {self.task}: {self.what}"
+        return f"{self.provider}, {self.job}: {self.what}"
+
+    @property
+    def job(self) -> str:
+        """What the job does, as the table says it."""
+        return f"{self.task} --chat" if self.chat else self.task
 
 
 def query_about(place: str) -> str:

@@ -22,6 +22,15 @@ def chat(change: Callable[[dict[str, Any]], Any]) -> OllamaStandIn:
     return OllamaStandIn(edit=lambda path, answer: change(copy.deepcopy(answer)) if path == "/api/chat" else answer)
 
 
+def continued(change: Callable[[dict[str, Any]], Any]) -> OllamaStandIn:
+    """A server whose continuations are changed."""
+
+    def edit(path: str, answer: dict[str, Any]) -> Any:
+        return change(copy.deepcopy(answer)) if answer.get("response") else answer
+
+    return OllamaStandIn(edit=edit)
+
+
 def says_nothing_of_kelso(text: str) -> str:
     return "" if "Kelso" in text else text.upper()
 
@@ -73,5 +82,26 @@ OLLAMA_FAULTS = [
         from_the_4th(WELL, says({"error": "llama runner process has terminated"}, 500)),
         task=Task.RERANK,
         answered="ollama 3, onnx 5",
+    ),
+    fault(
+        "`done_reason` is neither stop nor length",
+        "bad-answer",
+        continued(lambda answer: answer | {"done_reason": "unload"}),
+        task=Task.GENERATE,
+    ),
+    fault("no response", "bad-answer", continued(lambda answer: answer | {"response": None}), task=Task.GENERATE),
+    fault(
+        "dies at the 4th document",
+        "unreachable",
+        from_the_4th(WELL, hangs_up),
+        task=Task.GENERATE,
+        answered="ollama 3, onnx 5",
+    ),
+    fault(
+        "a prompt is longer than the context",
+        "declined",
+        OllamaStandIn(context=8),
+        task=Task.GENERATE,
+        answered="ollama 7, onnx 1",
     ),
 ]

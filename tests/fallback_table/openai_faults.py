@@ -74,6 +74,16 @@ def refusal_of_kelso(choice: dict[str, Any]) -> None:
         choice["message"] |= {"content": None, "refusal": "I cannot help with that."}
 
 
+def no_answer_to_kelso(choice: dict[str, Any]) -> None:
+    if "KELSO" in choice["message"]["content"]:
+        choice["message"]["content"] = ""
+        choice["finish_reason"] = "content_filter"
+
+
+def half_of_it(choice: dict[str, Any]) -> None:
+    choice["finish_reason"] = None
+
+
 def empty_for_kelso(choice: dict[str, Any]) -> None:
     if "KELSO" in choice["message"]["content"]:
         choice["message"]["content"] = ""
@@ -257,5 +267,41 @@ OPENAI_FAULTS = [
         failed=1,
         task=Task.TRANSLATE,
         server=[at("/chat/completions", of_choice(empty_for_kelso))],
+    ),
+    Fault(
+        what="the address has no such API",
+        code="bad-answer",
+        task=Task.GENERATE,
+        server=[says({"detail": "Not Found"}, 404)],
+    ),
+    Fault(
+        what="half an answer (no finish_reason)",
+        code="bad-answer",
+        task=Task.GENERATE,
+        server=[at("/completions", of_choice(half_of_it))],
+    ),
+    Fault(
+        what="dies at the 4th document",
+        code="unreachable",
+        answered="openai 3, onnx 5",
+        task=Task.GENERATE,
+        server=[from_the_4th(WELL, hangs_up)],
+    ),
+    Fault(
+        what="one prompt is too long for it",
+        code="declined",
+        answered="openai 7, onnx 1",
+        task=Task.GENERATE,
+        server=[OpenAIStandIn(refuses="Kelso")],
+    ),
+    Fault(
+        what="its content filter takes an answer",
+        code="refused",
+        answered="openai",
+        task=Task.GENERATE,
+        chat=True,
+        order="openai:m",
+        failed=1,
+        server=[at("/chat/completions", of_choice(no_answer_to_kelso))],
     ),
 ]

@@ -27,7 +27,7 @@ def row(fault: Fault, found: Recorded, folder: Path) -> str:
     """A line of the table, made of what was recorded."""
     codes, text = told(fault, found)
     recorded = ", ".join(f"`{code}`" for code in codes)
-    cells = (fault.provider, fault.what, fault.task, recorded, text)
+    cells = (fault.provider, fault.what, fault.job, recorded, text)
     shown = [str(cell).replace("|", "\\|").replace("<", "&lt;") for cell in (*cells, answerers(found))]
     return sentence(f"| {' | '.join(shown)} |", folder)
 

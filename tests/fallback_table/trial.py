@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from bench.checkpoints.gguf_file import write_gguf
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
@@ -45,11 +45,12 @@ from worker.providers.http import retries
 from worker.providers.registry import Providers
 
 KEY = "sk-never-shown"
-MODELS = {Task.TRANSLATE: "demo-en-zh", Task.SCORE: "demo-lm", Task.RERANK: "demo-lm"}
+MODELS = {Task.TRANSLATE: "demo-en-zh", Task.SCORE: "demo-lm", Task.RERANK: "demo-lm", Task.GENERATE: "demo-lm"}
 OPTIONS: dict[Task, Options] = {
     Task.TRANSLATE: TranslateOptions(reuse=False),
     Task.SCORE: ScoreOptions(reuse=False),
     Task.RERANK: RerankOptions(),
+    Task.GENERATE: GenerateOptions(max_new_tokens=4),
 }
 TIMEOUT_S = 0.2
 SHORTENED = {
@@ -141,6 +142,8 @@ def insert_job(database: Database, spec: JobSpec, task: Task, *, per_batch: int 
         database, DOCUMENTS, per_batch, spec=spec, model=spec.model, model_revision=spec.model_revision
     )
     texts = [query_about(place) for place in PLACES] if task is Task.RERANK else TEXTS
+    if isinstance(spec.options, GenerateOptions) and spec.options.chat:
+        texts = [json.dumps({"text": text}) for text in TEXTS]
     with database.writing() as connection:
         for position, text in enumerate(texts):
             row = (Document.job_id == job, Document.position == position)
@@ -226,4 +229,7 @@ def _server(fault: Fault) -> Iterator[dict[str, Any]]:
 def _spec(fault: Fault, settings: Settings) -> JobSpec:
     """As `kvjobs submit` makes it."""
     model, order = fault.model or MODELS[fault.task], ProviderOrder.parse(fault.order)
-    return admit_order(fault.task, model, OPTIONS[fault.task], order, settings, fallback=fault.fallback)
+    options = OPTIONS[fault.task]
+    if isinstance(options, GenerateOptions):
+        options = replace(options, chat=fault.chat)
+    return admit_order(fault.task, model, options, order, settings, fallback=fault.fallback)

@@ -22,10 +22,10 @@ pytest.importorskip("sse_starlette", reason="the extra `server` of llama-cpp-pyt
 from bench.checkpoints.gguf_file import write_gguf
 from bench.checkpoints.lm_checkpoint import DEMO, recover
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.outcome import Flag, Outcome, Ranking, Score, Translation
+from jobs.outcome import Finish, Flag, Generation, Outcome, Ranking, Score, Translation
 from jobs.providers import Choice, Reason
 from jobs.settings import Settings
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.places import CHECKOUT
 from worker.engine.tasks.result_memory import NoMemory
 from worker.model_tools.add.add import Request, add_model
@@ -166,6 +166,69 @@ def test_a_server_translates_by_chat_and_tells_the_log_probability(served: tuple
     assert found.log_prob is not None
     assert -5 * 20 < found.log_prob < 0
     assert found.num_target_tokens == 5
+
+
+PROMPTS = [" ".join(text.split()[:4]) for text in TEXTS] + ["It will rain 雨。 in Arden", "  Two spaces", "I"]
+GENERATE = replace(SCORE, task=Task.GENERATE, options=GenerateOptions(max_new_tokens=24))
+
+
+@pytest.mark.parametrize("stop", [(), (" and", "."), ("\n",)], ids=repr)
+def test_a_server_continues_a_prompt_greedily_as_our_own_graphs_do(
+    served: tuple[str, Settings], stop: tuple[str, ...]
+) -> None:
+    spec = replace(GENERATE, options=GenerateOptions(max_new_tokens=24, stop=stop))
+    for prompt, (ours, theirs) in zip(PROMPTS, both(served, spec, PROMPTS), strict=True):
+        assert isinstance(ours, Generation)
+        assert isinstance(theirs, Generation)
+        assert theirs.text == ours.text, prompt
+        assert theirs.num_prompt_tokens == ours.num_prompt_tokens
+        if ours.finish is Finish.EOS:  # a server does not tell which of both it was, nor the end's log-probability
+            assert theirs.finish is (Finish.STOP if stop else Finish.EOS)
+            continue
+        assert (theirs.finish, theirs.num_new_tokens) == (ours.finish, ours.num_new_tokens)
+        assert theirs.log_prob == pytest.approx(ours.log_prob, abs=WITHIN)
+
+
+def test_a_server_draws_the_same_text_again_with_the_same_seed(served: tuple[str, Settings]) -> None:
+    name, settings = served
+    server = OpenAIProvider.start(WorkerArguments(settings))
+    try:
+        drawn = [
+            [
+                one.text
+                for one in ask(
+                    server,
+                    replace(
+                        GENERATE, model=name, options=GenerateOptions(max_new_tokens=16, temperature=1.0, seed=seed)
+                    ),
+                    PROMPTS,
+                )
+                if isinstance(one, Generation)
+            ]
+            for seed in (1, 1, 2)
+        ]
+    finally:
+        server.close()
+
+    assert len(drawn[0]) == len(PROMPTS)
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
+
+
+def test_a_server_answers_a_chat_by_its_own_template(served: tuple[str, Settings]) -> None:
+    """The model has not learned to chat: what counts is how it is asked, and how the answer is read."""
+    name, settings = served
+    server = OpenAIProvider.start(WorkerArguments(settings))
+    options = GenerateOptions(max_new_tokens=5, chat=True, system="Be brief.")
+    try:
+        (found,) = ask(server, replace(GENERATE, model=name, options=options), ['{"text": "Will it rain?"}'])
+    finally:
+        server.close()
+
+    assert isinstance(found, Generation)
+    assert (found.finish, found.num_new_tokens, found.flags) == (Finish.LENGTH, 5, (Flag.TRUNCATED,))
+    assert found.log_prob is not None
+    assert -5 * 20 < found.log_prob < 0
 
 
 def test_a_text_longer_than_the_context_of_the_server_is_declined_alone(served: tuple[str, Settings]) -> None:

@@ -83,12 +83,27 @@ def tokenizer_files(metadata: Mapping[str, Any], name: str) -> dict[str, dict[st
     ]
     adds_bos = values.flag("add_bos_token", default=adds_bos)
     default_bos, default_eos = (1, 2) if metadata["tokenizer.ggml.model"] == "llama" else (None, None)
+    bos = values.token("bos_token_id", tokens, default_bos) if adds_bos else None
+    if bos is not None:
+        description["post_processor"] = _beginning_with(bos, tokens.index(bos))
     config = {
-        "bos_token": values.token("bos_token_id", tokens, default_bos) if adds_bos else None,
+        "bos_token": bos,
         "eos_token": values.token("eos_token_id", tokens, default_eos),
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     return {"tokenizer.json": description, "tokenizer_config.json": config}
+
+
+def _beginning_with(bos: str, bos_id: int) -> dict[str, Any]:
+    """The post-processor that puts a BOS before a text, as llama.cpp does."""
+    first: dict[str, Any] = {"SpecialToken": {"id": bos, "type_id": 0}}
+    text, second = ({"Sequence": {"id": name, "type_id": number}} for number, name in enumerate("AB"))
+    return {
+        "type": "TemplateProcessing",
+        "single": [first, text],
+        "pair": [first, text, second],
+        "special_tokens": {bos: {"id": bos, "ids": [bos_id], "tokens": [bos]}},
+    }
 
 
 def _byte_level(values: "_Values", tokens: Sequence[str], pre: _PreTokenizer) -> dict[str, Any]:

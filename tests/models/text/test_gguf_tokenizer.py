@@ -106,6 +106,7 @@ def test_a_text_begins_with_bos_where_llama_cpp_puts_it(values, bos, eos, tmp_pa
     tokenizer = opened(tmp_path, byte_level(("<|begin|>", CONTROL), bos_token_id=261, **values))
 
     assert (tokenizer.bos_id, tokenizer.eos_id) == (bos, eos)
+    assert tokenizer.encode_prompt("ab")[:-2] == ([] if bos is None else [bos])
 
 
 def test_pieces_with_scores_give_the_ids_of_the_converted_tokenizer(tmp_path):

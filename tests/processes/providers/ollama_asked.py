@@ -8,7 +8,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Choice
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import OPTIONS, JobSpec, Options, TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn
 from tests.scripted_api import ScriptedApi
 from worker.engine.tasks.result_memory import NoMemory
@@ -23,8 +23,7 @@ STARTED: list[OllamaProvider] = []
 
 
 def job(options: Options = TO_GERMAN, model: str = "m") -> ProviderJob:
-    task = Task.RERANK if isinstance(options, RerankOptions) else Task.TRANSLATE
-    task = Task.SCORE if isinstance(options, ScoreOptions) else task
+    task = next(task for task, kind in OPTIONS.items() if isinstance(options, kind))
     return ProviderJob(
         JobSpec(task=task, model="demo-en-de", model_revision="0", options=options), Choice("ollama", model)
     )

@@ -72,7 +72,7 @@ def test_what_fails_is_on_record_and_each_document_ends_once(fault: Fault, tried
 def test_the_page_has_a_row_for_each_fault() -> None:
     listed = [cells_of(line)[:3] for line in rows_of(PAGE.read_text(encoding="utf-8"))]
 
-    assert listed == [[fault.provider, fault.what, fault.task.value] for fault in FAULTS], f"run: {COMMAND}"
+    assert listed == [[fault.provider, fault.what, fault.job] for fault in FAULTS], f"run: {COMMAND}"
 
 
 def test_a_provider_that_comes_back_is_asked_again_and_both_moments_are_on_record(tried: TryOut) -> None:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobs.corpus.messages import Message, read_messages
+from jobs.corpus.messages import Message, read_messages, with_system
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation, Outcome
 from jobs.spec import CachePolicy, GenerateOptions
@@ -106,7 +106,7 @@ class PromptContinuer:
         if self._chat is None:
             raise SpecError("the model has no chat template: leave --chat out, or name another --model")
         try:
-            self._chat.encode(_with_system([Message("user", "?")], options))
+            self._chat.encode(with_system([Message("user", "?")], options.system))
         except RenderError as error:
             raise SpecError(f"{error}; leave --system out") from error
 
@@ -114,7 +114,7 @@ class PromptContinuer:
         """Raises ModelError."""
         if self._chat is None or not options.chat:
             return self._tokenizer.encode_prompt(text)
-        return self._chat.encode(_with_system(read_messages(text), options))
+        return self._chat.encode(with_system(read_messages(text), options.system))
 
     def _encode(self, texts: Sequence[str], options: GenerateOptions) -> _Prompts:
         prompts = _Prompts([], [], {})
@@ -162,13 +162,6 @@ class PromptContinuer:
             num_new_tokens=len(found.ids),
             flags=merge_flags(flags),
         )
-
-
-def _with_system(messages: Sequence[Message], options: GenerateOptions) -> list[Message]:
-    """The messages after the job's message of the system; a document's own comes instead."""
-    if options.system is None or messages[0].role == "system":
-        return list(messages)
-    return [Message("system", options.system), *messages]
 
 
 def _why_not(ids: Sequence[int], max_positions: int) -> Failed | None:

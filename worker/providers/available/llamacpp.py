@@ -67,7 +67,8 @@ class LlamaCppProvider:
         """Also raises NotFoundError where there is no such model. What else its files allow,
         `worker.model_tools.admission` looks at."""
         if job.spec.task is Task.TRANSLATE:
-            return "llama.cpp runs language models here, which score and rerank; translation needs another provider"
+            can = "which score, rerank and continue prompts"
+            return f"llama.cpp runs language models here, {can}; translation needs another provider"
         folder = find_model(job.model, self._models_dir)
         if not is_gguf(folder.path):
             return (

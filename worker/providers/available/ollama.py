@@ -1,4 +1,5 @@
-"""The provider ollama: a server of Ollama, which translates by chat, and ranks by an answer Yes or No."""
+"""The provider ollama: a server of Ollama, which continues prompts, translates by chat, and ranks by an answer Yes or
+No."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,6 @@ from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, Transl
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
-from worker.providers.chat.generation import NO_GENERATION
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
 from worker.providers.http.access import ServerAccess
@@ -21,6 +21,7 @@ from worker.providers.http.document_requests import answer_texts
 from worker.providers.http.event_loop import EventLoop
 from worker.providers.http.server_check import check_server
 from worker.providers.http.usage_count import UsageCount
+from worker.providers.ollama_api.continuation import continuation_of, request_of
 from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
 from worker.providers.ollama_api.server import LISTS_LOG_PROBS, REFUSES_LONG_TEXTS, Declined, OllamaModel
 from worker.providers.ollama_api.translation import limit_of, translation_of
@@ -64,7 +65,7 @@ class OllamaProvider:
             case RerankOptions() as options:
                 return why_not_rerank(options)
             case GenerateOptions():
-                return NO_GENERATION
+                return None
 
     def check(self) -> ProviderCheck:
         mend = "start it (ollama serve), or set KVJOBS_OLLAMA_HOST (or OLLAMA_HOST) to where it runs"
@@ -85,8 +86,11 @@ class OllamaProvider:
         model, usage = self._model_of(job), UsageCount(self.name)
 
         async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
-            if isinstance(job.spec.options, RerankOptions):
-                return await rerank(model, text, job.spec.options, exchange, usage)
+            match job.spec.options:
+                case RerankOptions() as options:
+                    return await rerank(model, text, options, exchange, usage)
+                case GenerateOptions() as options:
+                    return await _generate(model, text, options, exchange, usage)
             return await self._translate(job, model, text, exchange, usage)
 
         outcomes, exchange = answer_texts(
@@ -143,6 +147,16 @@ class OllamaProvider:
             return translation_of(text, await model.chat(prompt, exchange, usage, num_predict=limit), limit)
         except Declined as why:
             return why.unanswered()
+
+
+async def _generate(
+    model: OllamaModel, text: str, options: GenerateOptions, exchange: Exchange, usage: UsageCount
+) -> Outcome | Unanswered:
+    """Continue a prompt. Raises ProviderFailure."""
+    try:
+        return continuation_of(await model.ask(*request_of(text, options), exchange, usage), options)
+    except Declined as why:
+        return why.unanswered()
 
 
 PROVIDER: type[Provider] = OllamaProvider

@@ -16,7 +16,6 @@ from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, Transl
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
-from worker.providers.chat.generation import NO_GENERATION
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
 from worker.providers.http.access import ServerAccess
@@ -25,6 +24,7 @@ from worker.providers.http.document_requests import answer_texts
 from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
 from worker.providers.http.server_check import check_server
 from worker.providers.http.usage_count import UsageCount
+from worker.providers.openai_api.continuation import why_not_generate
 from worker.providers.openai_api.reranking import why_not_rerank
 from worker.providers.openai_api.scoring import why_not_score
 from worker.providers.openai_api.server import ServedModel
@@ -70,8 +70,8 @@ class OpenAIProvider:
                 return why_not_score(options)
             case RerankOptions() as options:
                 return why_not_rerank(options)
-            case GenerateOptions():
-                return NO_GENERATION
+            case GenerateOptions() as options:
+                return why_not_generate(options, self._access.base_url)
 
     def check(self) -> ProviderCheck:
         mend = "set KVJOBS_OPENAI_BASE_URL and KVJOBS_OPENAI_API_KEY (or OPENAI_BASE_URL, OPENAI_API_KEY)"
@@ -149,8 +149,8 @@ class OpenAIProvider:
                     if model.scorer is None:
                         return await model.rerank_by_endpoint(text, options, exchange, usage)
                     return await model.rerank_by_scores(text, options, exchange, usage)
-                case GenerateOptions():
-                    return Unanswered(Reason.DECLINED, NO_GENERATION)  # `why_not` has said so
+                case GenerateOptions() as options:
+                    return await model.generate(text, options, exchange, usage)
 
         outcomes, exchange = answer_texts(
             self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop

@@ -1,1 +1,1 @@
-"""Translation by a chat model: the languages, the prompt, and the outcome that an answer makes."""
+"""What every server is asked to translate or to continue, and the outcome that an answer makes."""

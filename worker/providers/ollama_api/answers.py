@@ -29,7 +29,7 @@ class GeneratedToken:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A whole answer of /api/chat."""
+    """A whole answer of /api/chat, or of /api/generate to a prompt."""
 
     text: str
     thoughts: str  # what a thinking model wrote before; empty: nothing
@@ -86,18 +86,29 @@ def check_loaded(value: Any, model: str) -> None:
 def read_chat(value: Any, model: str) -> ChatReply:
     """An answer of /api/chat with `stream` false. Raises ProviderFailure."""
     answer = _whole(value, model)
-    reason = answer.get("done_reason")
-    if reason not in ("stop", "length"):
-        raise bad(f"says done_reason {reason!r}, neither stop nor length: it may be half an answer")
     message = answer.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str):
         raise bad("has no message with a text")
-    thoughts = message.get("thinking") or ""
-    if not isinstance(thoughts, str):
+    return _reply(answer, message["content"], message.get("thinking"))
+
+
+def read_continuation(value: Any, model: str) -> ChatReply:
+    """An answer of /api/generate with `stream` false, to a prompt. Raises ProviderFailure."""
+    answer = _whole(value, model)
+    if not isinstance(answer.get("response"), str):
+        raise bad("has no response that is a text")
+    return _reply(answer, answer["response"], answer.get("thinking"))
+
+
+def _reply(answer: dict[str, Any], text: str, thoughts: Any) -> ChatReply:
+    reason = answer.get("done_reason")
+    if reason not in ("stop", "length"):
+        raise bad(f"says done_reason {reason!r}, neither stop nor length: it may be half an answer")
+    if not isinstance(thoughts, str | None):
         raise bad("has a thinking that is not a text")
     return ChatReply(
-        text=message["content"],
-        thoughts=thoughts,
+        text=text,
+        thoughts=thoughts or "",
         reached_limit=reason == "length",
         num_prompt_tokens=_count(answer, "prompt_eval_count"),
         num_completion_tokens=_count(answer, "eval_count"),

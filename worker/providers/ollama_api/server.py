@@ -5,13 +5,15 @@ A model of an Ollama server: how it is opened, and what it is asked.
            POST /api/show       has it the model?
            POST /api/generate   without a prompt: loads the model
            GET  /api/ps         how long is its context?
-    ask    POST /api/chat
+    ask    POST /api/chat       messages
+           POST /api/generate   a prompt that is to be continued, without a template
 
 Every request has the same `shift`, and none sets `num_ctx`: a server loads a model again for another value of either.
 
 Knows: requests. Does not know: lanes, tasks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +29,7 @@ from worker.providers.ollama_api.answers import (
     read_capabilities,
     read_chat,
     read_context,
+    read_continuation,
     read_version,
 )
 from worker.providers.protocol import ProviderFailure, Unanswered
@@ -81,18 +84,21 @@ class OllamaModel:
 
         Raises ProviderFailure, and Declined for a prompt that the server does not take or has not read as a whole.
         """
-        body = WHOLE | {
+        body: dict[str, Any] = {
             "messages": [{"role": "user", "content": prompt}],
-            "keep_alive": self.keep_alive,
-            "think": False,
-            "logprobs": True,
             "options": GREEDY | {"num_predict": num_predict},
         }
         if num_listed:
             body["top_logprobs"] = num_listed
+        return await self.ask("/api/chat", body, exchange, usage)
+
+    async def ask(self, path: str, body: Mapping[str, Any], exchange: Exchange, usage: UsageCount) -> ChatReply:
+        """The answer of /api/chat or /api/generate. Raises as `chat`."""
+        whole = WHOLE | dict(body) | {"keep_alive": self.keep_alive, "think": False, "logprobs": True}
+        read = read_chat if path == "/api/chat" else read_continuation
         own = Exchange()
         try:
-            reply = read_chat(await self._post("/api/chat", body, own), self.name)
+            reply = read(await self._post(path, whole, own), self.name)
             usage.add(reply.num_prompt_tokens, reply.num_completion_tokens)
             # The last attempt is the one that was answered.
             own.timings[-1] = replace(own.timings[-1], tokens=reply.num_prompt_tokens + reply.num_completion_tokens)

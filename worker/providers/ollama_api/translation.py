@@ -35,7 +35,7 @@ def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswe
     has_thoughts = has_block or bool(reply.thoughts)
     if has_thoughts and not translated.strip():
         return thoughts_alone(reply.num_completion_tokens)
-    log_probs = None if has_thoughts else _log_probs(reply)
+    log_probs = None if has_thoughts else log_probs_of(reply)
     answer = ChatAnswer(
         text=translated,
         is_complete=not reply.reached_limit,
@@ -47,7 +47,7 @@ def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswe
     return outcome_of(text, answer)
 
 
-def _log_probs(reply: ChatReply) -> Sequence[float] | None:
+def log_probs_of(reply: ChatReply) -> Sequence[float] | None:
     """The log-probabilities of the answer's tokens; None where the tokens are those of another text: what a parser of
     the server has taken out of it."""
     if reply.tokens is None:

@@ -46,15 +46,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """The one choice of an answer of /chat/completions."""
+    """The one choice of an answer of /chat/completions, or of /completions to a prompt that is to be continued."""
 
     text: str
     finish_reason: str
     refusal: str | None
     has_thoughts: bool  # in a field of their own
     usage: TokenUsage
-    # Of the text's tokens, maybe of the one that ends it; None: the server gives none.
+    # Of the text's tokens, maybe of those that end it; None: the server gives none.
     log_probs: Sequence[float] | None
+    met_stop: bool | None = None  # it ended at a stop text; None: the server does not tell
 
 
 def bad(what: str) -> ProviderFailure:
@@ -75,8 +76,23 @@ def read_completion(value: Any) -> Completion:
     )
 
 
-def read_chat(value: Any) -> ChatChoice:
-    """An answer of /chat/completions. Raises ProviderFailure."""
+def read_continuation(value: Any, stops: Sequence[str] = ()) -> ChatChoice:
+    """An answer of /completions, to a prompt that is not echoed. Raises ProviderFailure."""
+    choice = _only_choice(value)
+    text = _text(choice, "text")
+    return ChatChoice(
+        text=text,
+        finish_reason=str(choice.get("finish_reason") or ""),
+        refusal=None,
+        has_thoughts=False,
+        usage=read_usage(value),
+        log_probs=_generated(choice.get("logprobs"), text, stops),
+        met_stop=_met_stop(choice, text, stops),
+    )
+
+
+def read_chat(value: Any, stops: Sequence[str] = ()) -> ChatChoice:
+    """An answer of /chat/completions; `stops`: texts that were to end it. Raises ProviderFailure."""
     choice = _only_choice(value)
     message = choice.get("message")
     if not isinstance(message, dict):
@@ -92,7 +108,8 @@ def read_chat(value: Any) -> ChatChoice:
         refusal=refusal if isinstance(refusal, str) and refusal else None,
         has_thoughts=isinstance(thoughts, str) and bool(thoughts.strip()),
         usage=read_usage(value),
-        log_probs=_generated(choice.get("logprobs"), content or ""),
+        log_probs=_generated(choice.get("logprobs"), content or "", stops),
+        met_stop=_met_stop(choice, content or "", stops),
     )
 
 
@@ -182,7 +199,32 @@ def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
     return found
 
 
-def _generated(value: Any, text: str) -> Sequence[float] | None:
+def _met_stop(choice: dict[str, Any], text: str, stops: Sequence[str]) -> bool | None:
+    """Whether a stop text ended an answer; None where the server does not tell."""
+    for name in ("stop_reason", "matched_stop"):  # vLLM, SGLang: the text, or the id of a token, or null
+        if name in choice:
+            return choice[name] in stops
+    listed = choice.get("logprobs")
+    tokens = listed.get("tokens", listed.get("content")) if isinstance(listed, dict) else None
+    told = [one.get("token") if isinstance(one, dict) else one for one in tokens] if isinstance(tokens, list) else []
+    texts = [one for one in told if isinstance(one, str)]
+    # llama-cpp-python lists the tokens of the stop text, too.
+    if len(texts) == len(told) and _text_with_stop(text, texts, stops) is not None:
+        return True
+    return None if stops else False
+
+
+def _text_with_stop(text: str, tokens: Sequence[str], stops: Sequence[str]) -> str | None:
+    """The text with the stop text after it, where the listed tokens go on into that."""
+    spoken = "".join(tokens)
+    found = min((place for stop in stops if (place := spoken.find(stop)) >= 0), default=None)
+    if found is None or any(stop in text for stop in stops):
+        return None
+    whole = text + spoken[found:]
+    return whole if _join_to(whole, tokens) else None
+
+
+def _generated(value: Any, text: str, stops: Sequence[str] = ()) -> Sequence[float] | None:
     """The log-probabilities of generated tokens: of chat (`content`), or of completions (`token_logprobs`). None where
     they are not those of the text: of a model that thinks, some servers list the tokens of its thoughts too."""
     if not isinstance(value, dict):
@@ -204,7 +246,7 @@ def _generated(value: Any, text: str) -> Sequence[float] | None:
     for stop in (len(texts), len(texts) - 1):
         if _join_to(text, texts[:stop]) or _joined_bytes(parts[:stop]) == text.strip():
             return known
-    return None
+    return None if _text_with_stop(text, texts, stops) is None else known
 
 
 def _joined_bytes(parts: Sequence[Any]) -> str | None:

@@ -5,13 +5,13 @@ Knows: requests, and what an answer means for a document. Does not know: lanes, 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
-from jobs.spec import RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
 from worker.providers.chat.thoughts import without_thoughts
@@ -24,10 +24,12 @@ from worker.providers.openai_api.answers import (
     Completion,
     read_chat,
     read_completion,
+    read_continuation,
     read_model_names,
     read_ranking,
     read_usage,
 )
+from worker.providers.openai_api.continuation import CHAT, CHAT_LOG_PROBS, Fields, continuation_of, request_of
 from worker.providers.openai_api.prompt_scores import Complete, PromptScorer, TextDeclined
 from worker.providers.openai_api.reranking import (
     RankedText,
@@ -57,7 +59,7 @@ class ServedModel:
     client: JsonClient
     model: str
     scorer: PromptScorer | None = None  # of scoring, and of reranking without an endpoint
-    has_logprobs: bool = field(default=True)  # of chat; False once the server has refused to give them
+    refused: set[str] = field(default_factory=set)  # fields that the server has refused, by the word that names them
 
     async def post(self, path: str, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
         """Raises RequestRefused and ProviderFailure; the latter for a model, and for a path, that the server does not
@@ -132,28 +134,44 @@ class ServedModel:
         if options.max_new_tokens is not None:
             body["max_tokens"] = options.max_new_tokens
         try:
-            found = read_chat(await self._chat(body, exchange, usage))
+            found = read_chat(await self._ask(CHAT, body, CHAT_LOG_PROBS, exchange, usage))
         except RequestRefused as refused:
             return refusal_of_document(refused)
         return translation_of(text, found)
 
-    async def _chat(self, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
-        """With log-probabilities where the server gives them; one that refuses the fields is asked without them.
+    async def generate(
+        self, text: str, options: GenerateOptions, exchange: Exchange, usage: UsageCount
+    ) -> Outcome | Unanswered:
+        """Continue a prompt, or answer a chat. Raises ProviderFailure."""
+        path, body, optional = request_of(text, options)
+        try:
+            answer = await self._ask(path, body, optional, exchange, usage)
+        except RequestRefused as refused:
+            if options.top_k and "top_k" in refused.message.lower():
+                unknown = f"the server does not take top_k, for which --top-k asks ({refused})"
+                raise ProviderFailure(Reason.OPEN_ERROR, unknown) from None
+            return refusal_of_document(refused)
+        found = read_chat(answer, options.stop) if options.chat else read_continuation(answer, options.stop)
+        return continuation_of(found, options)
 
-        `top_logprobs`: llama-cpp-python gives none without it. Its server refuses with HTTP 500, if it was started with
-        --logits_all false.
+    async def _ask(
+        self, path: str, body: Fields, optional: Mapping[str, Fields], exchange: Exchange, usage: UsageCount
+    ) -> Any:
+        """With the `optional` fields that the server takes; one that refuses some is asked without them from then on.
+
+        llama-cpp-python refuses log-probabilities with HTTP 500, if it was started with --logits_all false.
         """
-        if self.has_logprobs:
+        while True:
+            taken = {word: fields for word, fields in optional.items() if word not in self.refused}
             try:
-                return await self.post(
-                    "/chat/completions", {**body, "logprobs": True, "top_logprobs": 1}, exchange, usage
-                )
+                fields = {name: value for values in taken.values() for name, value in values.items()}
+                return await self.post(path, {**body, **fields}, exchange, usage)
             except (RequestRefused, ProviderFailure) as refused:
                 is_failure = isinstance(refused, ProviderFailure) and refused.reason is not Reason.SERVER_ERROR
-                if is_failure or "logprobs" not in str(refused).lower():
+                named = {word for word in taken if word in str(refused).lower()}
+                if is_failure or not named:
                     raise
-                self.has_logprobs = False
-        return await self.post("/chat/completions", body, exchange, usage)
+                self.refused |= named
 
     async def score(
         self, text: str, options: ScoreOptions, exchange: Exchange, usage: UsageCount
