@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
-from worker.engine.causal.open import Tokenizer, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
+from worker.engine.causal.open import Tokenizer, open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_seq2seq_model
@@ -22,7 +22,6 @@ from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_folder import FileStamp, ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.chat_tokenizer import ChatTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,6 @@ class LoadedCausal:
     files: OpenedFiles
     model: CausalModel
     tokenizer: Tokenizer
-    chat: ChatTokenizer | None  # None: it has no chat template
     load_s: float
 
 
@@ -88,8 +86,7 @@ def load_model(
     if kind_of(folder) is ModelKind.CAUSAL:
         causal = open_causal_model(folder.path, threads=threads, providers=providers, context=context)
         tokenizer = open_causal_tokenizer(folder.path, causal)
-        chat = open_chat_tokenizer(folder.path, tokenizer)
-        return LoadedCausal(spec.model, files, causal, tokenizer, chat, time.perf_counter() - started)
+        return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
     seq2seq = open_seq2seq_model(folder.path, threads=threads, providers=providers)
     marian = MarianTokenizer.open(folder.path)
     return LoadedTranslation(spec.model, files, seq2seq, marian, time.perf_counter() - started)

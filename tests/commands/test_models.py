@@ -1,6 +1,7 @@
 """`kvjobs models`: the list, the inspection, the addition and the verification of models."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -262,8 +263,19 @@ def test_inspect_of_a_language_model_shows_heads_and_special_tokens(kvjobs: Kvjo
     assert "\n  kind       causal, qwen2\n  layout     kv: native graphs" in page
     assert "\n  cache      2 layers, 2 heads of size 16 for 4 query heads, float32\n" in page
     assert "\n  positions  256 (the longest sequence, in tokens)\n" in page
-    assert "\n  vocabulary 300 tokens; no BOS, EOS is id 0\n" in page
+    assert "\n  vocabulary 300 tokens; no BOS, EOS is id 0\n  chat       no chat template; submit" in page
     assert "sentence" not in page
+
+
+def test_inspect_says_whether_a_model_has_a_chat_template(kvjobs: Kvjobs, language_model: Path) -> None:
+    (language_model / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    kvjobs("models", "add", language_model)
+
+    assert (
+        "\n  chat       has a chat template (submit --task generate --chat)\n"
+        in kvjobs("models", "inspect", "tiny-lm").out
+    )
+    assert json.loads(kvjobs("models", "inspect", "tiny-lm", "--json").out)["has_chat_template"] is True
 
 
 def test_verify_of_a_language_model_compares_each_token(kvjobs: Kvjobs, language_model: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from jobs.errors import ModelError
 from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, TranslateOptions
+from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.generation import PromptContinuer
@@ -91,9 +92,13 @@ class LocalEngines:
     def continuer(self, spec: JobSpec) -> PromptContinuer:
         """The engine of a job that continues prompts."""
         model = self._causal(spec)
-        return self._engine(
-            spec, model, PromptContinuer, lambda: PromptContinuer(model.model, model.tokenizer, model.chat)
-        )
+
+        def make() -> PromptContinuer:
+            # Here, so that a template that is damaged keeps no text from being scored.
+            chat = open_chat_tokenizer(model.files.folder.path, model.tokenizer)
+            return PromptContinuer(model.model, model.tokenizer, chat)
+
+        return self._engine(spec, model, PromptContinuer, make)
 
     @property
     def buffer_stats(self) -> BufferStats:

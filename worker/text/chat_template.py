@@ -51,15 +51,20 @@ class ChatTemplate:
         file, source = _source(folder)
         if source is None:
             return None
+        config = read_object(folder / "tokenizer_config.json", is_optional=True)
+        named = {name: named_token(folder, config, name) for name in _TOKENS}
+        return cls.of(file, source, {name: token.content for name, token in named.items() if token})
+
+    @classmethod
+    def of(cls, file: Path, source: str, tokens: Mapping[str, str]) -> Self:
+        """The template that `file` holds. Raises ModelError for one that is damaged."""
         if len(source) > MAX_CHARACTERS:
             raise ModelError(f"the chat template in {file} has {len(source):,} characters; at most {MAX_CHARACTERS:,}")
         try:
             compiled = _environment().from_string(source)
         except (jinja2.TemplateError, RecursionError) as error:
             raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
-        config = read_object(folder / "tokenizer_config.json", is_optional=True)
-        named = {name: named_token(folder, config, name) for name in _TOKENS}
-        return cls(file, compiled, {name: token.content for name, token in named.items() if token})
+        return cls(file, compiled, tokens)
 
     def render(self, messages: Sequence[Message]) -> str:
         """The text of a prompt, up to where the answer begins. Raises RenderError, with what the template says."""
@@ -71,6 +76,11 @@ class ChatTemplate:
             )
         except Exception as error:  # whatever the template makes of its messages: TypeError, RecursionError ...
             raise RenderError(f"the chat template in {self.file.name} fails: {error}") from error
+
+
+def has_template(folder: Path) -> bool:
+    """Whether a model folder has a chat template, without reading it further."""
+    return _source(folder)[1] is not None
 
 
 def _source(folder: Path) -> tuple[Path, str | None]:

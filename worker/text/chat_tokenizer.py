@@ -14,17 +14,25 @@ Knows: templates, tokenizers. Does not know: models.
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from jobs.corpus.messages import Message
-from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.chat_template import ChatTemplate
+
+
+class RenderedTokenizer(Protocol):
+    """A tokenizer, for texts in which some special tokens are special, and others are plain text."""
+
+    @property
+    def special_names(self) -> Mapping[str, str]: ...
+    def encode_rendered(self, text: str) -> list[int]: ...
 
 
 class ChatTokenizer:
     """Immutable; lanes may share one."""
 
-    def __init__(self, template: ChatTemplate, tokenizer: CausalTokenizer) -> None:
+    def __init__(self, template: ChatTemplate, tokenizer: RenderedTokenizer) -> None:
         self._template = template
         self._tokenizer = tokenizer
         self._names = tokenizer.special_names  # content -> how the tokenizer spells it
@@ -35,8 +43,8 @@ class ChatTokenizer:
         self._mark = f"\ufdd1{secrets.token_hex(8)}\ufdd1"
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """The ids of a prompt. Raises RenderError where the template refuses the messages, ModelError as
-        `CausalTokenizer.encode` does."""
+        """The ids of a prompt. Raises RenderError where the template refuses the messages, ModelError as the
+        tokenizer's `encode` does."""
         if self._special is None:
             return self._tokenizer.encode_rendered(self._template.render(messages))
         marked = [Message(message.role, self._special.sub(self._marked, message.content)) for message in messages]

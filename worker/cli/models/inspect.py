@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from worker.models.checkpoint.gguf_network import StoredType
 
 LANGUAGES_SHOWN = 20
+HAS_TEMPLATE = "has a chat template (submit --task generate --chat)"
+NO_TEMPLATE = "no chat template; submit --task generate continues plain prompts"
 
 
 @click.command()
@@ -83,6 +85,8 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
         marks = (("BOS", model.bos_id), ("EOS", model.eos_id))
         named = ", ".join(f"{name} is id {count(i)}" if i is not None else f"no {name}" for name, i in marks)
         yield f"  vocabulary {_known(model.vocab_size)} tokens; {named}{_bos_rule(model)}"
+        if model.has_chat_template is not None:
+            yield f"  chat       {HAS_TEMPLATE if model.has_chat_template else NO_TEMPLATE}"
         return
     sizes = f"{_known(model.source_vocab_size)} source tokens, {_known(model.target_vocab_size)} target tokens"
     yield f"  vocabulary {sizes}" + (

@@ -10,10 +10,13 @@ from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.file_names import GGUF_MODEL
 from worker.models.manifest import has_native_graphs, is_gguf
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.chat_template import ChatTemplate
 from worker.text.chat_tokenizer import ChatTokenizer
+from worker.text.gguf_chat_template import open_gguf_template
 
 __all__ = [
     "LIBRARY",
@@ -22,6 +25,7 @@ __all__ = [
     "Tokenizer",
     "open_causal_model",
     "open_causal_tokenizer",
+    "open_chat_template",
     "open_chat_tokenizer",
 ]
 
@@ -49,12 +53,19 @@ def open_causal_model(
 
 
 def open_chat_tokenizer(folder: Path, tokenizer: Tokenizer) -> ChatTokenizer | None:
-    """The chat template of the model in `folder`, with its tokenizer; None where it has none, or llama.cpp runs it.
-    Raises ModelError for a template that is damaged."""
-    template = ChatTemplate.open(folder)
-    if template is None or not isinstance(tokenizer, CausalTokenizer):
-        return None
-    return ChatTokenizer(template, tokenizer)
+    """The chat template of the model in `folder`, with its tokenizer; None where it has none. Raises ModelError for a
+    template that is damaged."""
+    template = open_chat_template(folder)
+    return None if template is None else ChatTokenizer(template, tokenizer)
+
+
+def open_chat_template(folder: Path) -> ChatTemplate | None:
+    """The chat template of the model in `folder`: of its own files, or in its GGUF file. Raises ModelError for one that
+    is damaged."""
+    if not is_gguf(folder):
+        return ChatTemplate.open(folder)
+    file = folder / GGUF_MODEL
+    return open_gguf_template(GgufFile.open(file).metadata, file)
 
 
 def open_causal_tokenizer(folder: Path, model: CausalModel | None = None) -> Tokenizer:

@@ -9,10 +9,14 @@ from worker.graphs.precision import Precision
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_file import GgufFile
-from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIG
+from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CHAT_TEMPLATE, CONFIG
 from worker.models.manifest import Manifest
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.chat_template import has_template
+from worker.text.gguf_chat_template import named_tokens, template_in
 from worker.text.gguf_tokenizer import tokenizer_files
+from worker.text.special_tokens import named_token
+from worker.text.tokenizer_files import read_object
 from worker.text.tokenizer_trial import try_tokenizer
 
 
@@ -35,6 +39,7 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
             _write_json(folder / name, content)
         note = f"The tokenizer is built from the vocabulary in {file.name}; no tokenizer.json is beside it."
     _check_tokenizer(folder, file, is_built=not beside)
+    _carry_template(folder, file)
     write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
     manifest = origin.manifest(
         folder,
@@ -55,6 +60,21 @@ def _check_tokenizer(folder: Path, file: Path, *, is_built: bool) -> None:
             raise ModelError(f"{file} holds an invalid vocabulary (tokenizer.ggml.*): download it again") from error
         raise
     try_tokenizer(folder)
+
+
+def _carry_template(folder: Path, file: Path) -> None:
+    """Write the file's chat template, unless one came with the tokenizer. It is not compiled: a damaged one keeps no
+    text from being scored."""
+    metadata = GgufFile.open(file).metadata
+    source = template_in(metadata, file)
+    if source is None or has_template(folder):
+        return
+    bos = named_tokens(metadata).get("bos_token")
+    config = read_object(folder / "tokenizer_config.json", is_optional=True)
+    if "bos_token" in source and bos and named_token(folder, config, "bos_token") is None:
+        # The tokenizer names none where texts begin without it. (The line break after a tag is not rendered.)
+        source = f"{{% set bos_token = {json.dumps(bos, ensure_ascii=False)} %}}\n{source}"
+    (folder / CHAT_TEMPLATE).write_text(source, encoding="utf-8", newline="")
 
 
 def _write_json(file: Path, content: dict[str, Any]) -> None:

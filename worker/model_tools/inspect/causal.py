@@ -16,6 +16,7 @@ from worker.models.layout.causal_layout import find_causal_graph, read_causal_la
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.chat_template import has_template
 
 WITH_PAST, NO_CACHE = "with past", "no cache"
 
@@ -74,7 +75,11 @@ class InspectedCausal:
         if sizes.get("vocab_size") is None:
             return {}
         tokenizer = CausalTokenizer.open(folder, sizes["vocab_size"])
-        return {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+        return {
+            "bos_id": tokenizer.bos_id,
+            "eos_id": tokenizer.eos_id,
+            "has_chat_template": has_template(folder),
+        }
 
     def open_model(self, folder: Path) -> Fields:
         """`warnings` are the departures of the graph from its configuration, found when the model is opened."""

@@ -82,6 +82,7 @@ class ModelDescription:
     stored_types: tuple[StoredType, ...] = ()  # how the weights of a GGUF file are stored
     cache_bytes: int | None = None  # per token, of a GGUF file
     adds_bos: bool | None = None  # of a GGUF file: whether it puts its BOS before a text; None: llama.cpp's rule
+    has_chat_template: bool | None = None  # of a causal model: whether submit --chat can be given; None: unknown
     bos_id: int | None = None
     eos_id: int | None = None
 

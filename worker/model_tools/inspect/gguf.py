@@ -14,6 +14,7 @@ from worker.models.file_names import GGUF_MODEL
 from worker.models.manifest import GGUF, Manifest
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
+from worker.text.gguf_chat_template import template_in
 
 _CONCLUSION = (
     "a GGUF file as it is, which llama.cpp runs (--providers llamacpp); short texts are packed into one call without "
@@ -27,7 +28,9 @@ def inspect_gguf(folder: ModelFolder, manifest: Manifest) -> ModelDescription:
     fields: dict[str, Any] = {}
     with collecting(problems):
         check_files(folder)
-        fields = _header_fields(GgufNetwork.of(GgufFile.open(folder.path / GGUF_MODEL)))
+        file = GgufFile.open(folder.path / GGUF_MODEL)
+        fields = _header_fields(GgufNetwork.of(file))
+        fields["has_chat_template"] = template_in(file.metadata, file.path) is not None
     problems += manifest.differences(folder.path) if not problems else ()
     with collecting(problems):
         fields["revision"] = folder.revision()

@@ -7,8 +7,10 @@ no token would have a place in it.
 """
 
 import ctypes
+import functools
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from worker.text.causal_tokenizer import Encoded, readable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_BYTES = (1 << 31) - 2  # of a text: llama.cpp counts in 32 bits
+_BLANKS = " \t\n\v\f\r"  # of isspace(3)
 _PIECE_BYTES = 256  # room for a piece at first
 _SPACE, _WORD_START = b" ", "▁".encode()
 
@@ -37,6 +40,7 @@ class LlamaCppTokenizer:
         adds_bos = functions.llama_vocab_get_add_bos(self._vocabulary)
         self.bos_id: int | None = bos if adds_bos and bos >= 0 else None  # before each text; None: nothing is
         self.eos_id: int | None = eos if eos >= 0 else None
+        self._mark = f"\ufdd0{secrets.token_hex(8)}\ufdd0"  # around an id: a noncharacter, and a secret
 
     @property
     def max_id(self) -> int:
@@ -59,6 +63,37 @@ class LlamaCppTokenizer:
     def encode_prompt(self, text: str) -> list[int]:
         """The ids of a prompt: BOS where the file asks for one, and the text's tokens. Raises what `encode` does."""
         return [*([] if self.bos_id is None else [self.bos_id]), *self.encode(text).ids]
+
+    @functools.cached_property
+    def special_names(self) -> Mapping[str, str]:
+        """How `encode_rendered` spells each special token, by its text: a string that no text contains."""
+        functions = llama_cpp()
+        special = functions.LLAMA_TOKEN_ATTR_CONTROL | functions.LLAMA_TOKEN_ATTR_UNKNOWN
+        attributes = functions.llama_vocab_get_attr
+        found = (one for one in range(self._network.vocab_size) if attributes(self._vocabulary, one) & special)
+        texts = {functions.llama_vocab_get_text(self._vocabulary, one).decode("utf-8", "replace"): one for one in found}
+        return {text: f"{self._mark}{one}{self._mark}" for text, one in texts.items() if text}
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """The ids of a text in which the names of special tokens stand for these tokens: those that llama.cpp gives it
+        with `parse_special`, which cuts a text at its special tokens too. Raises ModelError as `encode` does."""
+        parts = re.split(f"{self._mark}([0-9]+){self._mark}", text)  # text, id, text, id, text
+        ids: list[int] = []
+        for place in range(0, len(parts), 2):
+            plain = parts[place]
+            if place and self._strips(int(parts[place - 1]), "RSTRIP"):
+                plain = plain.lstrip(_BLANKS)
+            if place + 1 < len(parts) and self._strips(int(parts[place + 1]), "LSTRIP"):
+                plain = plain.rstrip(_BLANKS)
+            ids += self._tokenize(_SURROGATE.sub("\ufffd", plain).encode())
+            ids += map(int, parts[place + 1 : place + 2])
+        return ids
+
+    def _strips(self, token_id: int, side: str) -> bool:
+        """Whether a special token takes the white space at its side with it."""
+        functions = llama_cpp()
+        attributes: int = functions.llama_vocab_get_attr(self._vocabulary, token_id)
+        return bool(attributes & getattr(functions, f"LLAMA_TOKEN_ATTR_{side}"))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
