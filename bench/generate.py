@@ -125,7 +125,7 @@ def measure(
         engines: dict[str, GenerateEngine] = {}
         for name in names:
             engines[name] = stack.enter_context(_open(name, checkpoint, folder))
-            engines[name].tune(prompts, new_tokens)
+            engines[name].tune(prompts, -(-new_tokens // 2))
         for number in range(repeats):
             _say(f"  round {number + 1} of {repeats}, load {load_average():.1f}")
             for name, engine in engines.items():

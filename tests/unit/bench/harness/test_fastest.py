@@ -32,6 +32,12 @@ def test_short_runs_are_repeated():
     assert fastest(["8 rows", "32 rows"], machine.run, machine.clock) == "32 rows"
 
 
+def test_long_runs_are_not_repeated():
+    machine = Machine({"8 rows": [11.0], "32 rows": [10.0]})
+
+    assert fastest(["8 rows", "32 rows"], machine.run, machine.clock) == "32 rows"
+
+
 def test_a_single_setting_is_not_tried():
     machine = Machine({})
 
