@@ -1,14 +1,15 @@
 """kvjobs beside transformers and llama.cpp: the same prompts continued greedily by the same model, in turns.
 
     python -m bench.generate [--only int8,llamacpp-q8_0] [--repeats 3] [--prompts 32] [--longest 100] [--new 32]
-                             [--shape qwen-shaped|qwen-tiny|demo-lm] [--full] [--json] [--work DIR]
+                             [--shape qwen-shaped|qwen-quarter|qwen-tiny|demo-lm] [--full] [--json] [--work DIR]
 
 Prompts of 4 to `--longest` tokens, spread evenly, are continued by `--new` tokens each; no id ends a continuation, so
 all engines take the same steps. `qwen-shaped` has random weights in the sizes of Qwen2.5-0.5B and gets random ids;
 `demo-lm` is the bundled model and gets the beginnings of weather bulletins. Each engine runs in a process of its own,
 finds its best settings first, and then all take turns: A B C A B C ... Rates are generated tokens per second, the
 reading of the prompts included, the median of the rounds. `--full` runs five rounds. What was built and converted
-stays in `--work` (9 GB).
+stays in `--work` (9 GB). On a machine that others use, `taskset -c 0 python -m bench.generate` gives every engine one
+thread, and the ratio by processor time is the one to read: no thread waits for another.
 
 Needs the extra `bench`.
 """

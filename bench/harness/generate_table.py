@@ -36,6 +36,6 @@ def print_report(rows: Sequence[Row], used: Sequence[Used], cpu: str, loads: tup
     console.print(table)
     console.print("= fp32: tokens that are those of transformers in fp32, at their places\n")
     for engine in used:
-        spent = f"{engine.peak_memory / 1e6:,.0f} MB, {engine.seconds:.2f} s, {engine.cpu_s:.2f} s of processor time"
+        spent = f"{engine.peak_memory / 1e6:,.0f} MB, {engine.seconds:.3g} s, {engine.cpu_s:.3g} s of processor time"
         console.print(f"{engine.name} ({spent}): {engine.configuration}", soft_wrap=True)
     console.print(f"\n{cpu}; load average {loads[0]:.2f} before, {loads[1]:.2f} after")
