@@ -20,6 +20,7 @@ from jobs import __version__, formatting
 from jobs.visible_text import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
+from jobs.web.measured_cache import precise
 
 Data = Mapping[str, Any]
 
@@ -125,6 +126,7 @@ def _make_environment() -> jinja2.Environment:
     environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
     environment.filters["marked"] = marked
+    environment.filters["precise"] = precise
     environment.filters["perplexity"] = perplexity
     environment.filters["number"] = number
     environment.filters["probability"] = probability

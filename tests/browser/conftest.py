@@ -62,7 +62,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def dashboard(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Dashboard]:
-    """One job of each task, one with failures and hostile texts, one that waits; and `kvjobs web`."""
+    """One job of each task, one with failures and hostile texts, one that waits; what a cache saves; `kvjobs web`."""
     own = tmp_path_factory.getbasetemp()
     first, home = (own if worker_id == "master" else own.parent) / "first-home", own / "home"
     jobs = _made_once(first)
@@ -110,6 +110,7 @@ def _make_jobs(home: Path) -> dict[str, int]:
     for name, arguments in submits.items():
         assert run(["submit", *map(str, arguments), "--name", name]) == 0
     _kvjobs(home, "worker", "--drain")
+    _kvjobs(home, "bench", "cache", "--model", "demo-lm", "--tokens", "4,24", "--batch-size", 2, "--repeats", 1)
     for name in submits:
         assert run(["wait", name]) == (3 if name == "hostile" else 0)
     assert run(["submit", str(EXAMPLES / "bulletins.jsonl"), "--again", "--name", "waiting"]) == 0

@@ -85,6 +85,25 @@ def test_a_page_is_whole_without_scripts(look: Visit, path: str) -> None:
         assert texts(without, selector) == texts(with_scripts, selector), selector
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (380, "dark")])
+def test_the_steps_with_and_without_the_cache_are_drawn(look: Visit, width: int, scheme: str) -> None:
+    visited = look("/models", width=width, scheme=scheme)
+    settle(visited)
+
+    (drawn,) = visited.page.locator("#caches [data-chart] svg").all()
+    texts = drawn.locator("text").all_text_contents()
+
+    assert {"with the cache", "without", "ms", "number of the step", "1", "24"} <= set(texts)
+    assert visited.page.locator("#caches table").first.locator("thead th").all_text_contents() == [
+        "Tokens out",
+        "4",
+        "24",
+    ]
+    box = drawn.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+
+
 def test_the_keyboard_reaches_the_content_first(visit: Visit) -> None:
     page = visit("/jobs").page
 

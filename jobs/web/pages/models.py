@@ -1,4 +1,5 @@
-"""/models: every model that is installed here, what it is, how it was verified, and what it was used for."""
+"""/models: every model that is installed here, what it is, how it was verified, what its cache saves, and what it was
+used for."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,10 +8,12 @@ from typing import Any
 from fastapi import APIRouter
 
 from jobs.formatting import counted, duration
+from jobs.store.cache_reports import CacheReportRow, newest_cache_reports
 from jobs.store.report.model_usage import ModelUsage, model_usage
 from jobs.store.verifications import Verification, newest_verifications, standing
 from jobs.visible_text import visible
 from jobs.web.charts import Chart, Series
+from jobs.web.measured_cache import measured_caches, newest_of
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
 from jobs.worker_port import InstalledModel, worker_port
@@ -23,6 +26,7 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
     usage = model_usage(connection)
     verified = newest_verifications(connection)
     by_name = {one.model: one for one in usage}
+    caches = measured_caches(newest_cache_reports(connection), installed, _is_current)
     names = {model.name for model in installed}
     return {
         "sentence": _sentence(installed, usage),
@@ -31,6 +35,7 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
                 "model": model,
                 "usage": by_name.get(model.name),
                 "verification": _verification(model, verified),
+                "cache": newest_of(model.name, caches),
                 "verify_command": shlex.join(("kvjobs", "models", "verify", model.name)),
             }
             for model in installed
@@ -38,6 +43,8 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
         "elsewhere": [one for one in usage if one.model not in names],  # jobs name them, and this machine has them not
         "models_dir": str(settings.models_dir),
         "cost": cost_chart(usage),
+        "caches": caches,
+        "cache_command": shlex.join(("kvjobs", "bench", "cache", "--model", *sorted(names)[:1])) if names else None,
     }
 
 
@@ -69,6 +76,12 @@ def _verification(model: InstalledModel, stored: Sequence[Verification]) -> dict
     names = (model.name, str(model.path))
     found = standing(stored, names, stamp, lambda: worker_port().model_revision(model.path, stamp()))
     return found.as_row() if found else None
+
+
+def _is_current(model: InstalledModel, report: CacheReportRow) -> bool:
+    """Whether a model has the files that were measured; they are read only where they were changed or copied since."""
+    stamp = worker_port().model_stamp(model.path)
+    return report.files_stamp == stamp or report.model_revision == worker_port().model_revision(model.path, stamp)
 
 
 def _sentence(installed: Sequence[InstalledModel], usage: Sequence[ModelUsage]) -> str:

@@ -7,11 +7,13 @@ from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from jobs.process import ProcessId
+from jobs.store.cache_reports import log_cache_reports
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.verifications import Verification, log_verification
+from tests.cache_reports import MEASURED
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, AddWaitingJob, Line, enter
 from worker.models.registry import list_models
@@ -125,3 +127,37 @@ def test_a_model_shows_what_its_newest_verification_found(client: TestClient, da
     log_verification(database, replace(found, files_stamp="other", model_revision="other"))
     log_verification(database, replace(found, verdict="differs"))
     assert "differs from its checkpoint" in client.get("/models").text, "the newest of the files that are there"
+
+
+@ON_BOTH
+def test_a_model_shows_what_its_cache_saves(client: TestClient, database: Database) -> None:
+    page = client.get("/models").text
+    assert page.count(">not measured<") == 2
+    assert "<code>kvjobs bench cache --model demo-en-zh</code>" in page
+    (demo, _) = list_models(Path("none"))
+    here = replace(MEASURED, model=demo.name, model_revision=demo.revision(), files_stamp=demo.stamp())
+    short, elsewhere = replace(here, target_tokens=2), replace(MEASURED, model=HOSTILE, host=HOSTILE, stages=2)
+
+    numbers = log_cache_reports(database, [here, short, elsewhere])
+
+    page, found = client.get("/models").text, client.get("/models.json").json()
+    first, second = found["caches"]
+    assert [one["target_tokens"] for one in first["reports"]] == [2, 3]
+    assert (first["installed_as"], first["is_current"], second["installed_as"]) == (demo.name, True, None)
+    assert [entry["cache"] and entry["cache"]["ratio"] for entry in found["models"]] == [4.0, None]
+    assert f'<a href="#cache-{numbers[0]}">4.0 times as fast with it</a>' in page
+    assert f'data-chart="cache-{numbers[0]}-steps-data"' in page
+    assert ", split into 2 stages" in page
+    assert "not on this machine" in page
+    assert "<img" not in page
+    assert "files_stamp" not in str(found)
+
+
+def test_a_measurement_of_other_files_or_with_other_tokens_says_so(client: TestClient, database: Database) -> None:
+    log_cache_reports(database, [replace(MEASURED, num_different=1)])
+
+    page = client.get("/models").text
+
+    assert "has changed since" in page
+    assert "before it changed" in page
+    assert "1 of 4 differ" in page
