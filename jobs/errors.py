@@ -69,6 +69,12 @@ class StaleLease(KvjobsError):
     """The shard has a newer lease epoch, so the results of this worker are dropped."""
 
 
+class StageDied(KvjobsError):
+    """A process that ran a stage of a split model ended in the middle of a batch."""
+
+    code = "stage_died"
+
+
 class Stopped(KvjobsError):
     """The work was interrupted on request, between two steps."""
 

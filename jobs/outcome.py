@@ -160,13 +160,15 @@ Learned = dict[bytes, SegmentTranslation | Score]
 # A request is one to a provider's server: its rows are texts, its tokens those that the server says it has computed.
 DECODER_PHASES = ("prefill", "decode")
 MODEL_PHASES = ("encode", *DECODER_PHASES, "head", "request")
+# + its number: the part of a model call that a stage of a split model took. The call's own timing has these seconds.
+STAGE = "stage."
 
 
 @dataclass(frozen=True, slots=True)
 class StepTiming:
     """A model call, or another phase of a batch."""
 
-    phase: str  # one of MODEL_PHASES | segment | tokenize | detokenize | queue | record | wait
+    phase: str  # one of MODEL_PHASES | stage.N | segment | tokenize | detokenize | queue | record | wait
     step: int  # 0 for the first decoder call of a batch, and for phases without steps
     rows: int
     tokens: int  # rows x positions computed by this call

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from jobs.errors import ModelError, NotFoundError, SpecError, StaleLease, Stopped, StoreError, ValueRefused
+from jobs.errors import ModelError, NotFoundError, SpecError, StageDied, StaleLease, Stopped, StoreError, ValueRefused
 from jobs.outcome import StepTiming
 from jobs.queues import Queues
 from jobs.store import leases
@@ -60,6 +60,9 @@ def _process(shard: LeasedShard, leasing: StepTiming) -> str:
         return "lost to another worker"
     except Stopped:
         shard.give_back()
+    except StageDied as error:
+        log.error("%s; its batch is computed again", error)
+        shard.give_back(crashed=True)
     except ValueRefused:
         raise  # keep the lease, so that its end counts as a crash: another worker would fare no better
     except StoreError:

@@ -74,9 +74,10 @@ class LeasedShard:
             self._record(index, answered, timings)
             unrecorded = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
 
-    def give_back(self) -> None:
-        """Make the shard ready for another lease, which goes on after the last recorded batch."""
-        self._write(lambda: leases.release(self._database, self.work))
+    def give_back(self, *, crashed: bool = False) -> None:
+        """Make the shard ready for another lease, which goes on after the last recorded batch. `crashed`: see
+        `leases.release`."""
+        self._write(lambda: leases.release(self._database, self.work, crashed=crashed))
 
     def pause_job(self, reason: str) -> None:
         """Give the shard back, and pause its job until a person has looked at the reason."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
@@ -52,6 +53,7 @@ class LoadedTranslation:
     model: Seq2SeqModel
     tokenizer: MarianTokenizer
     load_s: float
+    is_running: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ class LoadedCausal:
     model: CausalModel
     tokenizer: Tokenizer
     load_s: float
+
+    @property
+    def is_running(self) -> bool:
+        """False once it has to be loaded again."""
+        return self.model.is_running
 
 
 LoadedModel = LoadedTranslation | LoadedCausal

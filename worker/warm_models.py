@@ -52,6 +52,9 @@ class WarmModels:
                 log.warning("model %s: %s changed on the disk; loading it again", warm.name, ", ".join(changed))
                 del self._models[spec.model_revision]
                 self._snapshot = dict(self._models)
+            if warm is not None and not warm.is_running:
+                log.warning("model %s: a process of it has ended; loading it again", warm.name)
+                self._models.pop(spec.model_revision, None)
             if spec.model_revision not in self._models:
                 self._models[spec.model_revision] = load_model(
                     spec, self._models_dir, self._threads, self._providers, context=self._context

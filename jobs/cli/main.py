@@ -64,7 +64,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         ),
     },
     "Installation": {
-        "models": Entry(worker_port.COMMANDS["models"], "List, add, inspect and verify models."),
+        "models": Entry(worker_port.COMMANDS["models"], "List, add, inspect, verify and split models."),
         "bench": Entry(worker_port.COMMANDS["bench"], "Measure the speed of this machine."),
         "db": Entry("jobs.cli.commands.db:db", "Maintain the database."),
         "config": Entry("jobs.cli.commands.config:config", "Show every setting and where it comes from."),

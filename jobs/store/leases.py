@@ -124,10 +124,14 @@ def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> Re
     )
 
 
-def release(database: Database, work: Work) -> None:
-    """Give a shard back; the next lease continues where this one stopped. Does nothing if the lease is lost."""
+def release(database: Database, work: Work, *, crashed: bool = False) -> None:
+    """Give a shard back; the next lease continues where this one stopped. Does nothing if the lease is lost.
+
+    `crashed`: the batch in flight may have ended a process: it counts as for a worker that died.
+    """
     with database.writing() as connection:
-        _release(connection, work)
+        if _release(connection, work) and crashed:
+            connection.execute(update(Shard).where(Shard.id == work.shard_id).values(crashes=Shard.crashes + 1))
 
 
 def refuse(database: Database, work: Work, reason: str) -> None:

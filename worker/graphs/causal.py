@@ -61,21 +61,39 @@ def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, p
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
 
 
-def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
+def body_graph(
+    sizes: CausalSizes,
+    store: Store,
+    weights: CausalWeights,
+    precision: Precision,
+    layers: range | None = None,
+) -> GraphBuilder:
     """ids (M,), rows (B, S), places (M,) in B x S, positions (B, S), ends (B,): past and own length of each row - 1,
-    longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…"""
+    longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…
+
+    `layers`: those of a stage; None: all. A stage that does not begin with the first reads `residual` (M, D) in place
+    of ids; one that does not end with the last gives `next_residual` in place of hidden. Past and present count its own
+    layers, from 0.
+    """
+    layers = range(sizes.layers) if layers is None else layers
     net = GraphBuilder("body", store)
     body = _Body(net, sizes, weights, precision)
-    ids = net.input("ids", np.int64, ["M"])
-    table = net.weight("embeddings", lambda: weights.embeddings().astype(body.dtype))
-    x = net.op("Gather", table, ids, name="embedded")  # (M, D)
-    for layer in range(sizes.layers):
+    if layers.start == 0:
+        ids = net.input("ids", np.int64, ["M"])
+        table = net.weight("embeddings", lambda: weights.embeddings().astype(body.dtype))
+        x = net.op("Gather", table, ids, name="embedded")  # (M, D)
+    else:
+        x = net.input("residual", body.dtype, ["M", sizes.width])
+    for layer in layers:
         name = f"layers.{layer}"
-        attended = body.attend(body.normalize(x, f"{name}.input_layernorm"), layer)
+        attended = body.attend(body.normalize(x, f"{name}.input_layernorm"), layer, layer - layers.start)
         x = net.op("Add", x, attended, name=f"{name}.attended_sum")
         inner = body.feed_forward(body.normalize(x, f"{name}.post_attention_layernorm"), layer)
         x = net.op("Add", x, inner, name=f"{name}.sum")
-    net.output(body.normalize(x, "norm"), "hidden", body.dtype, ["M", sizes.width])
+    if layers.stop == sizes.layers:
+        net.output(body.normalize(x, "norm"), "hidden", body.dtype, ["M", sizes.width])
+    else:
+        net.output(x, "next_residual", body.dtype, ["M", sizes.width])
     return net
 
 
@@ -104,15 +122,15 @@ class _Body:
         scale = self._net.weight(f"{name}.weight", lambda: self._weights.norm(name).astype(self.dtype))
         return self._rms_norm(x, scale, name, self._sizes.epsilon)
 
-    def attend(self, x: str, layer: int) -> str:
-        """Self-attention: (M, D) -> (M, D)."""
+    def attend(self, x: str, layer: int, cached: int) -> str:
+        """Self-attention: (M, D) -> (M, D). `cached`: the number of the layer among those with a past."""
         net, sizes, weights, name = self._net, self._sizes, self._weights, f"layers.{layer}"
         bias: Load | None = (lambda: weights.qkv_bias(layer)) if sizes.qkv_bias else None
         packed = self._products.linear(net, x, f"{name}.qkv", lambda: weights.qkv(layer), bias)  # (M, (N + 2 K) H)
         if sizes.normalizes_heads:
             packed = self._normalize_heads(packed, layer)
         in_rows = net.op("Gather", packed, self._rows, name=f"{name}.qkv_rows")  # (B, S, (N + 2 K) H)
-        attended = self._attend_in_rows(in_rows, layer)  # (B, S, N H)
+        attended = self._attend_in_rows(in_rows, layer, cached)  # (B, S, N H)
         shape = net.constant("attended_shape", [-1, sizes.attention_width])
         attended = net.op("Reshape", attended, shape, name=f"{name}.attended_places")
         attended = net.op("Gather", attended, self._places, name=f"{name}.attended")  # (M, N H)
@@ -164,25 +182,25 @@ class _Body:
     def _head_norm(self, layer: int, part: str) -> Any:
         return self._weights.head_norm(layer, part).astype(self.dtype)
 
-    def _attend_in_rows(self, packed: str, layer: int) -> str:
+    def _attend_in_rows(self, packed: str, layer: int, cached: int) -> str:
         """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, if there is one."""
         net, sizes = self._net, self._sizes
         shape: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
         outputs = [f"layers.{layer}.attended_rows"]
         for part in ("key", "value"):
-            net.input(f"past.{layer}.{part}", self.dtype, shape)
-            net.output(f"present.{layer}.{part}", f"present.{layer}.{part}", self.dtype, shape)
-            outputs.append(f"present.{layer}.{part}")
+            net.input(f"past.{cached}.{part}", self.dtype, shape)
+            net.output(f"present.{cached}.{part}", f"present.{cached}.{part}", self.dtype, shape)
+            outputs.append(f"present.{cached}.{part}")
         branches = {
-            name: self._attention(packed, layer, name, is_shared)
+            name: self._attention(packed, layer, cached, name, is_shared)
             for name, is_shared in (("then_branch", True), ("else_branch", False))
         }
         return net.ops("If", "is_shared", outputs=outputs, **branches)[0]
 
-    def _attention(self, packed: str, layer: int, branch: str, is_shared: bool) -> GraphProto:
+    def _attention(self, packed: str, layer: int, cached: int, branch: str, is_shared: bool) -> GraphProto:
         """A branch: the attention of a layer, with a bias or without."""
         sizes = self._sizes
-        inputs = [packed, "", "", f"past.{layer}.key", f"past.{layer}.value", "ends", "longest"]
+        inputs = [packed, "", "", f"past.{cached}.key", f"past.{cached}.value", "ends", "longest"]
         inputs += ["cosines", "sines", "positions"] + ["bias"] * is_shared
         outputs = [f"layers.{layer}.{branch}.{part}" for part in ("attended", "key", "value")]
         window = None if is_shared else sizes.windows[layer]
@@ -192,8 +210,8 @@ class _Body:
             scale=sizes.attention_scale, local_window_size=-1 if window is None else window,
         )  # fmt: skip
         kind = helper.np_dtype_to_tensor_dtype(self.dtype)
-        cached: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
-        shapes: list[Shape] = [["B", "S", sizes.attention_width], cached, cached]
+        kept: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
+        shapes: list[Shape] = [["B", "S", sizes.attention_width], kept, kept]
         given = [
             helper.make_tensor_value_info(name, kind, list(shape)) for name, shape in zip(outputs, shapes, strict=True)
         ]

@@ -6,3 +6,23 @@ SCREENED = "screened_decoder.onnx"  # not every model has one
 BODY = "body.onnx"  # of a causal language model
 HEAD = "head.onnx"
 WEIGHTS = "weights.data"  # of all graphs of a model
+
+
+def stage_files(stages: int) -> tuple[str, ...]:
+    """The graphs and weights of a causal model that is split into so many stages."""
+    return *stage_graphs(stages), *map(stage_weights, range(stages))
+
+
+def stage_graphs(stages: int) -> tuple[str, ...]:
+    """The graphs of such a model, in their order."""
+    return *map(stage_graph, range(stages)), HEAD
+
+
+def stage_graph(number: int) -> str:
+    """The graph of a stage of a split model."""
+    return f"stage.{number}.onnx"
+
+
+def stage_weights(number: int) -> str:
+    """The weights of a stage; those of the head are with the last."""
+    return f"stage.{number}.data"

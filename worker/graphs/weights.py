@@ -4,19 +4,21 @@ The weights of all graphs of a model, in one file of ONNX external data, which o
 Knows: where each tensor lies. Does not know: what it is for. Graphs that use the same tensor share its bytes.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, BinaryIO, Protocol, Self
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 from jobs.errors import ModelError
 
 _ALIGNMENT = 4096  # bytes, a page: onnxruntime maps a tensor only at such an offset
+_CHUNK = 1 << 24  # bytes copied at a time
 
 
 class Store(Protocol):
@@ -106,6 +108,54 @@ class WrittenWeights:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(place["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
+
+
+def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None:
+    """Copy the external tensors of graphs from the folder `source` into a new weights file, to which they then refer.
+
+    Tensors that share bytes, or lie one behind the other, do so in the new file too.
+    """
+    tensors = [one for graph in graphs for one in graph.graph.initializer if one.external_data]
+    places = {(place["location"], int(place["offset"]), int(place["length"])) for place in map(_place, tensors)}
+    moved: dict[tuple[str, int], int] = {}  # by file and offset of a tensor, the new offset
+    with file.open("xb") as content:
+        for name, start, stop, offsets in _runs(sorted(places)):
+            content.write(b"\0" * (-content.tell() % _ALIGNMENT))
+            moved |= {(name, offset): content.tell() + offset - start for offset in offsets}
+            with (source / name).open("rb") as old:
+                old.seek(start)
+                _copy(old, content, stop - start)
+    for tensor in tensors:
+        place = _place(tensor)
+        offset = moved[place["location"], int(place["offset"])]
+        del tensor.external_data[:]
+        for key, value in (("location", file.name), ("offset", str(offset)), ("length", place["length"])):
+            tensor.external_data.add(key=key, value=value)
+
+
+def _runs(places: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int, list[int]]]:
+    """Sorted places (file, offset, length) that touch, as one: file, start, stop, and the offsets in it."""
+    file, start, stop, offsets = "", 0, 0, list[int]()
+    for name, offset, length in places:
+        if offsets and (name, offset) <= (file, stop):
+            stop = max(stop, offset + length)
+            offsets.append(offset)
+            continue
+        if offsets:
+            yield file, start, stop, offsets
+        file, start, stop, offsets = name, offset, offset + length, [offset]
+    if offsets:
+        yield file, start, stop, offsets
+
+
+def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
+    """Copy so many bytes; raise ModelError where the file ends before."""
+    while length:
+        chunk = source.read(min(length, _CHUNK))
+        if not chunk:
+            raise ModelError(f"{source.name} is shorter than its graphs say: add the model again")
+        target.write(chunk)
+        length -= len(chunk)
 
 
 def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:

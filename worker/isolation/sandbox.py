@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.errors import Stopped
+from jobs.errors import StageDied, Stopped
 from jobs.process import how_it_ended
 from jobs.store.batches import Batch
 from worker.engine.tasks.batch_result import BatchResult
@@ -124,6 +124,8 @@ class Sandbox:
             now = time.monotonic()
             silent_s = 0.0 if frame is not None else silent_s + min(now - before, 2 * TICK_S)
             before = now
+            if isinstance(frame, StageDied):
+                raise SandboxDied("killed", f"lost a part of the model: {frame}")
             if isinstance(frame, BaseException):
                 raise frame
             if frame not in (None, ALIVE):

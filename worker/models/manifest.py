@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,6 +48,38 @@ class FileRecord:
         return cls(sha256_of(file), file.stat().st_size)
 
 
+@dataclass(frozen=True, slots=True)
+class StagePlace:
+    """A stage of a split model."""
+
+    layers: int  # how many; their first is the one after the last of the stage before
+    device: str  # cpu | cuda:N
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a model is split, and where its stages run."""
+
+    model: str  # the name of the model that was split
+    stages: tuple[StagePlace, ...]
+    separate: bool = False  # each stage in a process of its own
+    memory_limit: int | None = None  # bytes that each of these processes may allocate; None: no limit
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """As `kvjobs.json` has it; raises KeyError, TypeError or ValueError where it is damaged."""
+        stages = tuple(StagePlace(int(one["layers"]), str(one["device"])) for one in content["stages"])
+        if not stages or min(stage.layers for stage in stages) < 1:
+            raise ValueError("a stage without layers")
+        limit = content["memory_limit"]
+        return cls(str(content["model"]), stages, content["separate"] is True, None if limit is None else int(limit))
+
+    def layers(self) -> tuple[range, ...]:
+        """The layers of each stage."""
+        ends = list(accumulate(stage.layers for stage in self.stages))
+        return tuple(range(end - stage.layers, end) for stage, end in zip(self.stages, ends, strict=True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The fields of kvjobs.json."""
@@ -66,6 +99,7 @@ class Manifest:
     accepts_departures: bool = False
     departures: tuple[str, ...] = ()
     checkpoint: str | None = None  # absolute path of the checkpoint that the export was compared with
+    split: Split | None = None  # None: in one piece
 
     @property
     def is_native(self) -> bool:
@@ -100,6 +134,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The content of kvjobs.json: one line a field, sorted by name."""
         fields = {"format": FORMAT, **asdict(self)}
+        if self.split is None:
+            del fields["split"]  # so that models in one piece are what earlier versions wrote
         lines = (
             f"  {json.dumps(name)}: {json.dumps(fields[name], sort_keys=True, ensure_ascii=False)}"
             for name in sorted(fields)
@@ -147,6 +183,7 @@ class Manifest:
             accepts_departures=content.get("accepts_departures") is True,
             departures=tuple(map(str, content.get("departures", ()))),
             checkpoint=str(content["checkpoint"]) if content.get("checkpoint") else None,
+            split=Split.of(content["split"]) if content.get("split") else None,
         )
 
 

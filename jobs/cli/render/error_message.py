@@ -28,6 +28,7 @@ HINTS = {
     "not_found": "kvjobs ls --all",
     "unavailable": "run it again later",
     "operational": "kvjobs doctor",
+    "stage_died": "run it again; where it happens again, split the model into more stages, or raise --memory",
     "interrupted": "run it again: what was done is kept",
     "bug": "run it again as `kvjobs --debug ...` and report what it prints",
 }

@@ -8,6 +8,7 @@ import orjson
 from jobs.advice.next_command import next_command
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, moment, percent
+from jobs.outcome import STAGE
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def describe(
     if phases:
         yield ""
         yield "Where the time went (seconds summed over all lanes)"
-        for phase in phases[:PHASES_SHOWN]:
+        stages = [phase for phase in phases if phase.group.startswith(STAGE)]  # their seconds are in other phases too
+        for phase in [*[phase for phase in phases if phase not in stages][:PHASES_SHOWN], *stages]:
             yield (
                 f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
                 f"{phase.mean_ms:.1f} ms a call, {phase.mean_rows:.1f} rows"

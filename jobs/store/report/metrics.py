@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, column, select, table, text
 
+from jobs.outcome import STAGE
 from jobs.store.report.job_summary import JobSummary, find_jobs
 from jobs.store.report.model_usage import V_PHASES
 from jobs.store.report.waiting_work import WaitingWork, waiting_work
@@ -80,6 +81,7 @@ def _job_ids(connection: Connection) -> list[int]:
 
 def _phases(connection: Connection, job_ids: Sequence[int]) -> Iterator[PhaseTotal]:
     statement = select(V_PHASES).where(V_PHASES.c.job_id.in_(job_ids)).order_by(V_PHASES.c.job_id, V_PHASES.c.phase)
+    statement = statement.where(~V_PHASES.c.phase.startswith(STAGE))  # else a sum over phases would count them twice
     for row in connection.execute(statement):
         yield PhaseTotal(row.job_id, row.phase, int(row.calls), float(row.seconds))
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.buckets import Measure, bucket_of, bucket_of_mean
-from jobs.outcome import DECODER_PHASES, MODEL_PHASES, StepTiming
+from jobs.outcome import DECODER_PHASES, MODEL_PHASES, STAGE, StepTiming
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.store.schema.tables import Generation, Score, Translation
@@ -65,7 +65,7 @@ class BatchSums:
 
     def batch(self) -> Row:
         """The row of `batches`."""
-        timed = _sums(self.timings)
+        timed = _sums(one for one in self.timings if not one.phase.startswith(STAGE))
         busy_s = timed.pop("seconds")
         return {
             "job_id": self.job_id,

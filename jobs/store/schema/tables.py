@@ -335,6 +335,7 @@ class Step(Base):
     lane: Mapped[int] = column("number of the lane in that worker, from 0", unit="id")
     phase: Mapped[str] = column(
         "model calls: `encode`, `prefill`, `decode`, `head`, `request` (one HTTP request to a provider's server); "
+        "`stage.0`, `stage.1` ...: the part of such a call that a stage of a split model took, in its seconds too; "
         "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
         "pause before a request is sent again: the server is busy, or the connection broke"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
+from jobs.errors import ModelError, StageDied, Stopped, StoreError, TransientError, ValueRefused
 from jobs.store import lease_expiry
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
@@ -15,6 +15,7 @@ from jobs.store.jobs import cancel
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats
 from tests.rows import AddWaitingJob
+from tests.scripted_sandboxes import poison
 from tests.store.worker.echo import Echo, keeper_of, scalar
 from worker import leased_shard
 from worker.drain import drain
@@ -53,6 +54,40 @@ def test_a_stopping_worker_finishes_its_batch_and_releases_the_rest(
     assert scalar(database, func.count(tables.Translation.position)) == 4
     assert scalar(database, tables.Shard.state) == "ready"
     assert scalar(database, tables.Shard.crashes) == 0
+
+
+def test_a_batch_whose_stage_died_is_computed_again_and_counts_as_a_crash(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    crashes = []
+
+    def die_in_the_second(batch: int, _: object) -> None:
+        crashes.append(scalar(database, tables.Shard.crashes))
+        if len(crashes) == 2:
+            raise StageDied("the process of stage 1 of model m was killed by SIGKILL (signal 9)")
+
+    drain(database, Echo(before=die_in_the_second), keeper_of(database))  # type: ignore[arg-type]
+
+    assert crashes == [0, 0, 1, 0], "the second batch is computed twice"
+    assert scalar(database, tables.JobCounts.succeeded) == 6
+    assert scalar(database, tables.Job.state) == "done"
+
+
+def test_a_batch_that_ends_two_stages_goes_to_a_disposable_process(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2, tokens=1000)
+    sandboxes = poison(1)
+
+    def die(batch: int, _: object) -> None:
+        raise StageDied("the process of stage 1 of model m was killed by SIGSEGV (signal 11)")
+
+    drain(database, Echo(before=die), keeper_of(database), open_sandbox=sandboxes)  # type: ignore[arg-type]
+
+    assert sandboxes.tried[0] == [0, 1]
+    assert scalar(database, tables.JobCounts.succeeded) == 1
+    assert scalar(database, tables.JobCounts.quarantined) == 1
 
 
 def test_a_cancelled_job_ends_after_the_current_batch(database: Database, add_waiting_job: AddWaitingJob) -> None:

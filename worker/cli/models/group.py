@@ -5,12 +5,13 @@ import click
 from worker.cli.models.add import add
 from worker.cli.models.inspect import inspect
 from worker.cli.models.ls import ls
+from worker.cli.models.split import split
 from worker.cli.models.verify import verify
 
 
 @click.group()
 def models() -> None:
-    """List, add, inspect and verify models.
+    """List, add, inspect, verify and split models.
 
     Two small models are bundled. Others are added from the Hugging Face hub or from a folder, and lie in the folder
     that the setting models_dir names (kvjobs config).
@@ -21,5 +22,5 @@ def models() -> None:
     """
 
 
-for command in (ls, add, inspect, verify):
+for command in (ls, add, inspect, verify, split):
     models.add_command(command)

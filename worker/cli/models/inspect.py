@@ -8,6 +8,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
 from jobs.formatting import count, counted, moment, percent, size
+from worker.cli.models.split import stage_lines
 from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
@@ -64,6 +65,9 @@ def describe(model: "ModelDescription", standing: "Standing | None" = None) -> I
         yield f"  precision  {model.precision}"
     if model.stored_types:
         yield f"  weights    {_shares(model.stored_types)}"
+    if model.stages:
+        yield f"  stages     {len(model.stages)}, of {model.split_of}"
+        yield from stage_lines(model.stages)
     if model.num_layers is not None:
         yield (
             f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "

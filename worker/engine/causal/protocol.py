@@ -96,6 +96,10 @@ class CausalModel(Protocol):
         """Whether the graphs compute in float32 throughout, so that only the order of sums can change a result."""
 
     @property
+    def is_running(self) -> bool:
+        """False once a process that runs a part of the model has ended: it has to be opened again."""
+
+    @property
     def departures(self) -> Departures:
         """How the graphs differ from what the configuration asks for."""
 

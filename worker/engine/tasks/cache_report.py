@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobs.outcome import StepTiming
+from jobs.outcome import DECODER_PHASES, StepTiming
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 
@@ -136,7 +136,7 @@ def _summary(work: CacheWork, timings: Sequence[StepTiming], seconds: float, num
     some = min(_SOME_STEPS, max(1, len(later) // 4))
     return DecodingSpeed(
         seconds=seconds,
-        decode_s=sum(timing.seconds for timing in timings if timing.phase != "encode"),
+        decode_s=sum(timing.seconds for timing in timings if timing.phase in (*DECODER_PHASES, "head")),
         seconds_per_step=statistics.fmean(later),
         early_s=statistics.fmean(later[:some]),
         late_s=statistics.fmean(later[-some:]),

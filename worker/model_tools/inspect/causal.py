@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from worker.engine.causal.open import open_causal_model
 from worker.graphs.causal_weights import CausalSizes
-from worker.graphs.file_names import BODY, HEAD
+from worker.graphs.file_names import BODY, HEAD, stage_graphs
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.model_tools.inspect.stages import describe_stages
 from worker.models.export_advice import ADD, EXPORT_CAUSAL
 from worker.models.json_file import read_json
 from worker.models.layout.causal_config import CausalConfig
@@ -36,13 +37,20 @@ class InspectedCausal:
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
         if native is not None:
-            return {name: folder / name for name in (BODY, HEAD)}
+            names = (BODY, HEAD) if native.split is None else stage_graphs(len(native.split.stages))
+            return {name: folder / name for name in names}
         graph = find_causal_graph(folder)
         return {graph.name: graph}
 
     def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
-        """Only the manifest: sizes are reported where graph and configuration agree on them."""
-        return {"architecture": manifest.architecture if manifest else None}
+        """Only the manifest, and stages: other sizes are reported where graph and configuration agree on them."""
+        if manifest is None:
+            return {"architecture": None}
+        return {
+            "architecture": manifest.architecture,
+            "split_of": manifest.split.model if manifest.split else None,
+            "stages": describe_stages(folder, manifest),
+        }
 
     def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
         if is_native:
@@ -53,7 +61,7 @@ class InspectedCausal:
                 "num_query_heads": sizes.heads,
                 "num_heads": sizes.kv_heads,
                 "head_size": sizes.head_size,
-                "cache_dtype": native_cache_dtype(graphs[BODY]),
+                "cache_dtype": native_cache_dtype(next(iter(graphs.values()))),
                 "width": sizes.width,
                 "max_positions": sizes.max_positions,
                 "vocab_size": sizes.vocab_size,

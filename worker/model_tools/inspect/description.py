@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
+from worker.model_tools.inspect.stages import StageDescription
 from worker.models.checkpoint.gguf_network import StoredType
 from worker.models.file_names import graph_places
 from worker.models.layout.graph_header import read_header
@@ -79,6 +80,8 @@ class ModelDescription:
     num_query_heads: int | None = None  # N
     vocab_size: int | None = None  # V of the model; its tokenizer may use fewer
     warnings: tuple[str, ...] = ()  # departures of an export from its configuration
+    split_of: str | None = None  # the model that was split
+    stages: tuple[StageDescription, ...] = ()  # of a split model
     stored_types: tuple[StoredType, ...] = ()  # how the weights of a GGUF file are stored
     cache_bytes: int | None = None  # per token, of a GGUF file
     adds_bos: bool | None = None  # of a GGUF file: whether it puts its BOS before a text; None: llama.cpp's rule

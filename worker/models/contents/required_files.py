@@ -14,6 +14,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.file_names import stage_files
 from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import (
     causal_graph_name,
@@ -62,7 +63,8 @@ def check_files(folder: ModelFolder) -> None:
     manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
     if manifest is not None and manifest.layout == "kv":
         tokenizer = MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
-        for name in (CONFIG, *NATIVE_GRAPHS[kind], *tokenizer):
+        graphs = NATIVE_GRAPHS[kind] if manifest.split is None else stage_files(len(manifest.split.stages))
+        for name in (CONFIG, *graphs, *tokenizer):
             _require(path / name, _remedy(path, manifest))
     elif manifest is not None and manifest.is_gguf:
         for name in (CONFIG, GGUF_MODEL):
@@ -155,6 +157,8 @@ def _refuse_checkpoint(path: Path) -> None:
 
 
 def _remedy(path: Path, manifest: Manifest) -> str:
+    if manifest.split is not None:
+        return f"`kvjobs models split {manifest.split.model}` wrote it: run that again with --force"
     if is_bundled(path):
         return "it comes with kvjobs: install that again"
     if (manifest.source or "").startswith("python -m worker.demo"):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, or_, select, type_coerce
 
 from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
-from jobs.outcome import DECODER_PHASES
+from jobs.outcome import DECODER_PHASES, STAGE
 from jobs.store.rollups.writes import FAILURES
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.results import SUMMED, ResultTable
@@ -148,7 +148,7 @@ def _batches(connection: Connection, job_id: int) -> Iterator[str]:
     of_phases = connection.execute(
         select(
             *(func.coalesce(func.sum(column), 0) for column in (phase.calls, phase.rows, phase.tokens, phase.seconds))
-        ).where(phase.job_id == job_id)
+        ).where(phase.job_id == job_id, ~phase.phase.startswith(STAGE))
     ).one()
     names = ("documents", "failed", "source_tokens", "target_tokens", "calls", "rows", "tokens", "busy_s")
     for name, one, other in zip(names, of_batches, (*of_counters, *of_phases), strict=True):

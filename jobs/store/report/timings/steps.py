@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from jobs.choices import By
+from jobs.outcome import STAGE
 from jobs.store.schema.rollup_tables import PhaseSums, RecordedBatch, StepSums
 
 # The rollup of each grouping, its seconds, and what it is grouped by.
@@ -46,7 +47,8 @@ def summarize_steps(connection: Connection, job_id: int, by: By) -> list[StepSum
     statement = select(*sums, *keys).where(rollup.job_id == job_id, rollup.calls > 0).group_by(*keys)
     statement = statement.order_by(*((sums[3].desc(),) if by is By.PHASE else ()), *keys)
     found = connection.execute(statement).all()
-    total = sum(float(row[3]) for row in found) or 1.0
+    # The seconds of a stage of a split model are in its calls' own phases too.
+    total = sum(float(row[3]) for row in found if not str(row[4]).startswith(STAGE)) or 1.0
     return [
         StepSummary(
             group="/".join(str(part) for part in row[4:]),

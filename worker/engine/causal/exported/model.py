@@ -7,7 +7,7 @@ Knows: the files of a model folder, what the graph is capable of. Does not know:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class ExportedCausal:
     max_positions: int
     departures: Departures  # of the graph from the configuration
     num_heads: int  # of queries, as far as the configuration says; only to estimate memory
+
+    is_running: ClassVar[bool] = True  # see `CausalModel.is_running`
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:

@@ -6,7 +6,7 @@ Knows: the file of a model folder. Does not know: which sequences are read toget
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from jobs.errors import SpecError
 from jobs.spec import CachePolicy
@@ -33,6 +33,7 @@ class LlamaCppCausal:
     header: GgufNetwork
     max_positions: int
     threads: int
+    is_running: ClassVar[bool] = True  # see `CausalModel.is_running`
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, context: int = 0, vocab_only: bool = False) -> Self:

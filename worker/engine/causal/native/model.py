@@ -53,12 +53,17 @@ class NativeCausal:
                 f"{folder / 'config.json'} is of the family {sizes.family}, and kvjobs.json of "
                 f"{manifest.architecture}: the files belong to different models"
             )
-        graphs = NativeCausalGraphs(folder, sizes, precision, threads, providers)
+        graphs = NativeCausalGraphs.open(folder, sizes, precision, threads, providers, manifest.split)
         return cls(graphs, folder, sizes.max_positions, sizes.vocab_size)
 
     def computes_in_float32(self) -> bool:
         """Whether weights and products are float32."""
         return self.graphs.precision is Precision.FP32
+
+    @property
+    def is_running(self) -> bool:
+        """See `CausalModel.is_running`."""
+        return self.graphs.is_running
 
     @property
     def departures(self) -> Departures:

@@ -25,7 +25,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 
-IDS, RESIDUAL, HIDDEN = "ids", "residual", "hidden"  # inputs and outputs of stages
+IDS, RESIDUAL, NEXT_RESIDUAL, HIDDEN = "ids", "residual", "next_residual", "hidden"  # inputs and outputs of stages
 
 States = NDArray[Any]  # (M, D)
 
@@ -94,7 +94,7 @@ class SessionLane:
         names = [one.name for one in self._session.get_inputs()]
         self._reads_ids = IDS in names
         self._past = [name for name in names if name.startswith("past.")]
-        self._output = next(one.name for one in self._session.get_outputs() if one.name in (HIDDEN, RESIDUAL))
+        self._output = next(one.name for one in self._session.get_outputs() if one.name in (HIDDEN, NEXT_RESIDUAL))
         shape = stage.shape
         self._cache = SequenceCache(shape.num_layers, shape.kv_heads, shape.head_size, shape.dtype)
         self._slots = SlotMemory(shape)

@@ -35,13 +35,14 @@ class TinyCausal:
         return [log_probs[max(0, len(group.prefix) - 1) :] for log_probs in whole]
 
 
-def write_tiny(folder: Path, name: str, precision: Precision) -> TinyCausal:
+def write_tiny(folder: Path, name: str, precision: Precision, layers: int = 2) -> TinyCausal:
     """The model of this name in `MODELS`."""
     checkpoint = write_causal_checkpoint(
         folder / "checkpoint",
         name.split(",")[0],
         vocab_size=VOCAB_SIZE,
         max_positions=MAX_POSITIONS,
+        layers=layers,
         **MODELS[name],
     )
     kv = write_kv_model(checkpoint, folder / "kv", precision)

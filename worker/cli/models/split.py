@@ -1,0 +1,112 @@
+"""`kvjobs models split`: cut a model into stages."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.messages import print_message
+from jobs.cli.render.output import Output, output_options
+from jobs.formatting import counted, duration, percent, size
+
+if TYPE_CHECKING:
+    from worker.model_tools.inspect.stages import StageDescription
+    from worker.model_tools.split.split import SplitModel
+
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}  # powers of 2
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes, as 500M, 1.5G, 2GiB or 2GB: units are powers of 1,024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", str(value).strip().lower())
+        if match is None or not float(match[1]):
+            self.fail(f"{value!r} is not a size: write 500M or 1.5G", param, ctx)
+        return int(float(match[1]) * (1 << _UNITS[match[2]]))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--stages", metavar="N", type=click.IntRange(min=2), default=2, show_default=True, help="How many parts.")
+@click.option(
+    "--devices",
+    metavar="DEVICE,...",
+    help="Where each stage runs, in their order: cpu or cuda:N. One device is for all.  [default: cpu]",
+)
+@click.option("--separate", is_flag=True, help="Run each stage in a process of its own.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    type=Bytes(),
+    help="What each of these processes may allocate, as 800M or 2G; mapped files do not count.  [default: no limit]",
+)
+@click.option("--name", "new_name", help="The name of the new model.  [default: NAME-N-stages]")
+@click.option("--force", is_flag=True, help="Replace a model of the same name.")
+@output_options()
+@click.pass_obj
+def split(
+    context: Context,
+    output: Output,
+    name: str,
+    stages: int,
+    devices: str | None,
+    separate: bool,
+    memory: int | None,
+    new_name: str | None,
+    force: bool,
+) -> None:
+    """Cut the causal language model NAME into stages, as a new model.
+
+    A stage is a block of layers: the first also has the embeddings, the last the head. They are cut so that the slowest
+    computes as little as possible. Each keeps the keys and values of its layers on its own device. A job that names the
+    new model gets the same results as from NAME, token for token.
+
+    Use it for a model that does not fit into the memory of one device or process. On one machine without a GPU it makes
+    nothing faster.
+    """
+    from jobs.cli.render.layout import print_page
+    from worker.model_tools.split.split import SplitRequest, split_model
+
+    request = SplitRequest(
+        model=name,
+        stages=stages,
+        devices=tuple(devices.split(",")) if devices else (),
+        name=new_name,
+        separate=separate,
+        memory_limit=memory,
+        force=force,
+    )
+    made = split_model(request, context.settings.models_dir)
+    output.record(dataclasses.asdict(made), lambda: print_page(describe_split(made)))
+    if output.is_table:
+        print_message(f"Next: kvjobs models verify {made.name} --against {made.model}")
+
+
+def describe_split(made: "SplitModel") -> Iterator[str]:
+    """The lines of the page about a model that was split."""
+    yield f"Model {made.name}, split in {duration(made.seconds)}"
+    yield f"  folder     {made.path}, {size(made.num_bytes)}"
+    yield f"  model      {made.model}, in {counted(len(made.stages), 'stage')}" + (
+        ", each in a process of its own" if made.separate else ""
+    )
+    if made.memory_limit is not None:
+        yield f"  memory     at most {size(made.memory_limit)} for each process"
+    yield from stage_lines(made.stages)
+
+
+def stage_lines(stages: "tuple[StageDescription, ...]") -> Iterator[str]:
+    """A line for each stage of a model."""
+    for stage in stages:
+        parts = ["embeddings"] * stage.has_embeddings + [counted(stage.layers, "layer")] + ["head"] * stage.has_head
+        yield (
+            f"  stage {stage.number}    {stage.device}: {', '.join(parts)}; {percent(stage.cost)} of the computation; "
+            f"weights {size(stage.weights_bytes)}, keys and values {size(stage.cache_bytes)} a token"
+        )
+    if stages:
+        yield f"  between    {size(stages[0].sent_bytes)} a token, from each stage to the next"

@@ -1,0 +1,171 @@
+"""
+Stages of a body in processes of their own: what starts them, and what their lanes call.
+
+Knows: which file each process opens. Does not know: how arrays get there.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.causal.native.heads import LogitsHead, ScoringHead
+from worker.engine.causal.native.packed_rows import PackedRows
+from worker.engine.causal.native.sessions import GraphFiles, SessionHeads
+from worker.engine.causal.native.stage import SessionLane, SessionStage, StageLane, States
+from worker.engine.causal.protocol import LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.device import providers
+from worker.engine.search.logit_rules import Floats
+from worker.engine.stages.stage_process import RemoteObject, StageProcess
+from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.file_names import stage_graph
+from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
+from worker.models.manifest import Split
+
+
+@dataclass(frozen=True, slots=True)
+class StageOpener:
+    """What a process needs to open its stage."""
+
+    folder: Path
+    precision: Precision
+    threads: int
+    number: int
+    num_layers: int
+    device: str
+
+    def open(self) -> "ServedStage":
+        """Raises ModelError where it cannot be opened."""
+        sizes = CausalSizes.read(read_json(self.folder / "config.json"))
+        files, device = GraphFiles(self.folder, sizes, self.precision, self.threads), providers(self.device)
+        stage = files.open_stage(stage_graph(self.number), self.num_layers, device)
+        return ServedStage(stage, SessionHeads(files, device))
+
+
+class ServedStage:
+    """The first object of a stage's process."""
+
+    def __init__(self, stage: SessionStage, heads: SessionHeads) -> None:
+        self._stage = stage
+        self.new_scoring_head = heads.new_scoring_head
+        self.new_logits_head = heads.new_logits_head
+
+    def new_lane(self) -> SessionLane:
+        return self._stage.new_lane()
+
+
+class SeparateStages:
+    """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
+
+    def __init__(self, files: GraphFiles, split: Split) -> None:
+        self._files = files
+        self._split = split
+        self._processes: list[StageProcess] = []
+        self._lock = threading.Lock()
+
+    @property
+    def is_running(self) -> bool:
+        return all(process.is_running for process in list(self._processes))
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run now, by stage."""
+        return [process.pid for process in self._processes]
+
+    def new_stage_lanes(self) -> list[StageLane]:
+        return [RemoteLane(RemoteObject(process).make("new_lane")) for process in self._started()]
+
+    def new_scoring_head(self) -> ScoringHead:
+        return RemoteScoringHead(RemoteObject(self._started()[-1]).make("new_scoring_head"))
+
+    def new_logits_head(self) -> LogitsHead:
+        return RemoteLogitsHead(RemoteObject(self._started()[-1]).make("new_logits_head"))
+
+    def _started(self) -> list[StageProcess]:
+        """The processes, started side by side where they are not yet. Raises what opening a stage raises."""
+        with self._lock:
+            if not self._processes:
+                with ThreadPoolExecutor(len(self._split.stages)) as pool:
+                    self._processes = list(pool.map(self._start, range(len(self._split.stages))))
+            return self._processes
+
+    def _start(self, number: int) -> StageProcess:
+        files, place = self._files, self._split.stages[number]
+        opener = StageOpener(files.folder, files.precision, files.threads, number, place.layers, place.device)
+        name = f"stage {number} of model {files.folder.name}"
+        return StageProcess(name, opener, self._split.memory_limit)
+
+
+class RemoteLane:
+    """See `StageLane`."""
+
+    def __init__(self, lane: RemoteObject) -> None:
+        self._lane = lane
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return self._lane.buffer_stats
+
+    def begin_sequence(self, positions: int) -> None:
+        self._lane.call("begin_sequence", positions)
+
+    def begin_slots(self, slots: int, capacity: int) -> None:
+        self._lane.call("begin_slots", slots, capacity)
+
+    def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
+        self._lane.call("grow_slots", capacity, rows, longest)
+
+    def take(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        self._lane.call("take", rows)
+
+    def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        self._lane.call("move", moves)
+
+    def read_from_start(self, rows: PackedRows, residual: States | None) -> States:
+        return self._read("read_from_start", rows, residual)
+
+    def read_sequence(self, rows: PackedRows, residual: States | None) -> States:
+        return self._read("read_sequence", rows, residual)
+
+    def read_slots(self, rows: PackedRows, first: int, residual: States | None) -> States:
+        return self._read("read_slots", rows, first, residual)
+
+    def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
+        return self._read("step", ids, lengths, residual)
+
+    def _read(self, method: str, *arguments: Any) -> States:
+        states: States = self._lane.call(method, *arguments)
+        return states
+
+
+class RemoteScoringHead:
+    """See `ScoringHead`."""
+
+    def __init__(self, head: RemoteObject) -> None:
+        self._head = head
+
+    def log_probs(self, hidden: States, targets: NDArray[np.int64]) -> LogProbs:
+        found: LogProbs = self._head.call("log_probs", hidden, targets)
+        return found
+
+
+class RemoteLogitsHead:
+    """See `LogitsHead`."""
+
+    def __init__(self, head: RemoteObject) -> None:
+        self._head = head
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return self._head.buffer_stats
+
+    def logits(self, hidden: States) -> tuple[Floats, Floats | None]:
+        found: tuple[Floats, Floats | None] = self._head.call("logits", hidden)
+        return found

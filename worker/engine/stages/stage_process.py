@@ -1,0 +1,130 @@
+"""
+A process that holds a stage of a model, and objects in it that the lanes of this process call.
+
+One call at a time: while a lane's call is in this process, another lane's may be in the process of the next stage.
+"""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from jobs.errors import ModelError, StageDied
+from jobs.formatting import size
+from jobs.process import how_it_ended
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.stages.served_objects import Opener, Request
+from worker.engine.stages.shared_frames import SharedFrames, shared_file
+
+_END_S = 2.0  # that a process gets to end by itself
+
+
+class StageProcess:
+    """One process. It ends with the last object that refers to it, and when this process ends, however that happens."""
+
+    def __init__(self, name: str, opener: Opener, memory_limit: int | None) -> None:
+        """Start the process, and let it open its stage. `name`: for messages. `memory_limit`: bytes that it may
+        allocate, files mapped into memory not counted; None: no limit.
+
+        Raises what opening the stage raises, ModelError where it needs more memory, StageDied where the process ended.
+        """
+        self._name = name
+        self._lock = threading.Lock()
+        self.forgotten: deque[int] = deque()  # numbers of objects that nobody here refers to any more
+        ours, theirs = socket.socketpair()
+        to_stage, from_stage = shared_file(), shared_file()
+        given = [theirs.fileno(), to_stage, from_stage]
+        # Only this process holds the other end of the child's standard input: the pipe ends when this process does.
+        command = [sys.executable, "-P", "-m", "worker.engine.stages.stage_program", *map(str, given)]
+        with theirs:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=given)
+        self._frames = SharedFrames(ours, to_stage, from_stage)
+        try:
+            self._exchange((opener, memory_limit))
+        except BaseException as error:
+            self.close()
+            if memory_limit is not None and isinstance(error, Exception) and is_out_of_memory(error):
+                raise ModelError(
+                    f"{name} does not fit into the {size(memory_limit)} that its process may allocate: split the model "
+                    "into more stages, or raise --memory"
+                ) from error
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    def call(self, request: Request) -> tuple[Any, BufferStats]:
+        """Call an object in the process; what it returned, and the memory of its buffers. Raises what it raised, and
+        StageDied where the process ended."""
+        with self._lock:
+            forgotten = tuple(self.forgotten.popleft() for _ in range(len(self.forgotten)))
+            return self._exchange((request, forgotten))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self._frames.close()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_frames"):
+            self.close()
+
+    def _exchange(self, frame: Any) -> Any:
+        try:
+            self._frames.send(frame)
+            answer = self._frames.receive(copies=True)
+        except (EOFError, OSError):
+            raise self._death() from None
+        except BaseException:  # the next answer would be that of this call
+            self._process.kill()
+            raise
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _death(self) -> StageDied:
+        """How the process ended: it has closed its end of the connection."""
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        return StageDied(f"the process of {self._name} {how_it_ended(code)}")
+
+
+class RemoteObject:
+    """An object in the process of a stage."""
+
+    def __init__(self, process: StageProcess, number: int = 0) -> None:
+        """`number`: the first object, which the opener made, is 0."""
+        self._process = process
+        self._number = number
+        self.buffer_stats = BufferStats()  # as of the last call
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method; raises what it raises, and StageDied."""
+        found, self.buffer_stats = self._process.call(Request(self._number, method, arguments))
+        return found
+
+    def make(self, method: str, *arguments: Any) -> "RemoteObject":
+        """Call a method, and keep in the process what it returns."""
+        number, _ = self._process.call(Request(self._number, method, arguments, keeps=True))
+        return RemoteObject(self._process, number)
+
+    def __del__(self) -> None:
+        if self._number:
+            self._process.forgotten.append(self._number)

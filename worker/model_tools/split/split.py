@@ -1,0 +1,134 @@
+"""
+`kvjobs models split`: make a model in stages of a model with native graphs.
+
+Knows: names, devices, what is copied. Does not know: graphs, where a model is cut.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jobs.errors import SpecError
+from jobs.queues import CPU
+from worker.engine.runtime.device import check_device
+from worker.graphs.precision import Precision
+from worker.model_tools.add.staging import staging, taken
+from worker.model_tools.inspect.stages import StageDescription, describe_stages
+from worker.model_tools.split.causal import cut_causal, try_stages
+from worker.models.contents.required_files import check_files
+from worker.models.half_precision import needs_half
+from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace, records
+from worker.models.model_folder import ModelFolder, read_manifest
+from worker.models.model_kind import ModelKind
+from worker.models.registry import find_model, is_model_name
+
+_GRAPHS = re.compile(r".*\.(onnx|data)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRequest:
+    """What to split, and how."""
+
+    model: str
+    stages: int  # from 2 on
+    devices: Sequence[str] = ()  # of each stage; one: of all; none: cpu
+    name: str | None = None  # of the new model; None: made of the old name
+    separate: bool = False  # each stage in a process of its own
+    memory_limit: int | None = None  # bytes of each of these processes
+    force: bool = False  # replace a model of that name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitModel:
+    """A model that was split."""
+
+    name: str
+    path: str
+    model: str  # that was split
+    stages: tuple[StageDescription, ...]
+    separate: bool
+    memory_limit: int | None
+    num_bytes: int
+    seconds: float
+
+
+def split_model(request: SplitRequest, models_dir: Path) -> SplitModel:
+    """Make a model of `request.stages` stages in `models_dir`.
+
+    Raises NotFoundError where there is no such model, SpecError for a model that cannot be split so, for a name that is
+    invalid or taken and for devices that this machine has not, ModelError where its files are damaged, or a stage does
+    not fit into the memory limit, KvjobsError where the disk fails.
+    """
+    started = time.monotonic()
+    folder = find_model(request.model, models_dir)
+    manifest = _native_manifest(folder)
+    name = request.name or f"{Path(folder.name).name}-{request.stages}-stages"
+    if not is_model_name(name):
+        raise SpecError(f"{name!r} cannot be the name of a model: choose another, without / and without a leading dot")
+    if not request.force and (models_dir / name).exists():
+        raise SpecError(taken(models_dir / name))
+    devices = _devices(request, folder, manifest)
+    check_files(folder)
+    with staging(models_dir) as stage:
+        layers = cut_causal(folder, manifest, stage.path, request.stages)
+        places = tuple(StagePlace(len(some), device) for some, device in zip(layers, devices, strict=True))
+        split = Split(folder.name, places, request.separate, request.memory_limit)
+        manifest = _write_manifest(folder, manifest, stage.path, split)
+        described = describe_stages(stage.path, manifest)
+        try_stages(stage.path)
+        path = stage.publish(name, force=request.force)
+    return SplitModel(
+        name=name,
+        path=str(path),
+        model=folder.name,
+        stages=described,
+        separate=split.separate,
+        memory_limit=split.memory_limit,
+        num_bytes=sum(record.bytes for record in manifest.files.values()),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _native_manifest(folder: ModelFolder) -> Manifest:
+    """The manifest of a model that can be split."""
+    manifest = read_manifest(folder)
+    if manifest is None or not manifest.is_native:
+        raise SpecError(
+            f"{folder.name} has graphs of another tool, and only native graphs can be split: add its checkpoint with "
+            "`kvjobs models add`, and split that model"
+        )
+    if manifest.split is not None:
+        raise SpecError(f"{folder.name} is split already: split {manifest.split.model}, of which it was made")
+    if ModelKind.of_architecture(manifest.architecture) is not ModelKind.CAUSAL:
+        raise SpecError(f"{folder.name} is a translation model, and only causal language models can be split")
+    return manifest
+
+
+def _devices(request: SplitRequest, folder: ModelFolder, manifest: Manifest) -> list[str]:
+    """The device of each stage."""
+    devices = [check_device(device) for device in request.devices] or [CPU]
+    if len(devices) == 1:
+        devices *= request.stages
+    if len(devices) != request.stages:
+        raise SpecError(
+            f"there are {request.stages} stages and {len(devices)} devices: name one for each, or one for all"
+        )
+    if any(device != CPU for device in devices) and manifest.precision != Precision.FP16:
+        raise SpecError(needs_half(folder.name, manifest))
+    if request.memory_limit is not None and not request.separate:
+        raise SpecError("a memory limit is for stages in processes of their own: add --separate, or leave --memory out")
+    return devices
+
+
+def _write_manifest(folder: ModelFolder, manifest: Manifest, target: Path, split: Split) -> Manifest:
+    """Copy all but graphs and weights, and write the manifest, which names the same source."""
+    for name in manifest.files:
+        if not _GRAPHS.fullmatch(name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((folder.path / name).read_bytes())
+    written = [file.relative_to(target).as_posix() for file in target.rglob("*") if file.is_file()]
+    manifest = replace(manifest, split=split, files=records(target, written))
+    (target / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest
