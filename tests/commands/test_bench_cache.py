@@ -170,3 +170,15 @@ def test_a_language_model_continues_prompts_both_ways(kvjobs: Kvjobs) -> None:
     assert len(result.json[1]["on"]["step_s"]) == 6
     refused = kvjobs("bench", "cache", "--model", "demo-lm", "--beam-size", 4)
     assert (refused.exit_code, "which has no beams: leave --beam-size out" in refused.err) == (2, True)
+
+
+def test_a_measurement_of_a_split_model_says_how_many_stages_it_has(kvjobs: Kvjobs) -> None:
+    kvjobs("models", "split", "demo-lm", "--stages", 3)
+    short = ("--source-tokens", 8, "--batch-size", 3, "--repeats", 1, "--tokens", "3", "--json")
+
+    whole = kvjobs("bench", "cache", "--model", "demo-lm", *short)
+    split = kvjobs("bench", "cache", "--model", "demo-lm-3-stages", *short)
+
+    assert [whole.json[0]["stages"], split.json[0]["stages"]] == [None, 3]
+    assert "demo-lm-3-stages, in 3 stages: 3 prompts" in split.err
+    assert [row["stages"] for row in kvjobs("query", "--saved", "cache-reports", "--json").json] == [3, None]

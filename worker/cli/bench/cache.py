@@ -15,6 +15,7 @@ from jobs.formatting import counted
 from worker.cli.bench.stored_reports import store_reports
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
+from worker.models.model_folder import read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
@@ -29,7 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FIELDS = (
     *("target_tokens", "ratio", "is_equal", "num_different", "num_segments", "source_tokens", "batch_size"),
     *("num_beams", "repeats", "on", "off", "on_growth", "off_growth"),
-    *("kv_bytes", "buffer_allocations", "buffer_reuses", "report_id"),
+    *("kv_bytes", "buffer_allocations", "buffer_reuses", "report_id", "stages"),
 )
 COLUMNS = (
     Column("target_tokens", "TOKENS OUT", right=True),
@@ -111,7 +112,7 @@ def cache(
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
     before = folder.stamp(), folder.revision()
-    kind = kind_of(folder)
+    kind, stages = kind_of(folder), _stages_of(folder)
     work: TranslationWork | ContinuationWork
     if kind is ModelKind.TRANSLATION:
         noun, done, lengths = "segment", "translated", lengths or (5, 50)
@@ -121,10 +122,10 @@ def cache(
         if beam_size > 1:
             raise SpecError(f"{folder.name} is {ModelKind.CAUSAL.noun}, which has no beams: leave --beam-size out")
         work, batch_size = _continuation(folder, source_tokens, segments or batch_size), segments or batch_size
-    reports = []
+    reports, name = [], f"{folder.name}, in {counted(stages, 'stage')}" if stages else folder.name
     for target_tokens in lengths:
         print_message(
-            f"{folder.name}: {counted(work.num_sequences, noun)}, {source_tokens} tokens in, {target_tokens} out ..."
+            f"{name}: {counted(work.num_sequences, noun)}, {source_tokens} tokens in, {target_tokens} out ..."
         )
         reports.append(
             cache_report.measure_cache(
@@ -132,9 +133,9 @@ def cache(
             )
         )
     # Before they are printed: whoever reads the output may close it early (`| head`).
-    numbers = store_reports(context, folder, before, reports, kind=kind, source_tokens=source_tokens)
+    numbers = store_reports(context, folder, before, reports, kind=kind, stages=stages, source_tokens=source_tokens)
     found = zip(reports, numbers, strict=True)
-    output.rows([_row(report, source_tokens, number) for report, number in found], COLUMNS, FIELDS)
+    output.rows([_row(report, source_tokens, number, stages) for report, number in found], COLUMNS, FIELDS)
     different = sum(report.num_different for report in reports)
     if different:
         print_message(
@@ -173,7 +174,13 @@ def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "Con
     return ContinuationWork(model, [list(islice(ids, source_tokens)) for _ in range(count)])
 
 
-def _row(report: "CacheReport", source_tokens: int, report_id: int | None) -> dict[str, Any]:
+def _stages_of(folder: "ModelFolder") -> int | None:
+    """Of a split model; None of one in one piece."""
+    manifest = read_manifest(folder)
+    return None if manifest is None or manifest.split is None else len(manifest.split.stages)
+
+
+def _row(report: "CacheReport", source_tokens: int, report_id: int | None, stages: int | None) -> dict[str, Any]:
     return asdict(report) | {
         "ratio": report.ratio,
         "is_equal": report.is_equal,
@@ -181,6 +188,7 @@ def _row(report: "CacheReport", source_tokens: int, report_id: int | None) -> di
         "on_growth": report.on.growth,
         "off_growth": report.off.growth,
         "report_id": report_id,
+        "stages": stages,
     }
 
 

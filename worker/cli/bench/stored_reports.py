@@ -24,11 +24,13 @@ def store_reports(
     reports: "Sequence[CacheReport]",
     *,
     kind: ModelKind,
+    stages: int | None,
     source_tokens: int,
 ) -> Sequence[int | None]:
     """Store the measurements of one call; the number of each, or None of each where they were not stored.
 
-    `before`: stamp and revision of the model's files when the call began. Whatever prevents it is a message, no error.
+    `before`: stamp and revision of the model's files when the call began. `stages`: of a split model.
+    Whatever prevents it is a message, no error.
     """
     nowhere = [None] * len(reports)
     stamp, revision = before
@@ -38,7 +40,7 @@ def store_reports(
     try:
         from jobs.store.cache_reports import log_cache_reports
 
-        rows = [_row(report, folder.name, stamp, revision, kind, source_tokens) for report in reports]
+        rows = [_row(report, folder.name, stamp, revision, kind, stages, source_tokens) for report in reports]
         with context.database() as database:
             numbers = log_cache_reports(database, rows)
     except (KvjobsError, OSError) as error:
@@ -50,7 +52,13 @@ def store_reports(
 
 
 def _row(
-    report: "CacheReport", model: str, stamp: str, revision: str, kind: ModelKind, source_tokens: int
+    report: "CacheReport",
+    model: str,
+    stamp: str,
+    revision: str,
+    kind: ModelKind,
+    stages: int | None,
+    source_tokens: int,
 ) -> "CacheReportRow":
     from jobs.store.cache_reports import CacheReportRow
     from worker.engine.runtime.processor import processor_name
@@ -61,7 +69,7 @@ def _row(
         model_revision=revision,
         files_stamp=stamp,
         kind=kind.value,
-        stages=None,
+        stages=stages,
         host=socket.gethostname(),
         processor=processor_name(),
         num_sequences=report.num_segments,
