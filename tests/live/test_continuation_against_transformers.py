@@ -1,5 +1,6 @@
 """Continuations compared with greedy `generate` of transformers: ids, and the log-probabilities of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ transformers = pytest.importorskip("transformers")
 
 from jobs.corpus.messages import Message
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from tests.golden.make_chat_golden import CONVERSATIONS as GOLDEN_CONVERSATIONS
+from tests.golden.make_chat_golden import FOLDER, SPECIAL, open_tokenizer, rendered
 from tests.live.greedy_generate import compare, draw_prompts
 from tests.live.test_causal_against_transformers import MODELS
 from worker.engine.causal.native.model import NativeCausal
@@ -70,6 +73,14 @@ def test_a_chat_has_the_ids_of_transformers(tmp_path: Path, template: str) -> No
         for messages in CONVERSATIONS:
             values = [{"role": one.role, "content": one.content} for one in messages]
             assert chat.encode(messages) == tokenizer.apply_chat_template(values, add_generation_prompt=True)
+
+
+@pytest.mark.parametrize("template", SPECIAL)
+def test_the_golden_chats_are_those_of_this_version(template: str) -> None:
+    expected = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))["rendered"][template]
+    tokenizer = open_tokenizer(FOLDER, template)
+
+    assert {name: rendered(tokenizer, messages) for name, messages in GOLDEN_CONVERSATIONS.items()} == expected
 
 
 @pytest.mark.parametrize("settings", [{}, {"add_bos_token": True}, {"add_bos_token": False}])

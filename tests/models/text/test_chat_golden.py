@@ -1,0 +1,78 @@
+"""Chat templates of published models, compared with what transformers makes of them: tests/golden/make_chat_golden.py."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.corpus.messages import Message
+from tests.places import TESTS
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.chat_template import ChatTemplate, RenderError
+from worker.text.chat_tokenizer import ChatTokenizer
+
+GOLDEN = TESTS / "golden" / "chat"
+EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
+CASES = [(template, name) for template in EXPECTED["rendered"] for name in EXPECTED["conversations"]]
+SPECIAL = "special tokens"  # the conversation whose user writes them
+
+
+def messages_of(name: str) -> list[Message]:
+    return [Message(one["role"], one["content"]) for one in EXPECTED["conversations"][name]]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model folder for each template."""
+    root = tmp_path_factory.mktemp("chat")
+    for name, tokens in EXPECTED["tokens"].items():
+        folder = root / name
+        folder.mkdir()
+        shutil.copy(GOLDEN / "tokenizer.json", folder)
+        shutil.copy(GOLDEN / f"{name}.jinja", folder / "chat_template.jinja")
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
+    return {name: root / name for name in EXPECTED["tokens"]}
+
+
+@pytest.fixture(scope="module")
+def chats(folders: dict[str, Path]) -> dict[str, ChatTokenizer]:
+    return {name: ChatTokenizer(template_in(folder), CausalTokenizer.open(folder)) for name, folder in folders.items()}
+
+
+def template_in(folder: Path) -> ChatTemplate:
+    found = ChatTemplate.open(folder)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("template", "name"), CASES)
+def test_a_conversation_is_the_text_and_the_ids_of_transformers(
+    template: str, name: str, folders: dict[str, Path], chats: dict[str, ChatTokenizer]
+) -> None:
+    expected, messages = EXPECTED["rendered"][template][name], messages_of(name)
+    if "error" in expected:
+        with pytest.raises(RenderError) as refused:
+            chats[template].encode(messages)
+        assert expected["error"] in str(refused.value)
+        return
+    assert template_in(folders[template]).render(messages) == expected["text"]
+    if name != SPECIAL:
+        assert chats[template].encode(messages) == [int(one) for one in expected["ids"].split()]
+
+
+@pytest.mark.parametrize("template", EXPECTED["rendered"])
+def test_special_tokens_that_a_user_writes_are_plain_text(
+    template: str, folders: dict[str, Path], chats: dict[str, ChatTokenizer]
+) -> None:
+    """transformers takes them for special ones, so that a text could end its own message."""
+    tokenizer = CausalTokenizer.open(folders[template])
+    (message,) = messages_of(SPECIAL)
+    harmless = [Message("user", "Say rain.")]
+
+    ids, others = chats[template].encode([message]), chats[template].encode(harmless)
+
+    is_special = {one["id"] for one in json.loads((GOLDEN / "tokenizer.json").read_text())["added_tokens"]}
+    assert [one for one in ids if one in is_special] == [one for one in others if one in is_special]
+    assert message.content in tokenizer.decode(ids)
