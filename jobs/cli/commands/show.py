@@ -20,6 +20,7 @@ def show(context: Context, output: Output, reference: str) -> None:
     from jobs.cli.render.job_page import describe
     from jobs.cli.render.layout import print_page
     from jobs.store.report.failures import failures
+    from jobs.store.report.finish_counts import finish_counts
     from jobs.store.report.job_providers import providers_of
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.timings.steps import summarize_steps
@@ -29,5 +30,6 @@ def show(context: Context, output: Output, reference: str) -> None:
         phases = summarize_steps(connection, job.job_id, By.PHASE)
         bad = failures(connection, job)
         answers = providers_of(connection, job)
-    found = {"phases": phases, "failures": bad, "answers": answers, "next": next_command(job)}
-    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers)))
+        finishes = finish_counts(connection, job)
+    found = {"phases": phases, "failures": bad, "answers": answers, "finishes": finishes, "next": next_command(job)}
+    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers, finishes)))

@@ -1,14 +1,14 @@
 """The page of `kvjobs show`."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jobs.advice.next_command import next_command
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, moment, percent
-from jobs.outcome import STAGE
+from jobs.outcome import STAGE, Finish
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from jobs.store.report.timings.steps import StepSummary
 
 PHASES_SHOWN = 3
+_ENDS = {Finish.EOS: "by the model", Finish.STOP: "at a stop text", Finish.LENGTH: "at the limit"}
 LONGEST_MESSAGE = 200  # characters of an error message; the export has all of it
 
 
 def describe(
-    job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]", answers: "JobProviders"
+    job: "JobSummary",
+    phases: "Sequence[StepSummary]",
+    bad: "Sequence[Failure]",
+    answers: "JobProviders",
+    finishes: Mapping[str, int] | None = None,
 ) -> Iterator[str]:
-    """The lines of the page."""
+    """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
@@ -34,6 +39,8 @@ def describe(
     nouns = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
     yield f"  {nouns.get(Task(job.task), 'documents'):<9}  {_documents(job)}"
     yield f"  tokens     {_tokens(job)}"
+    if finishes:
+        yield f"  ended      {_finishes(finishes)}"
     yield f"  time       {_times(job)}"
     if not job.order.is_default:
         yield ""
@@ -106,7 +113,18 @@ def reused(job: "JobSummary") -> str:
 
 def _options(job: "JobSummary") -> str:
     options = orjson.loads(job.options)
-    return ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+    return ", ".join(f"{name} {_written(value)}" for name, value in options.items() if value not in (None, []))
+
+
+def _written(value: Any) -> str:
+    """A list and a text with a line break as JSON, so that they stay on the line."""
+    is_plain = isinstance(value, str) and value.isprintable() and "," not in value
+    return str(value) if is_plain or isinstance(value, bool | int | float) else orjson.dumps(value).decode()
+
+
+def _finishes(finishes: Mapping[str, int]) -> str:
+    """`3 by the model (eos), 2 at the limit (length)`"""
+    return ", ".join(f"{count(number)} {_ENDS[Finish(finish)]} ({finish})" for finish, number in finishes.items())
 
 
 def _documents(job: "JobSummary") -> str:

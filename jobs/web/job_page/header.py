@@ -129,6 +129,8 @@ def options_given(job: JobSummary) -> Iterator[str]:
     values: dict[str, Any] = json.loads(job.options)
     defaults = {field.name: field.default for field in dataclasses.fields(OPTIONS[Task(job.task)])}
     for name, value in values.items():
+        if value == [] and defaults.get(name) == ():  # as JSON has it
+            continue
         if value != defaults.get(name) and str(value) != str(defaults.get(name)):
             yield f"{name} {_written(value)}"
 
@@ -151,6 +153,8 @@ def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""Chat templates of published models, compared with what transformers makes of them: tests/golden/make_chat_golden.py."""
+"""Chat templates of published models, compared with what transformers makes of them (make_chat_golden.py)."""
 
 import json
 import shutil

@@ -1,0 +1,84 @@
+"""Continuing prompts as a user does, with a tiny model. The continuations themselves are tested elsewhere."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.command_line import Kvjobs
+from tests.machine import Machine
+from worker.model_tools.add.add import Request, add_model
+
+TEMPLATE = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant] "
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a causal language model with a chat template."""
+    folder = tmp_path_factory.mktemp("models")
+    checkpoint = write_causal_checkpoint(folder / "checkpoint", "qwen2")
+    (checkpoint / "chat_template.jinja").write_text(TEMPLATE)
+    add_model(Request(source=str(checkpoint), name="tiny"), folder)
+    return folder / "tiny"
+
+
+@pytest.fixture
+def tiny(machine: Machine, model: Path) -> str:
+    """The name of the model in the home of the machine."""
+    shutil.copytree(model, machine.home / "models" / "tiny")
+    return "tiny"
+
+
+def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
+    lines = [json.dumps({"id": f"p{n}", "text": "the rain " * (n + 1), "odd": n % 2}) + "\n" for n in range(5)]
+    (machine.folder / "c.jsonl").write_text("".join([*lines, "not json\n"]))
+    options = ("--task", "generate", "--model", tiny, "--max-new-tokens", "6", "--wait")
+
+    done = machine.kvjobs("submit", "c.jsonl", *options, "-o", "out.jsonl")
+
+    assert done.returncode == 3, done.stderr  # a line was rejected
+    assert "5 of 6 prompts continued" in " ".join(done.stderr.split())
+    records = [json.loads(line) for line in (machine.folder / "out.jsonl").read_text().splitlines()]
+    found = [record for record in records if record["status"] == "ok"]
+    assert [record["id"] for record in found] == [f"p{n}" for n in range(5)]
+    assert {record["finish"] for record in found} <= {"eos", "length"}
+    page = kvjobs("show", "last").out
+    assert "\n  prompts    6, 100.0 % done: 5 ok, 1 rejected\n" in page
+    assert "stop []" not in page
+    counted = {name: sum(record["finish"] == name for record in found) for name in ("eos", "length")}
+    assert kvjobs("show", "last", "--json").json["finishes"] == {name: n for name, n in counted.items() if n}
+    assert f"{counted['length']} at the limit (length)" in page
+
+
+def test_a_seed_gives_a_chat_the_same_answers_again(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
+    messages = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "Yes."}]
+    documents = [{"text": "the snow"}, {"messages": [*messages, {"role": "user", "content": "Snow?"}]}]
+    (machine.folder / "c.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    machine.worker()
+
+    def answered(name: str, *options: str) -> list[str]:
+        chat = ("--chat", "--system", "Be brief.", "--temperature", "1", "--max-new-tokens", "8", "--name", name)
+        done = kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, *chat, *options, "--wait", "-o", "-")
+        assert done.exit_code == 0, done.err
+        return [json.loads(line)["generation"] for line in done.out.splitlines()]
+
+    first, again, other = answered("a", "--seed", "1"), answered("b", "--seed", "1", "--batch-size", "1"), answered("c")
+
+    assert len(first) == 2
+    assert first == again
+    assert first != other
+
+
+def test_a_document_whose_messages_are_wrong_is_rejected_with_its_reason(
+    machine: Machine, kvjobs: Kvjobs, tiny: str
+) -> None:
+    (machine.folder / "c.jsonl").write_text(
+        '{"messages": [{"role": "robot", "content": "Hi"}]}\n{"text": "the rain"}\n'
+    )
+
+    done = machine.kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, "--chat", "--wait")
+
+    assert done.returncode == 3
+    assert "its role is 'robot'; known are system, user, assistant" in kvjobs("show", "last").out
