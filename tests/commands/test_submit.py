@@ -52,16 +52,11 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
         (["corpus.jsonl", "--wait", "-o", "corpus.jsonl"], 2, "corpus itself"),
         (["corpus.jsonl", "--wait", "-o", "missing/out.jsonl"], 2, "mkdir"),
         (["corpus.jsonl", "--name", "7"], 2, "number"),
-        (
-            ["corpus.jsonl", "--task", "generate", "--model", "demo-lm", "--chat"],
-            2,
-            "has no chat template: leave --chat",
-        ),
         (["corpus.jsonl", "--task", "generate", "--model", "demo-lm", "--system", "Hi"], 2, "give --chat as well"),
         (["corpus.jsonl", "--task", "generate", "--model", "demo-lm", "--top-k", "5"], 2, "give --temperature 1"),
         (["corpus.jsonl", "--task", "generate", "--model", "demo-en-zh"], 2, "causal language model"),
-        (["corpus.jsonl", "--task", "generate", "--model", "demo-lm", "--beam-size", "2"], 2, "for translate"),
-        (["corpus.jsonl", "--task", "score", "--model", "demo-lm", "--stop", "."], 2, "--stop is for generate"),
+        (["corpus.jsonl", "--task", "generate", "--model", "demo-lm", "--beam-size", "2"], 2, "for --task translate"),
+        (["corpus.jsonl", "--task", "score", "--model", "demo-lm", "--stop", "."], 2, "--stop is for --task generate"),
     ],
 )
 def test_an_impossible_submit_ends_with_one_sentence_and_its_exit_code(

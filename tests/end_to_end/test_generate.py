@@ -82,3 +82,12 @@ def test_a_document_whose_messages_are_wrong_is_rejected_with_its_reason(
 
     assert done.returncode == 3
     assert "its role is 'robot'; known are system, user, assistant" in kvjobs("show", "last").out
+
+
+def test_a_chat_with_a_model_without_a_template_is_refused_in_one_sentence(machine: Machine) -> None:
+    (machine.folder / "c.jsonl").write_text('{"text": "the rain"}\n')
+
+    refused = machine.kvjobs("submit", "c.jsonl", "--task", "generate", "--model", "demo-lm", "--chat")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "Error: the model has no chat template: leave --chat out, or name another --model\n"

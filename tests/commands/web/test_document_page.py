@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from jobs.outcome import RankedCandidate, Ranking, Score, TokenScore
-from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.outcome import Finish, Generation, RankedCandidate, Ranking, Score, TokenScore
+from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.answered_jobs import TRANSLATED, insert_answered_job
@@ -155,3 +155,21 @@ def test_a_document_names_its_provider_and_an_unknown_log_probability_is_no_numb
     assert "<dt>perplexity</dt><dd>-</dd><dt>log-probability</dt><dd>-</dd>" in page
     assert "/documents/d0" in worst
     assert "/documents/d1" not in worst
+
+
+@pytest.mark.parametrize(("text", "log_prob"), [("the rain <b>ends</b>", -1.5), ("", None)])
+def test_a_continued_prompt_has_its_continuation_and_why_that_ended(
+    client: TestClient, add_job: AddJob, text: str, log_prob: float | None
+) -> None:
+    found = Generation(text, log_prob, Finish.STOP, 4, 0, 3 if text else 0)
+    job_id = add_job(Line("p", result=found, text="When"), task=Task.GENERATE, options=GenerateOptions(stop=("\n",)))
+
+    page = client.get(f"/jobs/{job_id}/documents/p").text
+
+    assert "<dt>ended by</dt><dd><code>stop</code></dd>" in page
+    assert "<h2>Prompt</h2>" in page
+    assert "<h2>Continuation</h2>" in page
+    assert "<b>ends" not in page
+    listed = client.get(f"/jobs/{job_id}/documents").text
+    assert all(f'<th scope="col">{name}</th>' in listed for name in ("Prompt", "Continuation"))
+    assert "stop []" not in client.get(f"/jobs/{job_id}").text
