@@ -198,4 +198,6 @@ KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", 
 def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
     names = ", ".join(quoted(name, 30) for name in islice(fields, 5)) + (", ..." if len(fields) > 5 else "")
     there = f"it has {names}; name the right one with --{role}-field" if fields else "write one"
+    if role == "text" and isinstance(fields.get("messages"), list):
+        there = "it has messages, which --task generate --chat takes"
     return f"there is no text in the field {quoted(field)} ({there})"

@@ -101,6 +101,7 @@ def test_a_line_without_a_usable_text_is_rejected_under_its_id(line: str, code: 
 
 def test_a_missing_text_names_the_fields_that_are_there() -> None:
     assert "'body', 'lang'; name the right one with --text-field" in rejected('{"body": "x", "lang": "en"}').reason
+    assert rejected('{"messages": []}').reason.endswith("(it has messages, which --task generate --chat takes)")
 
 
 @pytest.mark.parametrize(
