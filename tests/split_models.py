@@ -1,11 +1,13 @@
-"""Tiny causal models that are split into stages."""
+"""Tiny models that are split into stages."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from worker.graphs.causal_stages import cut_layers, write_stages
+from worker.graphs.causal_stages import cut_causal, write_stages
 from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.marian_stages import cut_marian, write_marian_stages
 from worker.graphs.precision import Precision
+from worker.model_tools.inspect.stages import num_target_ids
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace
 
@@ -15,12 +17,20 @@ def split_kv_model(
 ) -> Path:
     """Write the stages of a native model, with the other files that an engine opens."""
     folder.mkdir(parents=True)
-    manifest, sizes = Manifest.read(whole), CausalSizes.read(read_json(whole / "config.json"))
-    layers = cut_layers(sizes, stages)
-    write_stages(whole, folder, sizes, Precision(manifest.precision), layers)
-    for name in ("config.json", "tokenizer.json"):
-        (folder / name).write_bytes((whole / name).read_bytes())
-    places = tuple(StagePlace(len(some), "cpu") for some in layers)
+    manifest, config = Manifest.read(whole), read_json(whole / "config.json")
+    precision = Precision(manifest.precision or Precision.FP32)
+    if manifest.architecture == "marian":
+        layers = cut_marian(config, num_target_ids(config, manifest), stages)
+        write_marian_stages(whole, folder, config, precision, layers)
+        counts = [config["encoder_layers"], *map(len, layers)]
+    else:
+        layers = cut_causal(CausalSizes.read(config), stages)
+        write_stages(whole, folder, CausalSizes.read(config), precision, layers)
+        counts = [*map(len, layers)]
+    for file in whole.iterdir():
+        if file.suffix in (".json", ".spm"):
+            (folder / file.name).write_bytes(file.read_bytes())
+    places = tuple(StagePlace(count, "cpu") for count in counts)
     split = Split(whole.name, places, separate, memory_limit)
     (folder / MANIFEST).write_bytes(replace(manifest, split=split).to_bytes())
     return folder

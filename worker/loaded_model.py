@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
@@ -53,7 +52,11 @@ class LoadedTranslation:
     model: Seq2SeqModel
     tokenizer: MarianTokenizer
     load_s: float
-    is_running: ClassVar[bool] = True
+
+    @property
+    def is_running(self) -> bool:
+        """False once it has to be loaded again."""
+        return self.model.is_running
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,28 @@ def test_a_split_model_is_described_stage_by_stage(kvjobs: Kvjobs, home: Path) -
         "  stage 1    cpu: 1 layer",
         "  stage 2    cpu: 1 layer, head",
     ]
-    assert lines[6] == "  between    512 bytes a token, from each stage to the next"
+    assert lines[6:] == [
+        "  sends      512 bytes a token, from stage 0 to the next",
+        "  sends      512 bytes a token, from stage 1 to the next",
+    ]
     assert made.err == "Next: kvjobs models verify demo-lm-3-stages --against demo-lm\n"
     page = kvjobs("models", "inspect", "demo-lm-3-stages").out
-    assert "\n  stages     3, of demo-lm\n" + "\n".join(lines[3:7]) + "\n" in page
+    assert "\n  stages     3, of demo-lm\n" + "\n".join(lines[3:]) + "\n" in page
     assert page.startswith("Model demo-lm-3-stages: can run\n")
     assert (home / "models" / "demo-lm-3-stages").is_dir()
+
+
+def test_the_first_stage_of_a_translation_model_is_its_encoder(kvjobs: Kvjobs) -> None:
+    lines = kvjobs("models", "split", "demo-en-zh", "--stages", 3).out.splitlines()
+
+    assert [line.split(";")[0] for line in lines[3:6]] == [
+        "  stage 0    cpu: encoder",
+        "  stage 1    cpu: embeddings, 2 decoder layers",
+        "  stage 2    cpu: 1 decoder layer, head",
+    ]
+    page = kvjobs("models", "inspect", "demo-en-zh-3-stages").out
+    assert page.startswith("Model demo-en-zh-3-stages: can run\n")
+    assert "\n  stages     3, of demo-en-zh\n" + "\n".join(lines[3:]) + "\n" in page
 
 
 def test_a_split_model_has_the_log_probabilities_of_the_whole_one(kvjobs: Kvjobs, tmp_path: Path) -> None:
@@ -43,7 +59,7 @@ def test_a_split_model_has_the_log_probabilities_of_the_whole_one(kvjobs: Kvjobs
     ("arguments", "message"),
     [
         (["demo-lm", "--stages", "5"], "demo-lm has 4 layers, so it can be split into 4 stages at most"),
-        (["demo-en-zh"], "demo-en-zh is a translation model, and only causal language models can be split"),
+        (["demo-en-zh", "--stages", "9"], "demo-en-zh has an encoder and 3 decoder layers, so it can be split into 4"),
         (["demo-lm", "--devices", "cpu,cpu,cpu"], "there are 2 stages and 3 devices"),
         (["demo-lm", "--devices", "gpu"], "there is no device 'gpu'"),
         (["demo-lm", "--memory", "1G"], "add --separate, or leave --memory out"),

@@ -11,33 +11,19 @@ the same layers compute there. Each stage has a weights file of its own. Tied em
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 
-import onnx
-from google.protobuf.message import DecodeError
-from onnx import ModelProto
-
-from jobs.errors import ModelError
 from worker.graphs.causal import body_graph
 from worker.graphs.causal_weights import CausalSizes, CausalWeights
 from worker.graphs.file_names import BODY, HEAD, stage_graph, stage_weights
 from worker.graphs.precision import Precision
-from worker.graphs.weights import WrittenWeights, move_weights
+from worker.graphs.stage_cuts import cut_layers
+from worker.graphs.weights import WrittenWeights, move_weights, read_graph
 
 
-def cut_layers(sizes: CausalSizes, stages: int) -> tuple[range, ...]:
-    """The layers of each stage, from 2 stages to L, so that the slowest does as few multiply-adds a token as possible.
-    The last also computes the head; all layers cost the same."""
-    layer, head = _layer_cost(sizes), sizes.width * sizes.vocab_size
-
-    def slowest(last: int) -> int:
-        """The cost of the slowest stage where the last has so many layers, and the others share the rest evenly."""
-        return max(-(-(sizes.layers - last) // (stages - 1)) * layer, last * layer + head)
-
-    last = min(range(1, sizes.layers - stages + 2), key=slowest)
-    counts = [*_share(sizes.layers - last, stages - 1), last]
-    return tuple(range(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True))
+def cut_causal(sizes: CausalSizes, stages: int) -> tuple[range, ...]:
+    """The layers of each stage, balanced by multiply-adds; from 2 stages to L."""
+    return cut_layers(sizes.layers, _layer_cost(sizes), sizes.width * sizes.vocab_size, stages)
 
 
 def stage_costs(sizes: CausalSizes, stages: Sequence[range]) -> list[int]:
@@ -54,7 +40,7 @@ def write_stages(source: Path, folder: Path, sizes: CausalSizes, precision: Prec
     for number, layers in enumerate(stages):
         graphs = {stage_graph(number): body_graph(sizes, store, no_weights, precision, layers).model()}
         if number == len(stages) - 1:
-            graphs[HEAD] = _read(source / HEAD)
+            graphs[HEAD] = read_graph(source / HEAD)
         move_weights(list(graphs.values()), source, folder / stage_weights(number))
         for name, graph in graphs.items():
             (folder / name).write_bytes(graph.SerializeToString(deterministic=True))
@@ -64,15 +50,3 @@ def _layer_cost(sizes: CausalSizes) -> int:
     """The multiply-adds of a layer's matrix products, for one token."""
     attention = sizes.width * (2 * sizes.heads + 2 * sizes.kv_heads) * sizes.head_size
     return attention + 3 * sizes.width * sizes.inner_width
-
-
-def _share(layers: int, stages: int) -> list[int]:
-    """So many layers in as many parts, which differ by one at most, the larger first."""
-    return [layers // stages + (number < layers % stages) for number in range(stages)]
-
-
-def _read(file: Path) -> ModelProto:
-    try:
-        return onnx.load(str(file), load_external_data=False)
-    except (OSError, ValueError, DecodeError) as error:
-        raise ModelError(f"{file} cannot be read: {error}") from error

@@ -8,14 +8,14 @@ HEAD = "head.onnx"
 WEIGHTS = "weights.data"  # of all graphs of a model
 
 
-def stage_files(stages: int) -> tuple[str, ...]:
-    """The graphs and weights of a causal model that is split into so many stages."""
-    return *stage_graphs(stages), *map(stage_weights, range(stages))
+def stage_files(stages: int, *, has_head: bool) -> tuple[str, ...]:
+    """The graphs and weights of a model that is split into so many stages. `has_head`: as a graph of its own."""
+    return *stage_graphs(stages, has_head=has_head), *map(stage_weights, range(stages))
 
 
-def stage_graphs(stages: int) -> tuple[str, ...]:
+def stage_graphs(stages: int, *, has_head: bool) -> tuple[str, ...]:
     """The graphs of such a model, in their order."""
-    return *map(stage_graph, range(stages)), HEAD
+    return *map(stage_graph, range(stages)), *[HEAD] * has_head
 
 
 def stage_graph(number: int) -> str:

@@ -29,7 +29,7 @@ from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
-from worker.graphs.weights import Store, WeightsFile, WrittenWeights
+from worker.graphs.weights import Store, WeightsFile, WrittenWeights, read_graph
 
 LARGE_HEAD = 4096  # ids; for a smaller head a second graph does not pay off
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # tensors that may hold the head
@@ -61,25 +61,57 @@ def write_marian(
 
 
 def rebuild_decoder(
-    folder: Path, config: Mapping[str, Any], precision: Precision, *, beams: int = 1, masked: bool = False
+    file: Path,
+    config: Mapping[str, Any],
+    precision: Precision,
+    *,
+    beams: int = 1,
+    masked: bool = False,
+    layers: range | None = None,
 ) -> bytes:
-    """Another decoder over the weights of a model that `write_marian` wrote; for `beams` and `masked` see
-    `decoder_graph`."""
-    sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
-    no_weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    rows = head_rows_in(store)
-    has_bias = "head.bias" in store
-    net = decoder_graph(
-        sizes, store, no_weights, precision, head_rows=rows, head_bias=has_bias, beams=beams, masked=masked
-    )
+    """Another decoder over the weights of the graph in `file`, a decoder or a stage of one; for `beams`, `masked` and
+    `layers` see `decoder_graph`."""
+    net = decoder_over(WrittenWeights.read(file), config, precision, beams=beams, masked=masked, layers=layers)
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
 
-def map_head(folder: Path) -> NDArray[np.float32]:
-    """The head of a model in float32 (V, D), memory-mapped from the weights file."""
-    store = WrittenWeights.read(folder / DECODER)
-    return store.map(head_rows_in(store), folder)
+def decoder_over(
+    store: Store,
+    config: Mapping[str, Any],
+    precision: Precision,
+    *,
+    beams: int = 1,
+    masked: bool = False,
+    layers: range | None = None,
+) -> GraphBuilder:
+    """See `rebuild_decoder`."""
+    sizes = MarianSizes.read(config)
+    no_weights = MarianWeights({}, sizes, None)  # all tensors are in the store
+    rows, has_bias = head_rows_in(store), "head.bias" in store
+    return decoder_graph(
+        sizes,
+        store,
+        no_weights,
+        precision,
+        head_rows=rows,
+        head_bias=has_bias,
+        beams=beams,
+        masked=masked,
+        layers=layers,
+    )
+
+
+def screen_bounds(file: Path) -> tuple[float, float]:
+    """The error and the norm of the screened decoder in `file`: see `rounding`."""
+    metadata = {entry.key: entry.value for entry in read_graph(file).metadata_props}
+    return float(metadata["screen_error"]), float(metadata["screen_norm"])
+
+
+def map_head(file: Path) -> NDArray[np.float32]:
+    """The head of the decoder in `file`, in float32 (V, D), memory-mapped from the weights file."""
+    store = WrittenWeights.read(file)
+    return store.map(head_rows_in(store), file.parent)
 
 
 def head_rows_in(store: Store) -> str:
@@ -121,17 +153,25 @@ def decoder_graph(
     head_bias: bool,
     beams: int = 1,
     masked: bool = False,
+    layers: range | None = None,
 ) -> GraphBuilder:
     """One token a row. Rows come in groups of `beams` that share a source, and with it cross keys and values.
 
     `masked`: groups of any size; the inputs of `MaskedCrossAttention` replace source_lengths and longest_source.
+    `layers`: those of a stage; None: all. A stage that does not begin with the first reads `residual` (R, D) in place
+    of ids; one that does not end with the last gives `next_residual` in place of logits. Past and cross count its own
+    layers, from 0.
 
     ids (R,), positions (R,): number of cached tokens of the row, longest (1,): the greatest of them + 1,
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
     -> logits (R, V), and in int8 scales (R, 1), the factors of the logits
     """
     net, products = GraphBuilder("decoder", store), products_in(precision)
-    x = _decoder_layers(net, products, sizes, weights, precision, beams, masked)
+    layers = range(sizes.decoder_layers) if layers is None else layers
+    x = _decoder_layers(net, products, sizes, weights, precision, beams, masked, layers)
+    if layers.stop < sizes.decoder_layers:
+        net.output(x, "next_residual", precision.float_dtype, ["R", sizes.width])
+        return net
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
     num_ids = store.tensor("head.int8").dims[1] if in_int8 else store.tensor(head_rows).dims[0]
@@ -141,21 +181,26 @@ def decoder_graph(
     return net
 
 
-def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights) -> GraphBuilder:
+def screened_decoder_graph(
+    sizes: MarianSizes, store: Store, weights: MarianWeights, layers: range | None = None
+) -> GraphBuilder:
     """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
     Besides logits and scales it outputs the hidden states (R, D), to compute the logits of those few exactly. The
-    metadata bound the error of a logit: screen_error and screen_norm, see `rounding`.
+    metadata bound the error of a logit: screen_error and screen_norm, see `rounding`; those of a stage, the `layers` up
+    to the last, are left to the caller.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
-    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False)
+    own = range(sizes.decoder_layers) if layers is None else layers
+    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False, layers=own)
     logits, scales = Int8Products().head(net, x, "", weights.head, None)
     assert scales is not None
     net.output(logits, "logits", np.float32, ["R", store.tensor("head.int8").dims[1]])
     net.output(scales, "scales", np.float32, ["R", 1])
     net.output(x, "hidden", np.float32, ["R", sizes.width])
-    error, norm = rounding(weights.head())
-    net.metadata.update(screen_error=repr(error), screen_norm=repr(norm))
+    if layers is None:
+        error, norm = rounding(weights.head())
+        net.metadata.update(screen_error=repr(error), screen_norm=repr(norm))
     return net
 
 
@@ -167,27 +212,29 @@ def _decoder_layers(
     precision: Precision,
     beams: int,
     masked: bool,
+    layers: range,
 ) -> str:
-    """Add the inputs and the layers of the decoder; the hidden states (R, D)."""
+    """Add the inputs and these layers of the decoder; the hidden states (R, D), or the residual for the next layer."""
     block = Block(net, products, sizes, weights, precision.float_dtype)
-    ids = net.input("ids", np.int64, ["R"])
+    x = net.input("ids", np.int64, ["R"]) if layers.start == 0 else block.residual("R")
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])
     source = MaskedCrossAttention(net, sizes, block.dtype) if masked else None
     if source is None:
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
-    table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
-    positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
-    x = net.op("Add", block.embed(ids, "decoder"), positions, name="decoder.x")
-    for layer in range(sizes.decoder_layers):
+    if layers.start == 0:
+        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
+        x = net.op("Add", block.embed(x, "decoder"), positions, name="decoder.x")
+    for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
-        attended = block.attend_to_past(x, layer)
+        attended = block.attend_to_past(x, layer, cached)
         x = block.end_attention(x, attended, name, "self_attn")
         if source is None:
-            attended = block.attend_to_source(x, layer, beams)
+            attended = block.attend_to_source(x, layer, cached, beams)
         else:
-            attended = block.attend_to_masked_source(x, layer, source)
+            attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     return x
@@ -212,6 +259,10 @@ class Block:
         self._sizes = sizes
         self._weights = weights
         self._no_keys = ""
+
+    def residual(self, rows: str) -> str:
+        """The input that a stage reads in place of ids: (rows, D)."""
+        return self._net.input("residual", self.dtype, [rows, self._sizes.width])
 
     def embed(self, ids: str, side: str) -> str:
         """ids (...) -> (..., D)."""
@@ -260,21 +311,22 @@ class Block:
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
 
-    def attend_to_past(self, x: str, layer: int) -> str:
-        """Self-attention of the decoder: one new token a row, whose key and value go into the cache at its position."""
+    def attend_to_past(self, x: str, layer: int, cached: int) -> str:
+        """Self-attention of the decoder: one new token a row, whose key and value go into the cache at its position.
+        `cached`: the number of the layer among those with a past, as in the next methods."""
         net, name = self._net, f"decoder.layers.{layer}"
         packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
         packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
-        cached = self._borrow(f"past.{layer}", f"present.{layer}", "R", "C")
+        past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C")
         attended, *_present = net.ops(
-            "GroupQueryAttention", packed, "", "", *cached, "positions", "longest",
-            outputs=[f"{name}.attended", f"present.{layer}.key", f"present.{layer}.value"],
+            "GroupQueryAttention", packed, "", "", *past, "positions", "longest",
+            outputs=[f"{name}.attended", f"present.{cached}.key", f"present.{cached}.value"],
             domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
             scale=self._sizes.attention_scale,
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
-    def attend_to_source(self, x: str, layer: int, beams: int) -> str:
+    def attend_to_source(self, x: str, layer: int, cached: int, beams: int) -> str:
         """Cross-attention. The beams of a sentence are query heads that share a key/value head.
 
         With a query of one token and no new keys, GroupQueryAttention reads the cache alone, up to the length of each
@@ -289,10 +341,10 @@ class Block:
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
         q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
         no_keys = self._no_new_keys(q)  # (B, 0, D)
-        cached = self._borrow(f"cross.{layer}", f"lent.{layer}", "B", "S")
+        cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S")
         attended, *_lent = net.ops(
-            "GroupQueryAttention", q, no_keys, no_keys, *cached, "source_lengths", "longest_source",
-            outputs=[f"{name}.attended", f"lent.{layer}.key", f"lent.{layer}.value"],
+            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source",
+            outputs=[f"{name}.attended", f"lent.{cached}.key", f"lent.{cached}.value"],
             domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
         )  # fmt: skip
         if beams > 1:
@@ -303,11 +355,11 @@ class Block:
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
-    def attend_to_masked_source(self, x: str, layer: int, source: MaskedCrossAttention) -> str:
+    def attend_to_masked_source(self, x: str, layer: int, cached: int, source: MaskedCrossAttention) -> str:
         """Cross-attention over padded sources."""
         q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
         name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
-        return self._net.op("Reshape", source.attend(q, layer), self.attended_shape, name=name)
+        return self._net.op("Reshape", source.attend(q, cached), self.attended_shape, name=name)
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.marian import Block, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
@@ -28,45 +27,60 @@ from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 
-def rebuild_scoring(folder: Path, config: Mapping[str, Any], precision: Precision) -> tuple[bytes, bytes]:
-    """Body and head over the weights of a model that `write_marian` wrote."""
-    sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
-    body, head = (
-        net.model().SerializeToString(deterministic=True)
-        for net in (body_graph(sizes, store, precision), head_graph(sizes, store, precision))
+def rebuild_body(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
+    """The body over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
+    net = body_graph(MarianSizes.read(config), WrittenWeights.read(file), precision, layers)
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
+
+
+def rebuild_head(file: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
+    """The head over the weights of the decoder in `file`, or of its last stage."""
+    graph: bytes = (
+        head_graph(MarianSizes.read(config), WrittenWeights.read(file), precision)
+        .model()
+        .SerializeToString(deterministic=True)
     )
-    return body, head
+    return graph
 
 
-def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
+def body_graph(sizes: MarianSizes, store: Store, precision: Precision, layers: range | None = None) -> GraphBuilder:
     """ids, positions (M,): of each token; places (B, T): the token at each place of a row, behind its end any token of
     the row; tokens (M,): the place of each token in (B x T); ends (B,): T - 1, length (1,): T; and the inputs of
     `MaskedCrossAttention`
     -> hidden (M, D)
+
+    `layers`: those of a stage, as of `marian.decoder_graph`; all but the first have no ids and no positions.
     """
+    layers = range(sizes.decoder_layers) if layers is None else layers
     net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
     weights = MarianWeights({}, sizes, None)  # all tensors are in the store
     block = Block(net, products, sizes, weights, precision.float_dtype)
-    ids = net.input("ids", np.int64, ["M"])
-    net.input("positions", np.int64, ["M"])
+    if layers.start == 0:
+        x = net.input("ids", np.int64, ["M"])
+        net.input("positions", np.int64, ["M"])
+    else:
+        x = block.residual("M")
     net.input("places", np.int64, ["B", "T"])
     net.input("tokens", np.int64, ["M"])
     net.input("ends", np.int32, ["B"])
     net.input("length", np.int32, [1])
     source = MaskedCrossAttention(net, sizes, block.dtype)
-    table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
-    positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
-    x = net.op("Add", block.embed(ids, "decoder"), positions, name="scoring.x")
-    for layer in range(sizes.decoder_layers):
+    if layers.start == 0:
+        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
+        x = net.op("Add", block.embed(x, "decoder"), positions, name="scoring.x")
+    for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, sizes, x, layer)
         x = block.end_attention(x, attended, name, "self_attn")
         q = block.linear(x, name, "encoder_attn.q_proj")  # (M, D)
         q = net.op("Gather", q, "places", name=f"{name}.encoder_attn.q_by_row")  # (B, T, D)
-        attended = _by_token(net, block, source.attend(q, layer), f"{name}.encoder_attn")
+        attended = _by_token(net, block, source.attend(q, cached), f"{name}.encoder_attn")
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
-    net.output(x, "hidden", block.dtype, ["M", sizes.width])
+    name = "hidden" if layers.stop == sizes.decoder_layers else "next_residual"
+    net.output(x, name, block.dtype, ["M", sizes.width])
     return net
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian import Block, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
@@ -25,21 +24,25 @@ from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 
-def rebuild_uncached(folder: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
-    """The graph over the weights of a model that `write_marian` wrote."""
-    sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
-    net = uncached_graph(sizes, store, precision, head_bias="head.bias" in store)
+def rebuild_uncached(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
+    """The graph over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
+    sizes, store = MarianSizes.read(config), WrittenWeights.read(file)
+    net = uncached_graph(sizes, store, precision, head_bias="head.bias" in store, layers=layers)
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
 
-def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> GraphBuilder:
-    """All tokens of all rows. Rows come in groups of equal size, which share a source.
+def uncached_graph(
+    sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool, layers: range | None = None
+) -> GraphBuilder:
+    """All tokens of all rows. Rows come in groups of equal size, which share a source. `layers`: those of a stage, as
+    of `marian.decoder_graph`; each stage gets the ids, of which all but the first take the shape alone.
 
     ids (R, T), ends (R,): T - 1, length (1,): T, and the inputs of `MaskedCrossAttention`
     -> logits of the next token (R, V), and the keys and values of all tokens (R, N, T, H)
     """
     net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
+    layers = range(sizes.decoder_layers) if layers is None else layers
     weights = MarianWeights({}, sizes, None)  # all tensors are in the store
     block = Block(net, products, sizes, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["R", "T"])
@@ -50,17 +53,23 @@ def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, he
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
 
-    table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
-    positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
-    x = net.op("Add", block.embed(ids, "decoder"), positions, name="prefix.input")
-    x = net.op("Reshape", x, block.rows_shape, name="prefix.x")  # (R x T, D)
-    for layer in range(sizes.decoder_layers):
+    if layers.start == 0:
+        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
+        x = net.op("Add", block.embed(ids, "decoder"), positions, name="prefix.input")
+        x = net.op("Reshape", x, block.rows_shape, name="prefix.x")  # (R x T, D)
+    else:
+        x = block.residual("M")
+    for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
-        attended = _attend_to_all_before(net, block, sizes, x, layer, by_row)
+        attended = _attend_to_all_before(net, block, sizes, x, layer, cached, by_row)
         x = block.end_attention(x, attended, name, "self_attn")
-        attended = block.attend_to_masked_source(x, layer, source)
+        attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
+    if layers.stop < sizes.decoder_layers:
+        net.output(x, "next_residual", block.dtype, ["M", sizes.width])
+        return net
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)
     head = products_in(precision, "last_rows")
@@ -72,13 +81,15 @@ def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, he
     return net
 
 
-def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int, by_row: str) -> str:
+def _attend_to_all_before(
+    net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int, cached: int, by_row: str
+) -> str:
     """Self-attention: every token attends to itself and those before it. Keys and values are outputs, for a search that
     goes on with a cache."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R x T, 3 D)
     packed = net.op("Reshape", packed, by_row, name=f"{name}.qkv")  # (R, T, 3 D)
-    present = [f"present.{layer}.{part}" for part in ("key", "value")]
+    present = [f"present.{cached}.{part}" for part in ("key", "value")]
     attended, *_ = net.ops(
         "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
         outputs=[f"{name}.attended", *present],

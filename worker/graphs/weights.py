@@ -84,11 +84,7 @@ class WrittenWeights:
     @classmethod
     def read(cls, file: Path) -> Self:
         """The tensors of the graph in `file`; raise ModelError where it is not a graph."""
-        try:
-            model = onnx.load(str(file), load_external_data=False)
-        except (OSError, ValueError, DecodeError) as error:
-            raise ModelError(f"{file} cannot be read: {error}") from error
-        return cls({tensor.name: tensor for tensor in model.graph.initializer})
+        return cls({tensor.name: tensor for tensor in read_graph(file).graph.initializer})
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
@@ -108,6 +104,14 @@ class WrittenWeights:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(place["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
+
+
+def read_graph(file: Path) -> ModelProto:
+    """The graph in a file, without its external weights; raise ModelError where it is not a graph."""
+    try:
+        return onnx.load(str(file), load_external_data=False)
+    except (OSError, ValueError, DecodeError) as error:
+        raise ModelError(f"{file} cannot be read: {error}") from error
 
 
 def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None:

@@ -52,7 +52,7 @@ class FileRecord:
 class StagePlace:
     """A stage of a split model."""
 
-    layers: int  # how many; their first is the one after the last of the stage before
+    layers: int  # how many; of a translation model the first stage is the encoder, the others are of the decoder
     device: str  # cpu | cuda:N
 
 
@@ -74,10 +74,10 @@ class Split:
         limit = content["memory_limit"]
         return cls(str(content["model"]), stages, content["separate"] is True, None if limit is None else int(limit))
 
-    def layers(self) -> tuple[range, ...]:
-        """The layers of each stage."""
-        ends = list(accumulate(stage.layers for stage in self.stages))
-        return tuple(range(end - stage.layers, end) for stage, end in zip(self.stages, ends, strict=True))
+    def layers(self, first: int = 0) -> tuple[range, ...]:
+        """The layers of each stage from the stage `first` on, whose own begin at 0."""
+        counts = [stage.layers for stage in self.stages[first:]]
+        return tuple(range(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def test_the_bundled_model_matches_its_manifest_and_the_graphs_built_today() -> 
     assert set(manifest.files) | {"kvjobs.json", "README.md"} == {file.name for file in BUNDLED.iterdir()}
     assert not Path(manifest.source).is_absolute(), "the same on every machine"
     again = onnx.load_from_string(
-        rebuild_decoder(BUNDLED, read_json(BUNDLED / "config.json"), Precision.FP32, beams=1)
+        rebuild_decoder(BUNDLED / "decoder.onnx", read_json(BUNDLED / "config.json"), Precision.FP32, beams=1)
     ).graph
     bundled = onnx.load(str(BUNDLED / DECODER), load_external_data=False).graph
     assert list(again.node) == list(bundled.node), "build it again: see worker/demo/train.py"

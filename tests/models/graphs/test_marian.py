@@ -61,7 +61,7 @@ def test_a_decoder_for_beams_needs_no_new_weights(tmp_path: Path, precision: Pre
     write_marian(tmp_path, config, weights_of("tiny-relu-separate"), precision=precision)
     size = (tmp_path / WEIGHTS).stat().st_size
 
-    single, four = (rebuild_decoder(tmp_path, config, precision, beams=beams) for beams in (1, 4))
+    single, four = (rebuild_decoder(tmp_path / "decoder.onnx", config, precision, beams=beams) for beams in (1, 4))
 
     assert single == (tmp_path / DECODER).read_bytes()
     external = [

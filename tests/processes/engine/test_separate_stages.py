@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,17 @@ import pytest
 
 from jobs.errors import ModelError, StageDied
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from tests.checkpoints import write_marian_checkpoint
 from tests.split_models import split_kv_model
+from tests.tiny_models import decode
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.separate_stages import SeparateStages
 from worker.engine.causal.protocol import Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
+from worker.engine.seq2seq.pair_batches import IdPair
+from worker.model_tools.add.add import Request, add_model
 
 VOCAB_SIZE = 300
 MIB = 1 << 20
@@ -51,7 +57,7 @@ def read(model: NativeCausal) -> list[list[LogProbs]]:
 def pids_of(model: NativeCausal) -> list[int]:
     parts = model.graphs._parts
     assert isinstance(parts, SeparateStages)
-    return parts.pids
+    return parts.processes.pids
 
 
 def is_there(pid: int) -> bool:
@@ -116,7 +122,7 @@ def test_the_processes_end_with_the_model(split: NativeCausal) -> None:
 
     parts = split.graphs._parts
     assert isinstance(parts, SeparateStages)
-    parts._processes.clear()
+    parts.processes._processes.clear()
 
     wait_until(lambda: not any(map(is_there, pids)))
 
@@ -135,3 +141,23 @@ def test_what_a_stage_raises_comes_back_and_the_process_goes_on(split: NativeCau
 
     read_all(reader, groups(), RunContext())
     assert split.is_running
+
+
+def test_translations_and_their_scores_are_those_of_the_whole_model(tmp_path: Path) -> None:
+    checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
+    folder = Path(add_model(Request(source=str(checkpoint), name="whole"), tmp_path / "models").path)
+    models = [
+        NativeSeq2Seq.open(split_kv_model(folder, tmp_path / "split", 3, separate=True)),
+        NativeSeq2Seq.open(folder),
+    ]
+    sources = [[5, 6, 7, 0], [8, 9, 0], [10, 11, 12, 13, 14, 0], [15, 0]]
+
+    for beams, cache in ((1, "auto"), (3, "auto"), (1, "off"), (2, "hybrid:2")):
+        rules = replace(models[0].generation, num_beams=beams)
+        found, wanted = (decode(model, sources, rules, rows=2, cache=cache) for model in models)
+        assert found == wanted, (beams, cache)
+    pairs = [IdPair(tuple(ids), tuple(ids)) for ids in sorted(sources, key=len, reverse=True)]
+    scored, expected = (model.new_scorer().log_probs(pairs, RunContext()) for model in models)
+    for one, other in zip(scored, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert models[0].is_running

@@ -61,11 +61,12 @@ def split(
     new_name: str | None,
     force: bool,
 ) -> None:
-    """Cut the causal language model NAME into stages, as a new model.
+    """Cut the model NAME, which has native graphs, into stages, as a new model.
 
     A stage is a block of layers: the first also has the embeddings, the last the head. They are cut so that the slowest
-    computes as little as possible. Each keeps the keys and values of its layers on its own device. A job that names the
-    new model gets the same results as from NAME, token for token.
+    computes as little as possible. Of a translation model the first stage is the encoder, and the decoder is cut into
+    the others. Each keeps the keys and values of its layers on its own device. A job that names the new model gets the
+    same results as from NAME, token for token.
 
     Use it for a model that does not fit into the memory of one device or process. On one machine without a GPU it makes
     nothing faster.
@@ -103,10 +104,10 @@ def describe_split(made: "SplitModel") -> Iterator[str]:
 def stage_lines(stages: "tuple[StageDescription, ...]") -> Iterator[str]:
     """A line for each stage of a model."""
     for stage in stages:
-        parts = ["embeddings"] * stage.has_embeddings + [counted(stage.layers, "layer")] + ["head"] * stage.has_head
+        cached = f", keys and values {size(stage.cache_bytes)} a token" if stage.cache_bytes else ""
         yield (
-            f"  stage {stage.number}    {stage.device}: {', '.join(parts)}; {percent(stage.cost)} of the computation; "
-            f"weights {size(stage.weights_bytes)}, keys and values {size(stage.cache_bytes)} a token"
+            f"  stage {stage.number}    {stage.device}: {', '.join(stage.parts)}; {percent(stage.cost)} of the "
+            f"computation; weights {size(stage.weights_bytes)}{cached}"
         )
-    if stages:
-        yield f"  between    {size(stages[0].sent_bytes)} a token, from each stage to the next"
+    for stage in stages[:-1]:
+        yield f"  sends      {size(stage.sent_bytes)} a token, from stage {stage.number} to the next"

@@ -68,6 +68,10 @@ class Seq2SeqModel(Protocol):
         """The longest source, and the longest target, in tokens."""
 
     @property
+    def is_running(self) -> bool:
+        """False once a process that runs a part of the model has ended: it has to be opened again."""
+
+    @property
     def has_cache(self) -> bool:
         """Whether the graphs take keys and values of earlier steps."""
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jobs.errors import ModelError, StageDied
@@ -104,6 +106,39 @@ class StageProcess:
             self._process.kill()
             code = self._process.wait()
         return StageDied(f"the process of {self._name} {how_it_ended(code)}")
+
+
+class StageProcesses:
+    """The processes of a model's stages, which start when one is first needed."""
+
+    def __init__(self, model: str, openers: Sequence[Opener], memory_limit: int | None) -> None:
+        """`openers`: of each stage, in their order."""
+        self._model = model
+        self._openers = openers
+        self._memory_limit = memory_limit
+        self._processes: list[StageProcess] = []
+        self._lock = threading.Lock()
+
+    @property
+    def are_running(self) -> bool:
+        """False once one has ended."""
+        return all(process.is_running for process in list(self._processes))
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run now, by stage."""
+        return [process.pid for process in self._processes]
+
+    def started(self) -> list[StageProcess]:
+        """The processes, started side by side where they are not yet. Raises what opening a stage raises."""
+        with self._lock:
+            if not self._processes:
+                with ThreadPoolExecutor(len(self._openers)) as pool:
+                    self._processes = list(pool.map(self._start, range(len(self._openers))))
+            return self._processes
+
+    def _start(self, number: int) -> StageProcess:
+        return StageProcess(f"stage {number} of model {self._model}", self._openers[number], self._memory_limit)
 
 
 class RemoteObject:

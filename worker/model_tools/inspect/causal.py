@@ -37,7 +37,7 @@ class InspectedCausal:
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
         if native is not None:
-            names = (BODY, HEAD) if native.split is None else stage_graphs(len(native.split.stages))
+            names = (BODY, HEAD) if native.split is None else stage_graphs(len(native.split.stages), has_head=True)
             return {name: folder / name for name in names}
         graph = find_causal_graph(folder)
         return {graph.name: graph}

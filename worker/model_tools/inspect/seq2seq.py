@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.graphs.file_names import DECODER, ENCODER
+from worker.graphs.file_names import DECODER, ENCODER, stage_graph, stage_graphs
 from worker.graphs.marian_weights import MarianSizes
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.model_tools.inspect.stages import describe_stages
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import LayoutKind, find_graphs, read_layout
@@ -36,7 +37,9 @@ class InspectedSeq2Seq:
     def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
         if native is None:
             return find_graphs(folder)
-        names = {ENCODER, DECODER} | {name for name in native.files if name.endswith(".onnx")}
+        whole = (ENCODER, DECODER)
+        stages = whole if native.split is None else stage_graphs(len(native.split.stages), has_head=False)
+        names = {*stages} | {name for name in native.files if name.endswith(".onnx")}
         return {name: folder / name for name in names}
 
     def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
@@ -45,6 +48,8 @@ class InspectedSeq2Seq:
             "max_positions": config.get("max_position_embeddings"),
             "source_vocab_size": config.get("vocab_size"),
         }
+        if manifest is not None and manifest.split is not None:
+            fields |= {"split_of": manifest.split.model, "stages": describe_stages(folder, manifest)}
         if manifest is None or manifest.head_ids is None:
             fields["num_target_ids"] = _target_vocab_size(config)
         return fields
@@ -60,10 +65,10 @@ class InspectedSeq2Seq:
                 **cache_fields(layout.cache),
             }
         sizes = MarianSizes.read(config)
-        decoder = graphs[DECODER]
+        decoder = graphs.get(DECODER) or graphs[stage_graph(1)]  # the first with keys and values
         return {
             "layout": "kv",
-            "num_layers": sum(name.startswith("past.") and name.endswith(".key") for name in decoder.inputs),
+            "num_layers": sizes.decoder_layers,
             "num_heads": sizes.heads,
             "head_size": sizes.head_size,
             "cache_dtype": native_cache_dtype(decoder),

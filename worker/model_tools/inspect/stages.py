@@ -1,50 +1,93 @@
-"""The stages of a split causal model, for people: what each has, what it costs, and where it runs."""
+"""The stages of a split model, for people: what each has, what it costs, and where it runs."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from jobs.formatting import counted
 from worker.graphs.causal_stages import stage_costs
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import stage_weights
+from worker.graphs.marian_stages import marian_stage_costs
+from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
+from worker.models.model_kind import ModelKind
 
 
 @dataclass(frozen=True, slots=True)
 class StageDescription:
-    """A stage. Bytes of the cache and of what is sent are those of one token."""
+    """A stage. Bytes of the cache and of what is sent are those of one token: of a source token for an encoder."""
 
     number: int
     device: str
     layers: int
-    has_embeddings: bool
-    has_head: bool
+    parts: tuple[str, ...]  # what it has, in words
     cost: float  # its share of all multiply-adds of a token
     weights_bytes: int
-    cache_bytes: int
-    sent_bytes: int  # to the next stage; of the last: the hidden state
+    cache_bytes: int  # keys and values; a decoder of a translation model has as many for each source token
+    sent_bytes: int  # to the next stage, or stages; of the last: what the head reads
 
 
 def describe_stages(folder: Path, manifest: Manifest) -> tuple[StageDescription, ...]:
     """The stages of the model in a folder; none of a model in one piece. Raises ModelError where it is damaged."""
     if manifest.split is None:
         return ()
-    sizes = CausalSizes.read(read_json(folder / CONFIG))
-    places, item = manifest.split.stages, Precision(manifest.precision or Precision.FP32).float_dtype.itemsize
-    costs, last = stage_costs(sizes, manifest.split.layers()), len(places) - 1
+    config = read_json(folder / CONFIG)
+    is_causal = ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL
+    costs, layer_bytes, sent, parts = (_causal if is_causal else _translation)(config, manifest)
+    item = Precision(manifest.precision or Precision.FP32).float_dtype.itemsize
     return tuple(
         StageDescription(
             number=number,
             device=place.device,
             layers=place.layers,
-            has_embeddings=number == 0,
-            has_head=number == last,
-            cost=cost / sum(costs),
+            parts=parts[number],
+            cost=costs[number] / sum(costs),
             weights_bytes=(folder / stage_weights(number)).stat().st_size,
-            cache_bytes=2 * place.layers * sizes.kv_heads * sizes.head_size * item,
-            sent_bytes=sizes.width * item,
+            cache_bytes=0 if number == 0 and not is_causal else place.layers * layer_bytes * item,
+            sent_bytes=sent[number] * item,
         )
-        for number, (place, cost) in enumerate(zip(places, costs, strict=True))
+        for number, place in enumerate(manifest.split.stages)
     )
+
+
+def num_target_ids(config: Mapping[str, Any], manifest: Manifest) -> int:
+    """The ids of a translation model's head."""
+    if manifest.head_ids is not None:
+        return len(manifest.head_ids)
+    return int(config.get("decoder_vocab_size") or config.get("vocab_size") or 1)
+
+
+# The multiply-adds of each stage, the numbers in a token's keys and values of a layer, the numbers that each stage
+# sends for a token, and what each has.
+_Described = tuple[Sequence[int], int, Sequence[int], Sequence[tuple[str, ...]]]
+
+
+def _causal(config: Mapping[str, Any], manifest: Manifest) -> _Described:
+    assert manifest.split is not None
+    sizes, places = CausalSizes.read(config), manifest.split.stages
+    last = len(places) - 1
+    parts = [
+        (*["embeddings"] * (number == 0), counted(place.layers, "layer"), *["head"] * (number == last))
+        for number, place in enumerate(places)
+    ]
+    costs = stage_costs(sizes, manifest.split.layers())
+    return costs, 2 * sizes.kv_heads * sizes.head_size, [sizes.width] * len(places), parts
+
+
+def _translation(config: Mapping[str, Any], manifest: Manifest) -> _Described:
+    assert manifest.split is not None
+    sizes, places = MarianSizes.read(config), manifest.split.stages
+    last = len(places) - 1
+    parts = [("encoder",)] + [
+        (*["embeddings"] * (number == 1), counted(place.layers, "decoder layer"), *["head"] * (number == last))
+        for number, place in enumerate(places)
+        if number
+    ]
+    costs = marian_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))
+    cross = 2 * sizes.decoder_layers * sizes.attention_width
+    return costs, 2 * sizes.attention_width, [cross, *[sizes.width] * last], parts

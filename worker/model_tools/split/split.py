@@ -16,7 +16,9 @@ from worker.engine.runtime.device import check_device
 from worker.graphs.precision import Precision
 from worker.model_tools.add.staging import staging, taken
 from worker.model_tools.inspect.stages import StageDescription, describe_stages
-from worker.model_tools.split.causal import cut_causal, try_stages
+from worker.model_tools.split.causal import SplitCausal
+from worker.model_tools.split.protocol import SplitFamily
+from worker.model_tools.split.seq2seq import SplitSeq2Seq
 from worker.models.contents.required_files import check_files
 from worker.models.half_precision import needs_half
 from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace, records
@@ -71,13 +73,15 @@ def split_model(request: SplitRequest, models_dir: Path) -> SplitModel:
         raise SpecError(taken(models_dir / name))
     devices = _devices(request, folder, manifest)
     check_files(folder)
+    kind = ModelKind.of_architecture(manifest.architecture)
+    family: SplitFamily = SplitCausal() if kind is ModelKind.CAUSAL else SplitSeq2Seq()
     with staging(models_dir) as stage:
-        layers = cut_causal(folder, manifest, stage.path, request.stages)
-        places = tuple(StagePlace(len(some), device) for some, device in zip(layers, devices, strict=True))
+        layers = family.cut(folder, manifest, stage.path, request.stages)
+        places = tuple(StagePlace(count, device) for count, device in zip(layers, devices, strict=True))
         split = Split(folder.name, places, request.separate, request.memory_limit)
         manifest = _write_manifest(folder, manifest, stage.path, split)
         described = describe_stages(stage.path, manifest)
-        try_stages(stage.path)
+        family.try_stages(stage.path)
         path = stage.publish(name, force=request.force)
     return SplitModel(
         name=name,
@@ -101,8 +105,6 @@ def _native_manifest(folder: ModelFolder) -> Manifest:
         )
     if manifest.split is not None:
         raise SpecError(f"{folder.name} is split already: split {manifest.split.model}, of which it was made")
-    if ModelKind.of_architecture(manifest.architecture) is not ModelKind.CAUSAL:
-        raise SpecError(f"{folder.name} is a translation model, and only causal language models can be split")
     return manifest
 
 

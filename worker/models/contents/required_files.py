@@ -63,7 +63,11 @@ def check_files(folder: ModelFolder) -> None:
     manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
     if manifest is not None and manifest.layout == "kv":
         tokenizer = MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
-        graphs = NATIVE_GRAPHS[kind] if manifest.split is None else stage_files(len(manifest.split.stages))
+        graphs = (
+            NATIVE_GRAPHS[kind]
+            if manifest.split is None
+            else stage_files(len(manifest.split.stages), has_head=kind is ModelKind.CAUSAL)
+        )
         for name in (CONFIG, *graphs, *tokenizer):
             _require(path / name, _remedy(path, manifest))
     elif manifest is not None and manifest.is_gguf:

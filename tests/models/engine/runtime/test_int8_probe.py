@@ -84,10 +84,10 @@ def test_a_model_in_int8_is_refused_where_no_int8_product_is_exact(add: Add, mon
 
 def test_no_head_is_screened_where_no_int8_product_is_exact(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
-    assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is not None
+    assert NativeSeq2Seq.open(folder).graphs.screen() is not None
     monkeypatch.setattr(native_graphs, "exact_int8", lambda: Int8.NEITHER)
 
-    assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is None
+    assert NativeSeq2Seq.open(folder).graphs.screen() is None
 
 
 def test_other_graphs_stay_as_they_are() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.causal_checkpoints import causal_config
-from worker.graphs.causal_stages import cut_layers, stage_costs
+from worker.graphs.causal_stages import cut_causal, stage_costs
 from worker.graphs.causal_weights import CausalSizes
 
 
@@ -35,7 +35,7 @@ def test_no_other_cut_has_a_faster_slowest_stage(data: st.DataObject) -> None:
     stages = data.draw(st.integers(2, layers))
     sizes = sizes_of(layers, data.draw(st.integers(10, 5000)))
 
-    found = cut_layers(sizes, stages)
+    found = cut_causal(sizes, stages)
 
     assert [layer for some in found for layer in some] == list(range(layers))
     assert min(map(len, found)) >= 1
@@ -46,4 +46,4 @@ def test_no_other_cut_has_a_faster_slowest_stage(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(("vocab_size", "last"), [(10, 4), (1_000_000, 1)])
 def test_a_large_head_leaves_few_layers_for_its_stage(vocab_size: int, last: int) -> None:
-    assert len(cut_layers(sizes_of(8, vocab_size), 2)[-1]) == last
+    assert len(cut_causal(sizes_of(8, vocab_size), 2)[-1]) == last

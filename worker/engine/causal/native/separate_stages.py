@@ -4,9 +4,7 @@ Stages of a body in processes of their own: what starts them, and what their lan
 Knows: which file each process opens. Does not know: how arrays get there.
 """
 
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import providers
 from worker.engine.search.logit_rules import Floats
-from worker.engine.stages.stage_process import RemoteObject, StageProcess
+from worker.engine.stages.stage_process import RemoteObject, StageProcesses
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import stage_graph
 from worker.graphs.precision import Precision
@@ -65,42 +63,24 @@ class SeparateStages:
     """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
 
     def __init__(self, files: GraphFiles, split: Split) -> None:
-        self._files = files
-        self._split = split
-        self._processes: list[StageProcess] = []
-        self._lock = threading.Lock()
+        openers = [
+            StageOpener(files.folder, files.precision, files.threads, number, place.layers, place.device)
+            for number, place in enumerate(split.stages)
+        ]
+        self.processes = StageProcesses(files.folder.name, openers, split.memory_limit)
 
     @property
     def is_running(self) -> bool:
-        return all(process.is_running for process in list(self._processes))
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes that run now, by stage."""
-        return [process.pid for process in self._processes]
+        return self.processes.are_running
 
     def new_stage_lanes(self) -> list[StageLane]:
-        return [RemoteLane(RemoteObject(process).make("new_lane")) for process in self._started()]
+        return [RemoteLane(RemoteObject(process).make("new_lane")) for process in self.processes.started()]
 
     def new_scoring_head(self) -> ScoringHead:
-        return RemoteScoringHead(RemoteObject(self._started()[-1]).make("new_scoring_head"))
+        return RemoteScoringHead(RemoteObject(self.processes.started()[-1]).make("new_scoring_head"))
 
     def new_logits_head(self) -> LogitsHead:
-        return RemoteLogitsHead(RemoteObject(self._started()[-1]).make("new_logits_head"))
-
-    def _started(self) -> list[StageProcess]:
-        """The processes, started side by side where they are not yet. Raises what opening a stage raises."""
-        with self._lock:
-            if not self._processes:
-                with ThreadPoolExecutor(len(self._split.stages)) as pool:
-                    self._processes = list(pool.map(self._start, range(len(self._split.stages))))
-            return self._processes
-
-    def _start(self, number: int) -> StageProcess:
-        files, place = self._files, self._split.stages[number]
-        opener = StageOpener(files.folder, files.precision, files.threads, number, place.layers, place.device)
-        name = f"stage {number} of model {files.folder.name}"
-        return StageProcess(name, opener, self._split.memory_limit)
+        return RemoteLogitsHead(RemoteObject(self.processes.started()[-1]).make("new_logits_head"))
 
 
 class RemoteLane:

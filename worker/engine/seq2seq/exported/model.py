@@ -7,7 +7,7 @@ Knows: the files of a model folder. Does not know: layouts of graphs, how a deco
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from jobs.spec import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
@@ -28,6 +28,7 @@ class ExportedSeq2Seq:
     generation: GenerationConfig
     max_positions: int  # of source and of target
     pad_id: int
+    is_running: ClassVar[bool] = True  # see `Seq2SeqModel.is_running`
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:

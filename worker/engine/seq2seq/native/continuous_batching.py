@@ -20,7 +20,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
-from worker.engine.seq2seq.native.kv_slots import Slots
+from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import Decoded
 
 # Of one call of the encoder. A token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory.
@@ -43,8 +43,7 @@ class ContinuousDecoder:
     @property
     def buffer_stats(self) -> BufferStats:
         """The memory of the slots and of the step's outputs."""
-        step = self._step[1].buffer_stats if self._step else BufferStats()
-        return self._dropped + self._slots.buffer_stats + step
+        return self._dropped + self._slots.buffer_stats
 
     def decode(
         self,
@@ -90,7 +89,7 @@ class _Batch:
     def __init__(
         self,
         graphs: NativeSeq2SeqGraphs,
-        slots: Slots,
+        slots: LaneDecoder,
         step: DecodeStep,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first

@@ -1,32 +1,50 @@
 """
 The native graphs of a translation model, open and ready. Shared by all lanes of a process.
 
-Knows: sessions, sizes, which ids the head has. Does not know: rows, buffers, how tokens are chosen.
+Knows: which stages the model has, which ids the head has. Does not know: rows, buffers, how tokens are chosen.
 """
 
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from onnxruntime import InferenceSession, OrtValue
+from onnxruntime import OrtValue
 
-from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.device import Device, Provider, providers
 from worker.engine.runtime.int8_probe import Int8, exact_int8
 from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
-from worker.engine.seq2seq.native.device_buffers import DeviceCopies
-from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
+from worker.engine.seq2seq.native.decoder_graphs import BODY, HEAD, UNCACHED, DecoderFile, DecoderGraphs
+from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
+from worker.engine.seq2seq.native.kv_slots import SlotShape
+from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
+from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.target_head import TargetHead
-from worker.graphs.file_names import DECODER, ENCODER, SCREENED
-from worker.graphs.marian import map_head, rebuild_decoder
-from worker.graphs.marian_scoring import rebuild_scoring
-from worker.graphs.marian_uncached import rebuild_uncached
+from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
+from worker.graphs.marian import map_head, screen_bounds
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.models.manifest import Split
+
+
+class Parts(Protocol):
+    """The encoder and the stages of the decoder, in this process or in others."""
+
+    @property
+    def is_running(self) -> bool:
+        """False once a process of a stage has ended."""
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """(B, S), rows of one length without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
+
+    def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
+        """As `encode`, with the result in the memory where the slots are: the host's or the device's."""
+
+    def stages(self) -> Sequence[DecoderStage]:
+        """The stages of the decoder."""
 
 
 class NativeSeq2SeqGraphs:
@@ -39,10 +57,13 @@ class NativeSeq2SeqGraphs:
         head_ids: Sequence[int] | None,
         precision: Precision,
         threads: int,
-        providers: Sequence[Provider],
+        device: Sequence[Provider],
         on_device: bool,
+        split: Split | None = None,
     ) -> None:
-        """Open the encoder and the greedy decoder in `folder`; raise ModelError now, not at the first document.
+        """Open the encoder and the greedy decoder in `folder`, or the stages of them, each on its own device; raise
+        ModelError now, not at the first document. Stages with processes of their own are opened when a lane first
+        needs them.
 
         `head_ids`: the vocabulary ids that the head has, ascending; None: all. `on_device`: keep keys and values in
         the device's memory, and move them there.
@@ -51,29 +72,105 @@ class NativeSeq2SeqGraphs:
         self.head = TargetHead.of(head_ids)
         self.precision = precision
         self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, precision.float_dtype)
-        self._folder = folder
-        self._config = config
-        self._threads = threads
-        self._providers = providers
-        self._device = Device.of(providers)
-        self._on_device = on_device
-        self._encoder = open_native_session(folder / ENCODER, precision, threads=threads, providers=providers)
-        self._decoders: dict[int, InferenceSession] = {}  # by number of beams
-        self._copies: DeviceCopies | None = None
-        self._uncached_decoder: InferenceSession | None = None
-        self._scoring: tuple[InferenceSession, InferenceSession] | None = None
-        self._screened: tuple[InferenceSession, CandidateScreen] | None = None
+        self._layers = (range(sizes.decoder_layers),) if split is None else split.layers(first=1)
+        names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
+        files = [
+            DecoderFile(folder / name, config, precision, layers)
+            for name, layers in zip(names, self._layers, strict=True)
+        ]
+        self._last = files[-1].file
+        self._can_screen = not on_device and self._last.with_name(SCREENED).is_file()
+        self._screen: CandidateScreen | None = None
         self._lock = threading.Lock()
-        outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
-        self.num_target_ids = int(outputs["logits"][1])  # V
+        self._parts: Parts
+        if split is not None and split.separate:
+            self._parts = SeparateStages(files, threads, split)
+        else:
+            encoder = folder / (ENCODER if split is None else stage_graph(0))
+            devices = [device] * 2 if split is None else [providers(stage.device) for stage in split.stages]
+            self._parts = SessionParts(encoder, files, threads, devices, on_device=on_device and split is None)
+
+    @property
+    def is_running(self) -> bool:
+        """False once a process of a stage has ended: the graphs have to be opened again."""
+        return self._parts.is_running
+
+    @property
+    def num_target_ids(self) -> int:
+        """V."""
+        return self._parts.stages()[-1].num_target_ids()
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """(B, S), rows of one length without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
+        """See `Parts.encode`."""
+        return self._parts.encode(ids)
+
+    def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
+        """See `Parts.encode_for_slots`."""
+        return self._parts.encode_for_slots(ids)
+
+    def new_slots(self) -> LaneDecoder:
+        """The decoder for one lane, with its own empty slots."""
+        return LaneDecoder([stage.new_lane() for stage in self._parts.stages()], self._layers)
+
+    def uncached_decoder(self) -> ChainedGraph:
+        """A decoder that reads the whole prefix of every row."""
+        return ChainedGraph(UNCACHED, self._parts.stages(), self._layers, "logits")
+
+    def scoring_body(self) -> ChainedGraph:
+        """The decoder's layers over all tokens of given targets."""
+        return ChainedGraph(BODY, self._parts.stages(), self._layers, "hidden")
+
+    def score_head(self, hidden: NDArray[Any], next_rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """hidden (M, D), next_rows (M, 1) of the head -> log-probabilities (M, 1)."""
+        found: NDArray[np.float32]
+        (found,) = self._parts.stages()[-1].run(HEAD, ["log_probs"], {"hidden": hidden, "next": next_rows})
+        return found
+
+    def screen(self) -> CandidateScreen | None:
+        """What corrects the logits of a decoder with an approximate head, for greedy search; None if there is none, or
+        it is unusable."""
+        if not self._can_screen or exact_int8() is Int8.NEITHER:
+            return None
+        with self._lock:
+            if self._screen is None:
+                error, norm = screen_bounds(self._last.with_name(SCREENED))
+                self._screen = CandidateScreen(map_head(self._last), error, norm)
+            return self._screen
+
+
+class SessionParts:
+    """See `Parts`: all in this process."""
+
+    is_running = True
+
+    def __init__(
+        self,
+        encoder: Path,
+        files: Sequence[DecoderFile],
+        threads: int,
+        devices: Sequence[Sequence[Provider]],
+        on_device: bool,
+    ) -> None:
+        """`devices`: of the encoder, then of each stage of the decoder. `on_device`: of a model in one piece; the keys
+        and values of cross-attention of others are cut on the host."""
+        self._device = Device.of(devices[0])
+        self._on_device = on_device
+        self._encoder = open_native_session(encoder, files[0].precision, threads=threads, providers=devices[0])
+        self._stages = [
+            SessionDecoder(
+                DecoderGraphs(file, threads, device, on_device or (len(files) > 1 and Device.of(device).kind != "cpu"))
+            )
+            for file, device in zip(files, devices[1:], strict=True)
+        ]
+
+    def stages(self) -> Sequence[DecoderStage]:
+        return self._stages
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         cross: NDArray[Any] = self._encoder.run(["cross"], {"ids": ids})[0]
         return cross
 
     def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
-        """As `encode`, with the result in the memory where the slots are: the host's or the device's."""
         if not self._on_device:
             return self.encode(ids)
         binding = self._encoder.io_binding()
@@ -83,58 +180,3 @@ class NativeSeq2SeqGraphs:
         self._encoder.run_with_iobinding(binding)
         cross: OrtValue = binding.get_outputs()[0]
         return cross
-
-    def new_slots(self) -> Slots:
-        """Empty slots for the keys and values of one lane."""
-        if not self._on_device:
-            return KVSlots(self.shape)
-        with self._lock:
-            if self._copies is None:
-                file = self._folder / DECODER
-                self._copies = DeviceCopies(self.shape, file, threads=self._threads, providers=self._providers)
-        return DeviceKVSlots(self.shape, self._device, self._copies)
-
-    def decoder(self, beams: int) -> InferenceSession:
-        """A decoder with a cache, for rows in groups of `beams`."""
-        beams = 0 if self._on_device else beams  # one graph serves every number
-        with self._lock:
-            if beams not in self._decoders:
-                graph = None
-                if beams != 1:
-                    graph = rebuild_decoder(
-                        self._folder, self._config, self.precision, beams=beams or 1, masked=self._on_device
-                    )
-                self._decoders[beams] = self._open(graph)
-            return self._decoders[beams]
-
-    def uncached_decoder(self) -> InferenceSession:
-        """A decoder that reads the whole prefix of every row."""
-        with self._lock:
-            if self._uncached_decoder is None:
-                self._uncached_decoder = self._open(rebuild_uncached(self._folder, self._config, self.precision))
-            return self._uncached_decoder
-
-    def scoring_sessions(self) -> tuple[InferenceSession, InferenceSession]:
-        """The body and the head that score given targets."""
-        with self._lock:
-            if self._scoring is None:
-                body, head = rebuild_scoring(self._folder, self._config, self.precision)
-                self._scoring = self._open(body), self._open(head)
-            return self._scoring
-
-    def screened_decoder(self) -> tuple[InferenceSession, CandidateScreen] | None:
-        """A decoder for greedy search with an approximate head, and the screen that corrects it; None if unusable."""
-        file = self._folder / SCREENED
-        has_int8 = exact_int8() is not Int8.NEITHER
-        with self._lock:
-            if self._screened is None and file.is_file() and not self._on_device and has_int8:
-                session = open_native_session(file, Precision.INT8, threads=self._threads, providers=self._providers)
-                metadata = session.get_modelmeta().custom_metadata_map
-                error, norm = float(metadata["screen_error"]), float(metadata["screen_norm"])
-                self._screened = session, CandidateScreen(map_head(self._folder), error, norm)
-            return self._screened
-
-    def _open(self, graph: bytes | None) -> InferenceSession:
-        """Open a graph over the decoder's weights; None: the decoder file itself."""
-        file = self._folder / DECODER
-        return open_native_session(file, self.precision, threads=self._threads, providers=self._providers, graph=graph)

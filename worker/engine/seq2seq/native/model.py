@@ -63,14 +63,21 @@ class NativeSeq2Seq:
         )
         if on_device is None:
             on_device = Device.of(providers).kind != "cpu"
-        graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device)
+        split = manifest.split
+        graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device, split)
         graphs.head.rules(generation)
-        if graphs.head.ids is None and graphs.num_target_ids != vocab_size:
+        is_separate = split is not None and split.separate  # opened when a lane needs it
+        if not is_separate and graphs.head.ids is None and graphs.num_target_ids != vocab_size:
             raise ModelError(
                 f"{folder / DECODER} has {graphs.num_target_ids} ids, and config.json {vocab_size}: the files belong "
                 "to different models"
             )
         return cls(graphs, generation, max_positions)
+
+    @property
+    def is_running(self) -> bool:
+        """See `Seq2SeqModel.is_running`."""
+        return self.graphs.is_running
 
     @property
     def has_cache(self) -> bool:

@@ -32,22 +32,22 @@ class NativeScorer:
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
         """See `protocol.TargetScorer.log_probs`."""
-        body, head = self._graphs.scoring_sessions()
+        body = self._graphs.scoring_body()
         cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
         feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
         targets = _PackedTargets(pairs, self._start_id)
         with run.measure("prefill", rows=len(pairs), tokens=len(targets.ids)):
             hidden = body.run(["hidden"], feed | targets.feed())[0]  # (M, D)
-        return targets.split(self._run_head(head, hidden, targets.next_ids, run))
+        return targets.split(self._run_head(hidden, targets.next_ids, run))
 
-    def _run_head(self, head: Any, hidden: NDArray[Any], next_ids: Ids, run: RunContext) -> Floats:
+    def _run_head(self, hidden: NDArray[Any], next_ids: Ids, run: RunContext) -> Floats:
         """hidden (M, D), next_ids (M,) -> log-probabilities (M,)."""
         next_rows = self._graphs.head.to_rows(next_ids)[:, None]
         found = np.empty(len(hidden), np.float32)
         for start in range(0, len(hidden), _HEAD_ROWS):
             part = slice(start, start + _HEAD_ROWS)
             with run.measure("head", rows=len(next_rows[part]), tokens=len(next_rows[part])):
-                found[part] = head.run(["log_probs"], {"hidden": hidden[part], "next": next_rows[part]})[0][:, 0]
+                found[part] = self._graphs.score_head(hidden[part], next_rows[part])[:, 0]
         return found
 
 

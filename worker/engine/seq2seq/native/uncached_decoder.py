@@ -23,7 +23,7 @@ from worker.engine.search.search import new_search, run_search
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
-from worker.engine.seq2seq.native.kv_slots import Slots
+from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import Decoded
 
 
@@ -81,7 +81,7 @@ class _UncachedSteps:
     def __init__(
         self,
         graphs: NativeSeq2SeqGraphs,
-        slots: Slots,
+        slots: LaneDecoder,
         sources: Sequence[Sequence[int]],  # longest first
         rules: GenerationConfig,
         num_uncached: int,

@@ -19,7 +19,7 @@ from tests.tiny_models import OpenKV, OpenTiny, TinyNative, build_kv, decode
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.native import graphs as native_graphs
+from worker.engine.seq2seq.native import decoder_graphs
 from worker.engine.seq2seq.native.kv_slots import KVSlots
 from worker.graphs.precision import Precision
 
@@ -130,7 +130,7 @@ def test_the_old_content_of_a_slot_does_not_matter(
     built = open_kv("tiny-swish-tied", precision)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
-    monkeypatch.setattr(native_graphs, "KVSlots", Garbage)
+    monkeypatch.setattr(decoder_graphs, "KVSlots", Garbage)
     decoder = built.model.new_decoder()
 
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
@@ -157,7 +157,7 @@ def test_slots_that_grow_while_decoding_keep_their_content(
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=7)
     assert max(len(one.ids) for one, *_ in wanted) > 32
-    monkeypatch.setattr(native_graphs, "KVSlots", Narrow)
+    monkeypatch.setattr(decoder_graphs, "KVSlots", Narrow)
     Narrow.grown = 0
 
     assert decode(built.model, sources, rules, rows=7) == wanted
@@ -201,7 +201,7 @@ def run_out_of_memory(
                 raise error
             super().bind(binding)
 
-    monkeypatch.setattr(native_graphs, "KVSlots", TooSmall)
+    monkeypatch.setattr(decoder_graphs, "KVSlots", TooSmall)
 
 
 @pytest.mark.parametrize(

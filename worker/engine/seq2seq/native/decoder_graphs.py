@@ -1,0 +1,141 @@
+"""
+The graphs of some layers of a native decoder: of all, or of a stage of a split model. Shared by all lanes of a process.
+
+Knows: sessions, the file whose weights they share. Does not know: rows, the other stages.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession
+
+from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.native_session import open_native_session
+from worker.engine.seq2seq.native.device_buffers import DeviceCopies
+from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
+from worker.graphs.file_names import SCREENED
+from worker.graphs.marian import rebuild_decoder
+from worker.graphs.marian_scoring import rebuild_body, rebuild_head
+from worker.graphs.marian_uncached import rebuild_uncached
+from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.precision import Precision
+
+# Graphs besides the decoders with a cache.
+UNCACHED, BODY, HEAD = "uncached", "scoring body", "scoring head"
+
+
+@dataclass(frozen=True, slots=True)
+class StepKind:
+    """Which decoder makes a step."""
+
+    beams: int  # rows of a sentence
+    screened: bool = False  # with the approximate head
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderFile:
+    """A decoder, or a stage of one, on disk."""
+
+    file: Path
+    config: Mapping[str, Any]
+    precision: Precision
+    layers: range  # its own
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it has the head."""
+        return self.layers.stop == MarianSizes.read(self.config).decoder_layers
+
+    @property
+    def shape(self) -> SlotShape:
+        """The sizes of its keys and values."""
+        sizes = MarianSizes.read(self.config)
+        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, self.precision.float_dtype)
+
+
+class DecoderGraphs:
+    """Graphs that few jobs need are built on first use, in a second at most."""
+
+    def __init__(self, file: DecoderFile, threads: int, providers: Sequence[Provider], on_device: bool) -> None:
+        """Open the greedy decoder; raise ModelError now, not at the first document. `on_device`: keep keys and values
+        in the device's memory, and move them there."""
+        self._file = file
+        self._threads = threads
+        self._providers = providers
+        self._on_device = on_device
+        self._sessions: dict[StepKind | str, InferenceSession] = {}
+        self._copies: DeviceCopies | None = None
+        self._lock = threading.Lock()
+        self.decoder(StepKind(1))
+
+    def new_slots(self) -> Slots:
+        """Empty slots for the keys and values of one lane."""
+        shape = self._file.shape
+        if not self._on_device:
+            return KVSlots(shape)
+        with self._lock:
+            if self._copies is None:
+                self._copies = DeviceCopies(shape, self._file.file, threads=self._threads, providers=self._providers)
+        return DeviceKVSlots(shape, Device.of(self._providers), self._copies)
+
+    def decoder(self, kind: StepKind) -> InferenceSession:
+        """A decoder with a cache. On a device one graph serves every number of beams."""
+        if kind.screened and self._file.is_last:
+            file = self._file.file.with_name(SCREENED)
+            return self._session(kind, lambda: self._open(None, file, Precision.INT8))
+        beams = 0 if self._on_device else kind.beams
+        return self._session(StepKind(beams), lambda: self._open(self._rebuild(beams)))
+
+    def other(self, kind: str) -> InferenceSession:
+        """One of UNCACHED, BODY and HEAD."""
+        file, rebuild = self._file, {UNCACHED: rebuild_uncached, BODY: rebuild_body}
+        if kind == HEAD:
+            return self._session(kind, lambda: self._open(rebuild_head(file.file, file.config, file.precision)))
+        return self._session(
+            kind, lambda: self._open(rebuild[kind](file.file, file.config, file.precision, file.layers))
+        )
+
+    def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Run one of these graphs. Inputs that it has not are left out."""
+        session = self.other(kind)
+        taken = {one.name: feed[one.name] for one in session.get_inputs()}
+        found: list[NDArray[Any]] = session.run(list(names), taken)
+        return found
+
+    def num_target_ids(self) -> int:
+        """V: of the last stage, the ids that its head has."""
+        (logits,) = (one for one in self.decoder(StepKind(1)).get_outputs() if one.name == "logits")
+        return int(logits.shape[1])
+
+    def _rebuild(self, beams: int) -> bytes | None:
+        """The graph for so many beams; None: the file itself, for one. 0: for any number."""
+        if beams == 1:
+            return None
+        file = self._file
+        masked = beams == 0
+        return rebuild_decoder(
+            file.file, file.config, file.precision, beams=beams or 1, masked=masked, layers=file.layers
+        )
+
+    def _session(self, kind: StepKind | str, make: Any) -> InferenceSession:
+        with self._lock:
+            if kind not in self._sessions:
+                self._sessions[kind] = make()
+            return self._sessions[kind]
+
+    def _open(
+        self, graph: bytes | None, file: Path | None = None, precision: Precision | None = None
+    ) -> InferenceSession:
+        """Open a graph over the decoder's weights; None: the file itself."""
+        return open_native_session(
+            file or self._file.file,
+            precision or self._file.precision,
+            threads=self._threads,
+            providers=self._providers,
+            graph=graph,
+        )

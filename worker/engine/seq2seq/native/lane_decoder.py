@@ -1,0 +1,142 @@
+"""
+The decoder of a model as one lane uses it: steps go through its stages one after the other, and every stage carries out
+what happens to rows.
+
+Knows: stages, which layers each has. Does not know: sessions, sentences, how a token is chosen.
+
+Shapes: R rows, `beams` per sentence · m sentences · S source length · L layers · N heads · H head size · T tokens of a
+row.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.logit_rules import Ids
+from worker.engine.seq2seq.native.decoder_graphs import StepKind
+from worker.engine.seq2seq.native.decoder_stage import NEXT_RESIDUAL, RESIDUAL, DecoderLane, DecoderStage, Outputs
+
+
+class LaneDecoder:
+    """One lane's stages: their slots, and the steps through them."""
+
+    def __init__(self, stages: Sequence[DecoderLane], layers: Sequence[range]) -> None:
+        """`layers`: of each stage."""
+        self._stages = stages
+        self._layers = layers
+        self._beams = 1
+        self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached, of the running rows
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """The memory of all stages."""
+        return sum((stage.buffer_stats for stage in self._stages), BufferStats())
+
+    @property
+    def longest(self) -> int:
+        """The largest number of tokens that a running row has cached."""
+        return int(self._positions.max(initial=0))
+
+    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        """Allocate slots for so many sentences of at most `source_length` tokens, with `positions` for the target at
+        first; they grow. Every slot is free."""
+        self._beams, self._positions = beams, np.zeros(0, np.int32)
+        for stage in self._stages:
+            stage.begin(sentences, beams, positions, source_length)
+
+    def admit(self, cross: Any) -> None:
+        """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
+        memory of the slots or on the host."""
+        if len(self._stages) == 1:
+            self._stages[0].admit(cross)
+        else:
+            for stage, layers in zip(self._stages, self._layers, strict=True):
+                stage.admit(cross[:, :, 2 * layers.start : 2 * layers.stop])
+        rows = np.zeros(_num_sentences(cross) * self._beams, np.int32)
+        self._positions = np.concatenate((self._positions, rows))
+
+    def fill(self, present: Sequence[NDArray[Any]]) -> None:
+        """Set the past of all rows to keys and values computed elsewhere, key and value of each layer (R, N, T, H)."""
+        for stage, layers in zip(self._stages, self._layers, strict=True):
+            stage.fill(present[2 * layers.start : 2 * layers.stop])
+        self._positions[:] = present[0].shape[2]
+
+    def select(self, rows: Ids) -> None:
+        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
+        for stage in self._stages:
+            stage.select(rows)
+        self._positions = self._positions[rows]
+
+    def step(self, kind: StepKind, ids: Ids, context: RunContext, number: int) -> Outputs:
+        """Append one id (R,) to each row; what the last stage gives. Timed as a whole, and of a split model stage by
+        stage too."""
+        counts = {"step": number, "rows": len(ids), "tokens": len(ids), "past_length": self.longest}
+        x: NDArray[Any] = ids
+        with context.measure("decode", **counts):
+            for index, stage in enumerate(self._stages):
+                timed = context.measure(f"stage.{index + 1}", **counts) if len(self._stages) > 1 else nullcontext()
+                with timed:
+                    outputs = stage.step(kind, x)
+                if index + 1 < len(self._stages):
+                    x = outputs[NEXT_RESIDUAL]
+        self._positions += 1
+        return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The output of a graph."""
+
+    name: str
+
+
+class ChainedGraph:
+    """A graph without a cache that is split into stages, in place of a session: the stages run one after the other.
+    Layers are numbered as in the whole model."""
+
+    def __init__(self, kind: str, stages: Sequence[DecoderStage], layers: Sequence[range], last: str) -> None:
+        """`last`: the output of the last stage."""
+        self._kind = kind
+        self._stages = stages
+        self._layers = layers
+        self._last = last
+
+    def get_outputs(self) -> list[_Output]:
+        """As of a session; the keys and values of all layers among them."""
+        layers = range(self._layers[-1].stop)
+        present = [_Output(f"present.{layer}.{part}") for layer in layers for part in ("key", "value")]
+        return [_Output(self._last), *present]
+
+    def run(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[NDArray[Any]]:
+        """As of a session."""
+        found: dict[str, NDArray[Any]] = {}
+        shared = {name: value for name, value in feed.items() if not name.startswith("cross.")}
+        for stage, layers in zip(self._stages, self._layers, strict=True):
+            own = {
+                f"cross.{cached}.{part}": feed[f"cross.{layer}.{part}"]
+                for cached, layer in enumerate(layers)
+                for part in ("key", "value")
+            }
+            is_last = stage is self._stages[-1]
+            gives = self._last if is_last else NEXT_RESIDUAL
+            present = {
+                f"present.{cached}.{part}": name
+                for cached, layer in enumerate(layers)
+                for part in ("key", "value")
+                if (name := f"present.{layer}.{part}") in names
+            }
+            x, *kept = stage.run(self._kind, [gives, *present], shared | own)
+            found |= dict(zip(present.values(), kept, strict=True)) | ({self._last: x} if is_last else {})
+            shared = shared | {RESIDUAL: x}
+        return [found[name] for name in names]
+
+
+def _num_sentences(cross: Any) -> int:
+    """m of an array, or of a tensor on a device."""
+    return len(cross) if isinstance(cross, np.ndarray) else int(cross.shape()[0])

@@ -1,0 +1,137 @@
+"""
+The encoder and the stages of a decoder in processes of their own: what starts them, and what their lanes call.
+
+Knows: which file each process opens. Does not know: how arrays get there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession
+
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.device import Device, providers
+from worker.engine.runtime.native_session import open_native_session
+from worker.engine.search.logit_rules import Ids
+from worker.engine.seq2seq.native.decoder_graphs import DecoderFile, DecoderGraphs, StepKind
+from worker.engine.seq2seq.native.decoder_stage import DecoderStage, Outputs, SessionDecoder
+from worker.engine.stages.served_objects import Opener
+from worker.engine.stages.stage_process import RemoteObject, StageProcesses
+from worker.graphs.file_names import stage_graph
+from worker.models.manifest import Split
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOpener:
+    """What a process needs to open the encoder."""
+
+    first: DecoderFile  # the stage behind it
+    threads: int
+    device: str
+
+    def open(self) -> "ServedEncoder":
+        """Raises ModelError where it cannot be opened."""
+        file = self.first.file.with_name(stage_graph(0))
+        session = open_native_session(
+            file, self.first.precision, threads=self.threads, providers=providers(self.device)
+        )
+        return ServedEncoder(session)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEncoder:
+    """The first object of the encoder's process."""
+
+    session: InferenceSession
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """See `graphs.Parts.encode`."""
+        cross: NDArray[Any] = self.session.run(["cross"], {"ids": ids})[0]
+        return cross
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderOpener:
+    """What a process needs to open a stage of the decoder."""
+
+    file: DecoderFile
+    threads: int
+    device: str
+
+    def open(self) -> SessionDecoder:
+        """Raises ModelError where it cannot be opened."""
+        device = providers(self.device)
+        on_device = Device.of(device).kind != "cpu"
+        return SessionDecoder(DecoderGraphs(self.file, self.threads, device, on_device))
+
+
+class SeparateStages:
+    """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
+
+    def __init__(self, files: Sequence[DecoderFile], threads: int, split: Split) -> None:
+        encoder, *places = split.stages
+        openers: list[Opener] = [
+            EncoderOpener(files[0], threads, encoder.device),
+            *(DecoderOpener(file, threads, place.device) for file, place in zip(files, places, strict=True)),
+        ]
+        self.processes = StageProcesses(files[0].file.parent.name, openers, split.memory_limit)
+
+    @property
+    def is_running(self) -> bool:
+        return self.processes.are_running
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        cross: NDArray[Any] = RemoteObject(self.processes.started()[0]).call("encode", ids)
+        return cross
+
+    encode_for_slots = encode
+
+    def stages(self) -> Sequence[DecoderStage]:
+        return [RemoteDecoder(RemoteObject(process)) for process in self.processes.started()[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteDecoder:
+    """See `DecoderStage`."""
+
+    stage: RemoteObject
+
+    def new_lane(self) -> "RemoteDecoderLane":
+        return RemoteDecoderLane(self.stage.make("new_lane"))
+
+    def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        found: list[NDArray[Any]] = self.stage.call("run", kind, names, feed)
+        return found
+
+    def num_target_ids(self) -> int:
+        return int(self.stage.call("num_target_ids"))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteDecoderLane:
+    """See `DecoderLane`."""
+
+    lane: RemoteObject
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return self.lane.buffer_stats
+
+    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        self.lane.call("begin", sentences, beams, positions, source_length)
+
+    def admit(self, cross: NDArray[Any]) -> None:
+        self.lane.call("admit", np.ascontiguousarray(cross))
+
+    def fill(self, present: Sequence[NDArray[Any]]) -> None:
+        self.lane.call("fill", present)
+
+    def select(self, rows: Ids) -> None:
+        self.lane.call("select", rows)
+
+    def step(self, kind: StepKind, x: NDArray[Any]) -> Outputs:
+        outputs: Outputs = self.lane.call("step", kind, x)
+        return outputs
