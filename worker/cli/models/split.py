@@ -44,7 +44,7 @@ class Bytes(click.ParamType[int]):
     "--memory",
     metavar="SIZE",
     type=Bytes(),
-    help="What each of these processes may allocate, as 800M or 2G; mapped files do not count.  [default: no limit]",
+    help="What each of these processes may allocate, as 800M or 2G, embeddings included.  [default: no limit]",
 )
 @click.option("--name", "new_name", help="The name of the new model.  [default: NAME-N-stages]")
 @click.option("--force", is_flag=True, help="Replace a model of the same name.")

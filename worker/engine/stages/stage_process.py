@@ -30,7 +30,7 @@ class StageProcess:
 
     def __init__(self, name: str, opener: Opener, memory_limit: int | None) -> None:
         """Start the process, and let it open its stage. `name`: for messages. `memory_limit`: bytes that it may
-        allocate, files mapped into memory not counted; None: no limit.
+        allocate, private pages of mapped files included; None: no limit.
 
         Raises what opening the stage raises, ModelError where it needs more memory, StageDied where the process ended.
         """
