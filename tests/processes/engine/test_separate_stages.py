@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,19 @@ def test_lanes_that_share_the_processes_do_not_share_keys_and_values(split: Nati
         for index, arrays in lane.items():
             for one, other in zip(arrays, wanted[index], strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_lanes_run_in_the_stages_side_by_side(split: NativeCausal) -> None:
+    """Threads, as in a worker: while one is in a stage, another may be in the next."""
+    wanted = read(split)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: [read(split) for _ in range(4)], range(3)))
+
+    for lane in found:
+        for again in lane:
+            for one, other in zip(again, wanted, strict=True):
+                for array, expected in zip(one, other, strict=True):
+                    np.testing.assert_array_equal(array, expected)
 
 
 def test_a_stage_that_is_killed_fails_the_batch_and_the_model_says_so(split: NativeCausal) -> None:
