@@ -32,7 +32,7 @@ from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.databases import empty, without_fsync
-from tests.repetition import times
+from tests.repetition import LONG, times
 from tests.rows import insert_waiting_job, translated
 from tests.store.dump import Dump
 
@@ -268,6 +268,8 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase
-TestOnSqlite.settings = TestOnPostgresql.settings = SETTINGS
+TestOnSqlite.settings = SETTINGS
+# In the long form half as many: each costs twice the time that it does on SQLite.
+TestOnPostgresql.settings = settings(SETTINGS, max_examples=times(6) if LONG else times(12))
 TestOnSqlite.pytestmark = [pytest.mark.long]
 TestOnPostgresql.pytestmark = [pytest.mark.long, pytest.mark.usefixtures("_the_server")]
