@@ -1,0 +1,190 @@
+"""
+The parts of the encoder's and the decoder's layers of a Marian model.
+
+Self-attention of the decoder writes into a buffer of the caller, which is past and present at once; cross-attention
+reads keys and values from a buffer of the caller.
+
+Structure: transformers' modeling_marian.py. Attention: onnxruntime's contrib operators GroupQueryAttention and
+MultiHeadAttention (docs/ContribOperators.md).
+
+Shapes: M tokens · R rows · B sentences (R / beams) · S source length · C capacity of the cache · L layers · N heads ·
+H head size · D width.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
+from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
+from worker.graphs.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.matrix_products import Products
+
+
+class Block:
+    """The parts of encoder and decoder layers. A row is a token: (M, D)."""
+
+    def __init__(
+        self,
+        net: GraphBuilder,
+        products: Products,
+        sizes: MarianSizes,
+        weights: MarianWeights,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.dtype = dtype
+        self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
+        self.attended_shape = net.constant("attended_shape", [-1, sizes.attention_width])
+        self._net = net
+        self._products = products
+        self._sizes = sizes
+        self._weights = weights
+        self._no_keys = ""
+
+    def residual(self, rows: str) -> str:
+        """The input that a stage reads in place of ids: (rows, D)."""
+        return self._net.input("residual", self.dtype, [rows, self._sizes.width])
+
+    def embed(self, ids: str, side: str) -> str:
+        """ids (...) -> (..., D)."""
+        net, weights = self._net, self._weights
+        name = "embeddings" if self._sizes.shared_embeddings else f"{side}.embeddings"
+        table = net.weight(name, lambda: weights.embeddings(side).astype(self.dtype))
+        found = net.op("Gather", table, ids, name=f"{side}.found")
+        scale = net.constant("embedding_scale", self._sizes.scale, self.dtype)
+        return net.op("Mul", found, scale, name=f"{side}.embedded")
+
+    def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
+        """One product for several linear maps of the same input; `lowest`: a lower bound of `x`."""
+        load, name = self._weights.layer, f"{layer}.{'_'.join(names)}"
+        return self._products.linear(
+            self._net, x, name, lambda: load(layer, *names)[0], lambda: load(layer, *names)[1], lowest=lowest
+        )
+
+    def add_and_normalize(self, x: str, change: str, norm: str) -> str:
+        """Residual connection, then layer normalization."""
+        net, weights = self._net, self._weights
+        scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
+        bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
+        total = net.op("Add", x, change, name=f"{norm}.sum")
+        return net.op("LayerNormalization", total, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+
+    def end_attention(self, x: str, attended: str, layer: str, kind: str) -> str:
+        """Output projection, residual connection and normalization. `kind`: self_attn or encoder_attn."""
+        return self.add_and_normalize(x, self.linear(attended, layer, f"{kind}.out_proj"), f"{layer}.{kind}_layer_norm")
+
+    def feed_forward(self, x: str, layer: str) -> str:
+        """Two products with the activation between them, residual connection, normalization."""
+        inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
+        outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._sizes.activation])
+        return self.add_and_normalize(x, outer, f"{layer}.final_layer_norm")
+
+    def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
+        """Self-attention of the encoder: every token attends to the whole sentence."""
+        net, sizes = self._net, self._sizes
+        packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
+        names = [f"{layer}.{part}" for part in ("q", "k", "v")]
+        parts = net.ops("Split", packed, net.constant("thirds", [sizes.attention_width] * 3), outputs=names, axis=1)
+        q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
+        attended = net.op(
+            "MultiHeadAttention", q, k, v,
+            name=f"{layer}.attended", domain=CONTRIB, num_heads=sizes.heads, scale=sizes.attention_scale,
+        )  # fmt: skip
+        return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
+
+    def attend_to_past(self, x: str, layer: int, cached: int) -> str:
+        """Self-attention of the decoder: one new token a row, whose key and value go into the cache at its position.
+        `cached`: the number of the layer among those with a past, as in the next methods."""
+        net, name = self._net, f"decoder.layers.{layer}"
+        packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
+        packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
+        past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C")
+        attended, *_present = net.ops(
+            "GroupQueryAttention", packed, "", "", *past, "positions", "longest",
+            outputs=[f"{name}.attended", f"present.{cached}.key", f"present.{cached}.value"],
+            domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
+            scale=self._sizes.attention_scale,
+        )  # fmt: skip
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
+
+    def attend_to_source(self, x: str, layer: int, cached: int, beams: int) -> str:
+        """Cross-attention. The beams of a sentence are query heads that share a key/value head.
+
+        With a query of one token and no new keys, GroupQueryAttention reads the cache alone, up to the length of each
+        sentence.
+        """
+        net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}.encoder_attn"
+        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")  # (R, D)
+        if beams > 1:  # (B, beams, N, H) -> (B, N, beams, H)
+            q = net.op(
+                "Reshape", q, net.constant("by_beam", [-1, beams, sizes.heads, sizes.head_size]), name=f"{name}.by_beam"
+            )
+            q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
+        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
+        no_keys = self._no_new_keys(q)  # (B, 0, D)
+        cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S")
+        attended, *_lent = net.ops(
+            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source",
+            outputs=[f"{name}.attended", f"lent.{cached}.key", f"lent.{cached}.value"],
+            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
+        )  # fmt: skip
+        if beams > 1:
+            attended = net.op(
+                "Reshape", attended, net.constant("by_kv_head", [-1, sizes.heads, beams, sizes.head_size]),
+                name=f"{name}.attended_by_head",
+            )  # fmt: skip
+            attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
+
+    def attend_to_masked_source(self, x: str, layer: int, cached: int, source: MaskedCrossAttention) -> str:
+        """Cross-attention over padded sources."""
+        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
+        name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
+        return self._net.op("Reshape", source.attend(q, cached), self.attended_shape, name=name)
+
+    def cross_keys_and_values(self, x: str, shape: str) -> None:
+        """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""
+        net, sizes, weights = self._net, self._sizes, self._weights
+
+        def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            layers = (
+                weights.layer(f"decoder.layers.{layer}", "encoder_attn.k_proj", "encoder_attn.v_proj")
+                for layer in range(sizes.decoder_layers)
+            )
+            matrices, biases = zip(*layers, strict=True)
+            return np.concatenate(matrices), np.concatenate(biases)
+
+        packed = self._products.linear(net, x, "packed_cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
+        axes = [2 * sizes.decoder_layers, sizes.heads, sizes.head_size]
+        cross_shape = net.op("Concat", shape, net.constant("cross_axes", axes), name="cross_shape", axis=0)
+        # Not transposed here (5 % of a call): the copy into the slots does it on the way.
+        net.output(net.op("Reshape", packed, cross_shape, name="cross"), "cross", self.dtype, ["B", "S", *axes])
+
+    def _activate(self, x: str, name: str) -> str:
+        match self._sizes.activation:
+            case "relu":
+                return self._net.op("Relu", x, name=name)
+            case "gelu":
+                return self._net.op("Gelu", x, name=name)
+            case _:
+                return self._net.op("QuickGelu", x, name=name, domain=CONTRIB, alpha=1.0)
+
+    def _borrow(self, past: str, present: str, rows: str, length: str) -> tuple[str, str]:
+        """Inputs for keys and values in the caller's buffer, and outputs that the caller binds to the same buffer."""
+        shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
+        for part in ("key", "value"):
+            self._net.input(f"{past}.{part}", self.dtype, shape)
+            self._net.output(f"{present}.{part}", f"{present}.{part}", self.dtype, shape)
+        return f"{past}.key", f"{past}.value"
+
+    def _no_new_keys(self, q: str) -> str:
+        """An empty tensor (B, 0, D), B as in `q`; shared by all layers."""
+        if not self._no_keys:
+            net, zeros = self._net, self._net.constant("zeros", [0, 0])
+            ends, axes = (
+                net.constant("no_rows", [0, self._sizes.attention_width]),
+                net.constant("rows_and_width", [1, 2]),
+            )
+            self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")
+        return self._no_keys
