@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import select
 
-from jobs.store.schema.tables import Job, MemoryEntry
+from jobs.store.schema.memory_tables import MemoryEntry
+from jobs.store.schema.tables import Job
 from tests.faults.trial import Trial
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
