@@ -102,12 +102,11 @@ def describe_split(made: "SplitModel") -> Iterator[str]:
 
 
 def stage_lines(stages: "tuple[StageDescription, ...]") -> Iterator[str]:
-    """A line for each stage of a model."""
+    """Two lines for each stage of a model, and what it sends."""
     for stage in stages:
+        parts, cost = ", ".join(stage.parts), percent(stage.cost)
         cached = f", keys and values {size(stage.cache_bytes)} a token" if stage.cache_bytes else ""
-        yield (
-            f"  stage {stage.number}    {stage.device}: {', '.join(stage.parts)}; {percent(stage.cost)} of the "
-            f"computation; weights {size(stage.weights_bytes)}{cached}"
-        )
+        yield f"  stage {stage.number}    {stage.device}: {parts}; {cost} of the computation"
+        yield f"             weights {size(stage.weights_bytes)}{cached}"
     for stage in stages[:-1]:
         yield f"  sends      {size(stage.sent_bytes)} a token, from stage {stage.number} to the next"
