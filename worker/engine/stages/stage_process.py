@@ -42,9 +42,9 @@ class StageProcess:
         given = [theirs.fileno(), to_stage, from_stage]
         # Only this process holds the other end of the child's standard input: the pipe ends when this process does.
         command = [sys.executable, "-P", "-m", "worker.engine.stages.stage_program", *map(str, given)]
+        self._frames = SharedFrames(ours, to_stage, from_stage)  # closes its descriptors, also where nothing starts
         with theirs:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=given)
-        self._frames = SharedFrames(ours, to_stage, from_stage)
         try:
             self._exchange((opener, memory_limit))
         except BaseException as error:
@@ -70,7 +70,8 @@ class StageProcess:
         StageDied where the process ended."""
         with self._lock:
             forgotten = tuple(self.forgotten.popleft() for _ in range(len(self.forgotten)))
-            return self._exchange((request, forgotten))  # type: ignore[no-any-return]
+            answer: tuple[Any, BufferStats] = self._exchange((request, forgotten))
+            return answer
 
     def close(self) -> None:
         """End the process."""
@@ -82,7 +83,7 @@ class StageProcess:
             self._process.stdin.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_frames"):
+        if hasattr(self, "_process"):  # it was started
             self.close()
 
     def _exchange(self, frame: Any) -> Any:
