@@ -58,7 +58,7 @@ def watch(server: PostgresqlServer, name: str, window: Window) -> ServerUse:
     assert number is not None
     use.transactions, use.deadlocks = after[0] - before[0], after[1] - before[1]
     use.log_bytes, use.connections, use.memory = int(after[2] - before[2]), number[0], server.memory()
-    use.waits = Counter({what: round(total / max(1, samples), 2) for what, total in use.waits.items()})  # type: ignore[misc]
+    use.waits = Counter({what: round(total / max(1, samples), 2) for what, total in use.waits.items()})  # type: ignore[misc]  # means, not counts
     return use
 
 

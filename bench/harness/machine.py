@@ -1,15 +1,14 @@
 """What a report says about the machine it was made on."""
 
 import os
-import platform
 from pathlib import Path
 
-from jobs.process import available_cores
+from worker.engine.runtime.processor import processor_name
 
 
 def cpu_name() -> str:
     """The processor's name, and the number of cores that this process may use."""
-    return f"{_cpu_fields().get('model name') or platform.processor() or platform.machine()}, {available_cores()} cores"
+    return processor_name()
 
 
 def cpu_has(flag: str) -> bool:

@@ -22,7 +22,7 @@ from worker.models.manifest import Manifest
 class ClockedOpener(StageOpener):
     """Opens a stage whose lanes have a clock."""
 
-    def open(self) -> "ClockedStage":  # type: ignore[override]
+    def open(self) -> "ClockedStage":  # type: ignore[override]  # the bench asks it for lanes alone
         return ClockedStage(super().open().new_lane)
 
 
@@ -96,7 +96,7 @@ def start_clocked(folder: Path, stack: ExitStack) -> list[CountedObject]:
 
 def remote_lanes(objects: Sequence[CountedObject]) -> list[RemoteLane]:
     """As the lanes of a model call them."""
-    return [RemoteLane(one) for one in objects]  # type: ignore[arg-type]
+    return [RemoteLane(one) for one in objects]  # type: ignore[arg-type]  # lanes only `call` them
 
 
 def _num_bytes(value: Any) -> int:
