@@ -45,23 +45,30 @@ def main(arguments: list[str] | None = None) -> None:
         folder = (options.work or Path(name)).absolute() / options.shape
         reader = _open(folder, options.shape, options.precision).new_reader()
         prefix, suffixes = _draw(options)
-        shared_s, alone_s = [], []
+        shared_s: list[tuple[float, float]] = []  # for each candidate: by the clock, of processor time
+        alone_s: list[tuple[float, float]] = []
         _read(reader, [Group(prefix[:16], suffixes[:2])])
         for _ in range(options.repeats):
-            seconds, together = _read(reader, [Group(prefix, suffixes)])
-            shared_s.append(seconds / len(suffixes))
-            seconds, alone = _read(reader, [Group(prefix, [suffix]) for suffix in suffixes[:num_alone]])
-            alone_s.append(seconds / num_alone)
-    ours, theirs = (1 / statistics.median(times) for times in (shared_s, alone_s))
+            (seconds, cpu_s), together = _read(reader, [Group(prefix, suffixes)])
+            shared_s.append((seconds / len(suffixes), cpu_s / len(suffixes)))
+            (seconds, cpu_s), alone = _read(reader, [Group(prefix, [suffix]) for suffix in suffixes[:num_alone]])
+            alone_s.append((seconds / num_alone, cpu_s / num_alone))
+    (ours, our_cpu), (theirs, their_cpu) = (
+        [1 / statistics.median(times) for times in zip(*runs, strict=True)] for runs in (shared_s, alone_s)
+    )
     row = {"work": f"rerank-{options.precision}", "peer": "no-reuse", "ours": round(ours, 2)}
     row |= {"theirs": round(theirs, 2), "unit": "candidates/s", "ratio": round(ours / theirs, 3)}
+    row |= {"cpu_ratio": round(our_cpu / their_cpu, 3)}
     if options.json:
         print(json.dumps([row]))
         return
     most = (options.prefix + options.suffix) / options.suffix
     drift = max(float(np.abs(one - other).max()) for one, other in zip(together[:num_alone], alone, strict=True))
     print(f"{options.candidates} candidates, {options.prefix} + {options.suffix} tokens, {options.precision}:")
-    print(f"  the prefix once {ours:.2f} candidates/s, each alone {theirs:.2f}: {ours / theirs:.2f} x")
+    print(
+        f"  the prefix once {ours:.2f} candidates/s, each alone {theirs:.2f}: {ours / theirs:.2f} x "
+        f"({our_cpu / their_cpu:.2f} x by CPU time)"
+    )
     print(f"  (P + S) / S is {most:.2f}: {ours / theirs / most:.2f} of it; they differ by at most {drift:.1e} nats")
     print(f"{cpu_name()}; load average {load_average():.2f}")
 
@@ -81,12 +88,12 @@ def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:
     return rng.integers(0, vocab_size, options.prefix).tolist(), suffixes
 
 
-def _read(reader: Reader, groups: Sequence[Group]) -> tuple[float, list[LogProbs]]:
-    """(seconds, log-probabilities of every suffix in order)."""
-    started = time.perf_counter()
+def _read(reader: Reader, groups: Sequence[Group]) -> tuple[tuple[float, float], list[LogProbs]]:
+    """(seconds by the clock and of processor time, log-probabilities of every suffix in order)."""
+    started, cpu_started = time.perf_counter(), time.process_time()
     found = read_all(reader, groups, RunContext())
-    seconds = time.perf_counter() - started
-    return seconds, [log_probs for group in found for log_probs in group]
+    seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
+    return (seconds, cpu_s), [log_probs for group in found for log_probs in group]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """kvjobs beside CTranslate2, transformers and Optimum: the same model, the same ids, in turns.
 
-    python -m bench.translate [--only int8-greedy,ctranslate2] [--segments 256] [--repeats 3] [--full] [--json]
+    python -m bench.translate [--only int8-greedy,ctranslate2] [--segments 256] [--repeats 3] [--all] [--full] [--json]
                               [--work DIR]
 
 Two workloads: `opus-shaped`, a random model of an opus-mt's size, 32 source tokens, 32 target tokens each, the end
 suppressed; and the bundled demo model on unseen bulletins of all lengths, which end by themselves. Each engine runs in
 a process of its own, is warmed up, finds its best settings first, and then all take turns: A B C A B C ... Rates are
-target tokens a second, the median of the rounds. The default run takes about ten minutes on two cores; `--full` has
-four times the segments, five rounds and more peers. What was built and converted stays in `--work`, and so does the
-name of the kernels with which CTranslate2 is fastest on this machine.
+target tokens a second, the median of the rounds. The default run takes about ten minutes on two cores. `--all` has
+works with models of other sizes too; `--full` all works with four times the segments, five rounds and more peers.
+What was built and converted stays in `--work`, and so does the name of the kernels with which CTranslate2 is fastest on
+this machine.
 
 Needs the extra `bench`.
 """
@@ -32,7 +33,7 @@ from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
 from bench.harness.rows import Row, compare, equal_tokens, share_of_peak
 from bench.harness.selection import choose, unknown
 from bench.harness.table import Used, print_report
-from bench.harness.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, WORKS, Work
+from bench.harness.works import BIG, DEMO, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
@@ -40,6 +41,7 @@ _PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their 
 _WARM_UP_TOKENS = 4
 _GAIN = 1.02  # what other kernels have to gain to be taken
 _FULL = 4  # times the segments
+_SHARES = {DEMO: 2, TINY: 2, BIG: 0.5}  # of the segments
 
 Key = tuple[str, str]  # an engine: its name, its precision
 
@@ -83,14 +85,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="works and peers, with commas between them")
     parser.add_argument("--segments", type=int, default=256, help="of the greedy works; a quarter of them for beams")
     parser.add_argument("--repeats", type=int, help="rounds; 3, or 5 with --full")
-    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--all", action="store_true", help="every work, not only those of the default run")
+    parser.add_argument("--full", action="store_true", help="every work, four times the segments, more peers")
     parser.add_argument("--work", type=Path, help="a folder for the models; a temporary one without it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     only = [name for name in options.only.split(",") if name]
     if odd := unknown(WORKS, PEERS, only):
         parser.error(f"--only: nothing is called {', '.join(odd)}")
-    works = list(choose(WORKS, PEERS, only, options.full))
+    works = list(choose(offered(only, everything=options.all or options.full), PEERS, only, options.full))
     segments = options.segments * (_FULL if options.full else 1)
     repeats = options.repeats or (5 if options.full else 3)
     rows: list[Row] = []
@@ -116,18 +119,18 @@ def main(arguments: list[str] | None = None) -> None:
 def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     """The checkpoint of a model, made if it is missing, and the segments to translate.
 
-    A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets twice as
-    many, since their lengths differ.
+    A beam search gets a quarter of the segments: it has four times the rows. Small models get twice as many, large ones
+    half as many.
     """
     from bench.harness.segments import bulletin_segments, random_segments
 
     checkpoint = folder / "checkpoint"
-    count = max(1, segments // 4) if beams > 1 else segments
+    count = max(1, int(_SHARES.get(model, 1) * segments) // (4 if beams > 1 else 1))
     if model == DEMO:
         made_once(checkpoint, lambda out: ["bench.checkpoints.demo_checkpoint", "--out", str(out)])
-        ids = bulletin_segments(checkpoint, 2 * count)
+        ids = bulletin_segments(checkpoint, count)
         return Workload(checkpoint, ids, Search(beams, None), num_tried=512, num_reference=64)
-    made_once(checkpoint, lambda out: ["bench.checkpoints.models", OPUS, "--layout", "checkpoint", "--out", str(out)])
+    made_once(checkpoint, lambda out: ["bench.checkpoints.models", model, "--layout", "checkpoint", "--out", str(out)])
     ids = random_segments(checkpoint, count, SOURCE_TOKENS)
     return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=64 // beams, num_reference=16)
 

@@ -27,7 +27,7 @@ class Sizes:
     def of(cls, shape: Shape) -> Self:
         """Of a random model."""
         head = shape.target_vocab_size or shape.vocab_size
-        return cls(shape.layers, shape.layers, shape.width, shape.ffn, head)
+        return cls(shape.encoder_layers, shape.decoder_layers, shape.width, shape.ffn, head)
 
     @classmethod
     def read(cls, checkpoint: Path) -> Self:

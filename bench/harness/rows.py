@@ -31,8 +31,8 @@ class Row:
         return self.ours / self.theirs
 
     def as_json(self) -> dict[str, Any]:
-        """The keys that every benchmark prints with --json."""
-        return {
+        """The keys that every benchmark prints with --json, and `cpu_ratio` where processor time was measured."""
+        row: dict[str, Any] = {
             "work": self.work,
             "peer": self.peer,
             "ours": round(self.ours, 1),
@@ -40,6 +40,9 @@ class Row:
             "unit": "tokens/s",
             "ratio": round(self.ratio, 3),
         }
+        if self.cpu_ratio is not None:
+            row["cpu_ratio"] = round(self.cpu_ratio, 3)
+        return row
 
 
 def compare(work: str, peer: str, ours: Sequence[float], theirs: Sequence[float]) -> Row:

@@ -3,10 +3,11 @@
 Knows: names. Does not know: how an engine works.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 SOURCE_TOKENS = TARGET_TOKENS = 32  # of each segment of the forced workload, the end of the source included
-OPUS, DEMO = "opus-shaped", "demo"
+OPUS, TINY, BIG, DEMO = "opus-shaped", "tiny", "big", "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ PEERS = {
 
 _TORCH = ("transformers-fp32", "transformers-bf16", "optimum")
 
-WORKS = (
+_DEFAULT_WORKS = (
     Work("int8-greedy", OPUS, "int8", 1, ("ctranslate2", *_TORCH)),
     Work("fp32-greedy", OPUS, "fp32", 1, ("ctranslate2", *_TORCH, "optimum-no-cache")),
     Work("int8-beam4", OPUS, "int8", 4, ("ctranslate2",), _TORCH),
@@ -50,3 +51,20 @@ WORKS = (
     Work("demo-int8-beam4", DEMO, "int8", 4, ("ctranslate2",), _TORCH),
     Work("demo-fp32-beam4", DEMO, "fp32", 4, ("ctranslate2",), _TORCH),
 )
+
+_SIZES = tuple(
+    Work(f"{model}-{precision}-{search}", model, precision, beams, ("ctranslate2",), _TORCH)
+    for model in (TINY, BIG)
+    for search, beams in (("greedy", 1), ("beam4", 4))
+    for precision in ("int8", "fp32")
+)
+
+WORKS = (*_DEFAULT_WORKS, *_SIZES)
+
+
+def offered(only: Collection[str], *, everything: bool) -> tuple[Work, ...]:
+    """The works that a run chooses from: all if `only` names one or `everything` is wanted, else those of the default
+    run, which takes ten minutes."""
+    if everything or any(work.name in only for work in WORKS):
+        return WORKS
+    return _DEFAULT_WORKS

@@ -31,12 +31,12 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
 SHAPES = {
     "base": Shape(
-        width=32, layers=2, heads=4, ffn=64, vocab_size=4_200, pad_id=4_199,
+        width=32, encoder_layers=2, decoder_layers=2, heads=4, ffn=64, vocab_size=4_200, pad_id=4_199,
         max_positions=64, max_length=40, spread=0.1, lessons=250,
     ),
     "tc-big": Shape(
-        width=40, layers=2, heads=4, ffn=96, vocab_size=420, target_vocab_size=390, eos_id=43, pad_id=389,
-        activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=200,
+        width=40, encoder_layers=2, decoder_layers=2, heads=4, ffn=96, vocab_size=420, target_vocab_size=390,
+        eos_id=43, pad_id=389, activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=200,
     ),
 }  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -1,5 +1,7 @@
 """From measured rates to result rows: the arithmetic and the JSON form, without running an engine."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.harness.rows import compare, equal_tokens, share_of_peak
@@ -22,6 +24,12 @@ def test_the_json_form_has_the_six_keys_that_every_benchmark_has():
         "unit": "tokens/s",
         "ratio": 1.235,
     }
+
+
+def test_the_json_form_has_the_ratio_by_processor_time_where_that_was_measured():
+    row = replace(compare("int8-greedy", "ctranslate2", [3.0], [2.0]), cpu_ratio=1.23456)
+
+    assert row.as_json()["cpu_ratio"] == 1.235
 
 
 def test_the_share_of_the_peak_is_the_flops_done_per_second_over_the_peak_flops():

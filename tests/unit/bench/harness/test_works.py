@@ -1,11 +1,20 @@
 """Which works bench.translate measures, against which peers."""
 
 from bench.harness.selection import choose, unknown
-from bench.harness.works import PEERS, WORKS
+from bench.harness.works import PEERS, WORKS, offered
 
 
 def test_every_peer_of_a_work_is_known():
     assert {peer for work in WORKS for peer in (*work.peers, *work.more_peers)} == set(PEERS)
+
+
+def test_a_work_outside_the_default_run_is_offered_by_its_name_or_with_everything():
+    default = {work.name for work in offered([], everything=False)}
+
+    assert "tiny-int8-greedy" not in default
+    assert {"tiny-int8-greedy", *default} <= {work.name for work in offered(["tiny-int8-greedy"], everything=False)}
+    assert {work.name for work in offered(["ctranslate2"], everything=False)} == default
+    assert offered([], everything=True) == WORKS
 
 
 def test_without_names_every_work_is_chosen():
