@@ -10,6 +10,7 @@ Shapes: R rows, `beams` per sentence · B sentences · S source length · C capa
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ class KVSlots:
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._source_ends = np.zeros(0, np.int32)  # (B,): last position of each source
         self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: inputs of the attention
-        self._bound: Any = None  # rows, memory and binding of the last step
+        self._bound: WeakKeyDictionary[IOBinding, int] = WeakKeyDictionary()  # rows that are bound, in this memory
 
     @property
     def num_rows(self) -> int:
@@ -98,15 +99,19 @@ class KVSlots:
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """See `Slots.begin`."""
-        before = self.buffer_stats.allocations
-        self.num_sentences, self._beams, self._bound = 0, beams, None
+        allocations, memory = self.buffer_stats.allocations, self._memory()
+        self.num_sentences, self._beams = 0, beams
         self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # else it would keep the memory
         capacity = self._capacity(sentences * beams, round_up(positions))
         self._past = self._lay_out(self._past_buffer, sentences * beams, capacity)
         self._cross = self._lay_out(self._cross_buffer, sentences, round_up(source_length))
-        self._positions = np.zeros(sentences * beams, np.int32)
-        self._source_ends = np.zeros(sentences, np.int32)
-        self._reuses += self.buffer_stats.allocations == before
+        if len(self._positions) < sentences * beams:
+            self._positions = np.zeros(sentences * beams, np.int32)
+        if len(self._source_ends) < sentences:
+            self._source_ends = np.zeros(sentences, np.int32)
+        if self._memory() != memory:
+            self._bound.clear()
+        self._reuses += self.buffer_stats.allocations == allocations
 
     def admit(self, cross: NDArray[Any]) -> None:
         """Add sentences after the others: their cross-attention keys and values (m, S, 2 L, N, H)."""
@@ -141,15 +146,14 @@ class KVSlots:
         self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
-        """See `Slots.bind`. Bindings that are still valid are kept."""
+        """See `Slots.bind`. A binding that these rows have been bound to, in the same memory, is left as it is."""
         if self.longest >= self._past.shape[3]:
             self._grow()
         self._longest[0] = self.longest + 1
         self._longest[1] = self._source_ends[: self.num_sentences].max(initial=0) + 1
-        bound = self.num_rows, self._past.ctypes.data, self._past.shape, id(binding)
-        if bound == self._bound:
+        if self._bound.get(binding) == self.num_rows:
             return
-        self._bound = bound
+        self._bound[binding] = self.num_rows
         bind_input(binding, "positions", self._positions[: self.num_rows])
         bind_input(binding, "source_lengths", self._source_ends[: self.num_sentences])
         bind_input(binding, "longest", self._longest[0])
@@ -176,6 +180,13 @@ class KVSlots:
         self._past = self._lay_out(self._past_buffer, rows, 2 * old.shape[3])
         self._past[:, : self.num_rows, :, :longest] = old[:, : self.num_rows, :, :longest]
         self._max_capacity = self._past.shape[3]
+        self._bound.clear()
+
+    def _memory(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Where every array is that a decoder reads or writes, and how it is laid out. (A step's rows have the same
+        sentences as long as `beams` is the same, and each number of beams has a decoder of its own.)"""
+        arrays = self._past, self._cross, self._positions, self._source_ends
+        return tuple((array.ctypes.data, array.shape) for array in arrays)
 
     def _capacity(self, rows: int, positions: int) -> int:
         """The capacity C: the largest needed so far if the memory for it is already allocated, else `positions`."""

@@ -106,3 +106,49 @@ def test_memory_is_allocated_only_if_the_present_buffers_are_too_small() -> None
 
     assert counts == [(2, 0), (2, 1), (2, 2), (4, 2)]
     assert slots.buffer_stats.num_bytes == 4 * (4 * 5 * 2 * 32 * 4 + 4 * 5 * 2 * 16 * 4)
+
+
+class Recorded:
+    """In place of an IOBinding: the address and shape of each name that was bound last, and how often names were."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, tuple[tuple[int, ...], int]] = {}
+        self.count = 0
+
+    def bind_input(self, name: str, device: str, number: int, dtype: Any, shape: tuple[int, ...], address: int) -> None:
+        self.bound[name] = shape, address
+        self.count += 1
+
+    bind_output = bind_input
+
+
+# What happens between two steps: a batch of (sentences, beams, positions, source length), or what became of rows.
+BEGIN = st.tuples(st.integers(1, 4), st.integers(1, 2), st.sampled_from([16, 32]), st.sampled_from([16, 32]))
+EVENT = st.one_of(BEGIN, st.sampled_from(["end", "admit", "step", "grow"]))
+
+
+@given(st.lists(EVENT, max_size=12))
+def test_a_binding_that_is_kept_for_a_number_of_rows_is_what_a_new_one_would_be(events: list[Any]) -> None:
+    slots = KVSlots(SHAPE)
+    kept: dict[tuple[int, int], Recorded] = {}
+    size, beams = 1, 1
+    slots.begin(size, beams, 16, 16)
+    for event in ["admit", *events]:
+        if isinstance(event, tuple):
+            size, beams, *lengths = event
+            slots.begin(size, beams, *lengths)
+        elif event == "admit" and slots.num_sentences < size:
+            slots.admit(np.zeros((1, 3, 4, 2, 4), np.float32))
+        elif event == "end" and slots.num_sentences:
+            slots.select(np.arange(slots.num_rows - beams))
+        elif event == "grow" and slots.num_rows:
+            slots._positions[: slots.num_rows] = slots._past.shape[3]
+        elif slots.num_rows:
+            slots.advance()
+        binding, new = kept.setdefault((beams, slots.num_rows), Recorded()), Recorded()
+        slots.bind(binding)  # type: ignore[arg-type]
+        before = binding.count
+        slots.bind(binding)  # type: ignore[arg-type]
+        assert binding.count == before
+        slots.bind(new)  # type: ignore[arg-type]
+        assert binding.bound == new.bound
