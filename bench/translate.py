@@ -33,7 +33,7 @@ from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
 from bench.harness.rows import Row, compare, equal_tokens, share_of_peak
 from bench.harness.selection import choose, unknown
 from bench.harness.table import Used, print_report
-from bench.harness.works import BIG, DEMO, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
+from bench.harness.works import BIG, DEMO, MIXED, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
@@ -122,7 +122,7 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     A beam search gets a quarter of the segments: it has four times the rows. Small models get twice as many, large ones
     half as many.
     """
-    from bench.harness.segments import bulletin_segments, random_segments
+    from bench.harness.segments import bulletin_segments, mixed_segments, random_segments
 
     checkpoint = folder / "checkpoint"
     count = max(1, int(_SHARES.get(model, 1) * segments) // (4 if beams > 1 else 1))
@@ -131,6 +131,9 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
         ids = bulletin_segments(checkpoint, count)
         return Workload(checkpoint, ids, Search(beams, None), num_tried=512, num_reference=64)
     made_once(checkpoint, lambda out: ["bench.checkpoints.models", model, "--layout", "checkpoint", "--out", str(out)])
+    if model == MIXED:
+        ids = mixed_segments(checkpoint, count)
+        return Workload(checkpoint, ids, Search(beams, None), num_tried=64, num_reference=64)
     ids = random_segments(checkpoint, count, SOURCE_TOKENS)
     return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=64 // beams, num_reference=16)
 

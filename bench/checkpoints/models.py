@@ -8,6 +8,7 @@ trained model of the same size, and what a cache, a batch or a beam changes in i
 """
 
 import argparse
+import json
 import logging
 import shutil
 import tempfile
@@ -22,6 +23,7 @@ import torch
 from optimum.exporters.onnx import main_export
 from transformers import MarianConfig, MarianMTModel
 
+from bench.checkpoints.natural_ends import LENGTH_WORDS, end_naturally
 from bench.checkpoints.shapes import SHAPES, Shape
 from bench.checkpoints.tokenizer import FILES, write_tokenizer
 from worker.model_tools.add.target_ids import target_ids
@@ -114,6 +116,13 @@ def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
         foreign[target_ids(folder)] = False
         with torch.no_grad():
             model.get_input_embeddings().weight[foreign] *= 0.25
+        if shape.longest_end:
+            special = {shape.eos_id, shape.pad_id}
+            free = [word for word in torch.nonzero(foreign).flatten().tolist() if word not in special]
+            words = dict(zip(range(1, shape.longest_end + 1), free, strict=False))
+            weights = {name: weight.numpy() for name, weight in model.state_dict().items()}  # the same memory
+            end_naturally(weights, heads=shape.heads, eos_id=shape.eos_id, words=words)
+            (folder / LENGTH_WORDS).write_text(json.dumps(words), encoding="utf-8")
         model.save_pretrained(folder)
 
 

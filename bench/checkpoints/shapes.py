@@ -24,6 +24,7 @@ class Shape:
     pad_id: int = 0
     spread: float = 0.02  # standard deviation of the weights
     lessons: int = 0  # training steps on a toy task; benchmarks need none
+    longest_end: int = 0  # the first word of a source says how long its translation is, up to this; 0: it does not
 
 
 # An untrained model repeats one token for ever. Slightly trained ones (`tiny-*`) end by themselves, are unsure between
@@ -31,6 +32,11 @@ class Shape:
 SHAPES = {
     "opus-shaped": Shape(
         width=512, encoder_layers=6, decoder_layers=6, heads=8, ffn=2048, vocab_size=65_001, pad_id=65_000,
+    ),
+    # The same, whose translations end by themselves: see `natural_ends`.
+    "mixed": Shape(
+        width=512, encoder_layers=6, decoder_layers=6, heads=8, ffn=2048, vocab_size=65_001, pad_id=65_000,
+        longest_end=160,
     ),
     # What distilled models look like: a deep encoder, which runs once, and a shallow decoder.
     "tiny": Shape(

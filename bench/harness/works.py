@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 SOURCE_TOKENS = TARGET_TOKENS = 32  # of each segment of the forced workload, the end of the source included
-OPUS, TINY, BIG, DEMO = "opus-shaped", "tiny", "big", "demo"
+OPUS, TINY, BIG, MIXED, DEMO = "opus-shaped", "tiny", "big", "mixed", "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,11 @@ _SIZES = tuple(
     for precision in ("int8", "fp32")
 )
 
-WORKS = (*_DEFAULT_WORKS, *_SIZES)
+_MIXED = tuple(
+    Work(f"mixed-{precision}-greedy", MIXED, precision, 1, ("ctranslate2",), _TORCH) for precision in ("int8", "fp32")
+)
+
+WORKS = (*_DEFAULT_WORKS, *_SIZES, *_MIXED)
 
 
 def offered(only: Collection[str], *, everything: bool) -> tuple[Work, ...]:
