@@ -30,7 +30,8 @@ from worker.engine.runtime.device import Device
 from worker.engine.runtime.host_arrays import bind_input
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
-from worker.engine.seq2seq.native.kv_slots import SlotShape, round_up
+from worker.engine.seq2seq.native.kv_memory import round_up
+from worker.engine.seq2seq.native.kv_slots import POSITIONS_STEP, SlotShape
 
 
 class DeviceKVSlots:
@@ -71,9 +72,9 @@ class DeviceKVSlots:
         before = self.buffer_stats.allocations
         self.num_sentences, self._beams, self._bound = 0, beams, None
         for buffers in self._past:
-            buffers.lay_out(sentences * beams, round_up(positions))
+            buffers.lay_out(sentences * beams, round_up(positions, POSITIONS_STEP))
         for buffers in self._cross:
-            buffers.lay_out(sentences, round_up(source_length))
+            buffers.lay_out(sentences, round_up(source_length, POSITIONS_STEP))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._mask = np.zeros((sentences, self._cross[0].length), np.int32)
         self._reuses += self.buffer_stats.allocations == before

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
+from worker.engine.seq2seq.native.kv_memory import KVMemory
 
-_CAPACITY_STEP = 16  # positions
+POSITIONS_STEP = 16  # capacities for the target are multiples of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,13 @@ class KVSlots:
         self.num_sentences = 0  # B
         self._shape = shape
         self._beams = 1
-        self._max_capacity = 0  # the largest that rows have needed so far
-        self._past_buffer, self._cross_buffer = GrowingBuffer(shape.dtype), GrowingBuffer(shape.dtype)
-        self._past = self._lay_out(self._past_buffer, 0, 0)  # (2 L, R, N, C, H)
-        self._cross = self._lay_out(self._cross_buffer, 0, 0)  # (2 L, B, N, S, H)
+        sizes = 2 * shape.num_layers, shape.num_heads, shape.head_size
+        self._past = KVMemory(sizes, shape.dtype, step=POSITIONS_STEP, slack=1.5)  # (2 L, R, N, C, H)
+        self._cross = KVMemory(sizes, shape.dtype, step=1, slack=1.25)  # (2 L, B, N, S, H)
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._source_ends = np.zeros(0, np.int32)  # (B,): last position of each source
         self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: inputs of the attention
-        self._bound: WeakKeyDictionary[IOBinding, int] = WeakKeyDictionary()  # rows that are bound, in this memory
+        self._bound: WeakKeyDictionary[IOBinding, tuple[int, ...]] = WeakKeyDictionary()  # see `_memory`
 
     @property
     def num_rows(self) -> int:
@@ -89,7 +88,7 @@ class KVSlots:
     @property
     def buffer_stats(self) -> BufferStats:
         """The memory of past and cross-attention; a `begin` that allocates nothing counts as one reuse."""
-        past, cross = self._past_buffer, self._cross_buffer
+        past, cross = self._past.buffer, self._cross.buffer
         return BufferStats(past.num_bytes + cross.num_bytes, past.allocations + cross.allocations, self._reuses)
 
     @property
@@ -99,25 +98,23 @@ class KVSlots:
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """See `Slots.begin`."""
-        allocations, memory = self.buffer_stats.allocations, self._memory()
+        allocations = self.buffer_stats.allocations
         self.num_sentences, self._beams = 0, beams
-        self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # else it would keep the memory
-        capacity = self._capacity(sentences * beams, round_up(positions))
-        self._past = self._lay_out(self._past_buffer, sentences * beams, capacity)
-        self._cross = self._lay_out(self._cross_buffer, sentences, round_up(source_length))
+        self._past.begin(sentences * beams, 1, positions)
+        self._cross.begin(sentences, source_length)
         if len(self._positions) < sentences * beams:
             self._positions = np.zeros(sentences * beams, np.int32)
         if len(self._source_ends) < sentences:
             self._source_ends = np.zeros(sentences, np.int32)
-        if self._memory() != memory:
-            self._bound.clear()
         self._reuses += self.buffer_stats.allocations == allocations
 
     def admit(self, cross: NDArray[Any]) -> None:
         """Add sentences after the others: their cross-attention keys and values (m, S, 2 L, N, H)."""
         start, length = self.num_sentences, cross.shape[1]
         stop = start + len(cross)
-        self._cross[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
+        longest = int(self._source_ends[:start].max(initial=-1)) + 1
+        self._cross.fit(start, longest, max(longest, length))
+        self._cross.array[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
         self.num_sentences = stop
@@ -125,7 +122,8 @@ class KVSlots:
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
         """Set the past of all rows: key and value of each layer (R, N, T, H)."""
         length = present[0].shape[2]
-        for memory, tensor in zip(self._past, present, strict=True):
+        self._past.fit(0, 0, length)
+        for memory, tensor in zip(self._past.array, present, strict=True):
             memory[: self.num_rows, :, :length] = tensor
         self._positions[: self.num_rows] = length
 
@@ -136,24 +134,24 @@ class KVSlots:
         """
         beams, longest = self._beams, self.longest
         for row in np.flatnonzero(rows != np.arange(len(rows))).tolist():
-            self._past[:, row, :, :longest] = self._past[:, rows[row], :, :longest]
+            self._past.array[:, row, :, :longest] = self._past.array[:, rows[row], :, :longest]
         self._positions[: len(rows)] = self._positions[rows]
         sentences = rows[::beams] // beams
         longest = int(self._source_ends[: self.num_sentences].max(initial=0)) + 1
         for slot in np.flatnonzero(sentences != np.arange(len(sentences))).tolist():
-            self._cross[:, slot, :, :longest] = self._cross[:, sentences[slot], :, :longest]
+            self._cross.array[:, slot, :, :longest] = self._cross.array[:, sentences[slot], :, :longest]
         self._source_ends[: len(sentences)] = self._source_ends[sentences]
         self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
         """See `Slots.bind`. A binding that these rows have been bound to, in the same memory, is left as it is."""
-        if self.longest >= self._past.shape[3]:
-            self._grow()
+        self._past.fit(self.num_rows, self.longest, self.longest + 1)
         self._longest[0] = self.longest + 1
         self._longest[1] = self._source_ends[: self.num_sentences].max(initial=0) + 1
-        if self._bound.get(binding) == self.num_rows:
+        memory = self._memory()
+        if self._bound.get(binding) == memory:
             return
-        self._bound[binding] = self.num_rows
+        self._bound[binding] = memory
         bind_input(binding, "positions", self._positions[: self.num_rows])
         bind_input(binding, "source_lengths", self._source_ends[: self.num_sentences])
         bind_input(binding, "longest", self._longest[0])
@@ -162,7 +160,7 @@ class KVSlots:
             for part, name in enumerate(("key", "value")):
                 past, cross = (
                     memory[2 * layer + part, :count]
-                    for memory, count in ((self._past, self.num_rows), (self._cross, self.num_sentences))
+                    for memory, count in ((self._past.array, self.num_rows), (self._cross.array, self.num_sentences))
                 )
                 bind_input(binding, f"past.{layer}.{name}", past)
                 bind_output(binding, f"present.{layer}.{name}", past)
@@ -173,32 +171,10 @@ class KVSlots:
         """See `Slots.advance`."""
         self._positions[: self.num_rows] += 1
 
-    def _grow(self) -> None:
-        """Double the capacity of every row."""
-        rows, longest, old = self._past.shape[1], self.longest, self._past
-        self._past_buffer.release()  # `old` keeps the memory
-        self._past = self._lay_out(self._past_buffer, rows, 2 * old.shape[3])
-        self._past[:, : self.num_rows, :, :longest] = old[:, : self.num_rows, :, :longest]
-        self._max_capacity = self._past.shape[3]
-        self._bound.clear()
-
-    def _memory(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Where every array is that a decoder reads or writes, and how it is laid out. (A step's rows have the same
-        sentences as long as `beams` is the same, and each number of beams has a decoder of its own.)"""
-        arrays = self._past, self._cross, self._positions, self._source_ends
-        return tuple((array.ctypes.data, array.shape) for array in arrays)
-
-    def _capacity(self, rows: int, positions: int) -> int:
-        """The capacity C: the largest needed so far if the memory for it is already allocated, else `positions`."""
-        row_size = 2 * self._shape.num_layers * self._shape.num_heads * self._shape.head_size
-        fits = rows * self._max_capacity * row_size <= self._past_buffer.size
-        return max(positions, self._max_capacity) if fits else positions
-
-    def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> NDArray[Any]:
-        """An array (2 L, rows, N, length, H) over the buffer."""
-        return buffer.lay_out((2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size))
-
-
-def round_up(length: int) -> int:
-    """The capacity for `length` positions: a multiple of `_CAPACITY_STEP`."""
-    return max(1, -(-length // _CAPACITY_STEP)) * _CAPACITY_STEP
+    def _memory(self) -> tuple[int, ...]:
+        """What a binding depends on: the number of rows, and place and shape of every array that a decoder reads
+        or writes. (Rows have the same sentences as long as `beams` is the same, and each number of beams has a decoder
+        of its own.)"""
+        past, cross = self._past.array, self._cross.array
+        addresses = (array.ctypes.data for array in (past, cross, self._positions, self._source_ends))
+        return self.num_rows, *past.shape, *cross.shape, *addresses

@@ -16,10 +16,10 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from jobs.errors import Stopped
 from tests.repetition import times
 from tests.tiny_models import OpenKV, OpenTiny, TinyNative, build_kv, decode
-from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.native import decoder_graphs
+from worker.engine.seq2seq.native import decoder_graphs, kv_slots
+from worker.engine.seq2seq.native.kv_memory import KVMemory
 from worker.engine.seq2seq.native.kv_slots import KVSlots
 from worker.graphs.precision import Precision
 
@@ -113,13 +113,16 @@ def test_graphs_for_any_number_of_beams_are_built_on_demand_and_give_the_same_re
 # Memory
 
 
-class Garbage(KVSlots):
-    """Slots whose memory is filled with NaN before anything is written."""
+class Garbage(KVMemory):
+    """Memory with NaN wherever nothing was written."""
 
-    def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> Any:
-        array = super()._lay_out(buffer, rows, length)
-        buffer.lay_out((buffer.size,)).fill(np.nan)
-        return array
+    def begin(self, *sizes: int) -> None:
+        super().begin(*sizes)
+        self.buffer.lay_out((self.buffer.size,)).fill(np.nan)
+
+    def _move(self, rows: int, cached: int, capacity: int) -> None:
+        super()._move(rows, cached, capacity)
+        self.array[:, rows:] = self.array[:, :, :, cached:] = np.nan
 
 
 @pytest.mark.parametrize("precision", [FP32, INT8])
@@ -130,23 +133,17 @@ def test_the_old_content_of_a_slot_does_not_matter(
     built = open_kv("tiny-swish-tied", precision)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
-    monkeypatch.setattr(decoder_graphs, "KVSlots", Garbage)
+    monkeypatch.setattr(kv_slots, "KVMemory", Garbage)
     decoder = built.model.new_decoder()
 
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
 
 
 class Narrow(KVSlots):
-    """Slots that begin with the smallest room for positions, so that they have to grow."""
-
-    grown = 0
+    """Slots that reserve memory for no more positions than they begin with."""
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         super().begin(sentences, beams, 1, source_length)
-
-    def _grow(self) -> None:
-        Narrow.grown += 1
-        super()._grow()
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -158,10 +155,10 @@ def test_slots_that_grow_while_decoding_keep_their_content(
     wanted = decode(built.model, sources, rules, rows=7)
     assert max(len(one.ids) for one, *_ in wanted) > 32
     monkeypatch.setattr(decoder_graphs, "KVSlots", Narrow)
-    Narrow.grown = 0
+    decoder = built.model.new_decoder()
 
-    assert decode(built.model, sources, rules, rows=7) == wanted
-    assert Narrow.grown >= 2, "from 16 positions to 32, and further"
+    assert decode(built.model, sources, rules, rows=7, decoder=decoder) == wanted
+    assert decoder._slots.buffer_stats.allocations >= 4, "cross, and past from 16 positions to 32, and further"
 
 
 def test_the_buffers_of_a_lane_are_reused(open_kv: OpenKV) -> None:

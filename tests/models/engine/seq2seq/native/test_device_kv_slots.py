@@ -168,11 +168,13 @@ def test_rows_have_the_same_content_as_on_the_host(shape: SlotShape, moves: Devi
 
     assert host.num_rows == device.num_rows == 4 * beams
     assert host.longest == device.longest == 5
-    np.testing.assert_array_equal(content(device._past[0], 4 * beams)[..., :5, :], host._past[:, : 4 * beams, :, :5])
+    np.testing.assert_array_equal(
+        content(device._past[0], 4 * beams)[..., :5, :], host._past.array[:, : 4 * beams, :, :5]
+    )
     for place, end in enumerate(host._source_ends[:4].tolist()):
         assert device._mask[place].sum() == end + 1
-        found, wanted = content(device._cross[0], 4)[:, place], host._cross[:, place]
-        np.testing.assert_array_equal(found[..., : end + 1, :], wanted[..., : end + 1, :])
+        found, wanted = content(device._cross[0], 4)[:, place], host._cross.array[:, place, :, : end + 1]
+        np.testing.assert_array_equal(found[..., : end + 1, :], wanted)
         assert not found[..., end + 1 :, :].any()  # NaN there would pass through the mask
 
 

@@ -114,8 +114,8 @@ class SlotStep(RandomStep):
         self.num_beams = num_beams
         self.slots = KVSlots(SHAPE)
         self.slots.begin(room, num_beams, 1, 16)
-        self.slots._past[:] = np.nan
-        self.slots._cross[:] = np.nan
+        for memory in (self.slots._past, self.slots._cross):
+            memory.array[:] = np.nan
 
     def admit(self, seeds: Sequence[int]) -> None:
         super().admit(seeds)
@@ -125,10 +125,9 @@ class SlotStep(RandomStep):
 
     def step(self, last_ids: Any) -> Any:
         slots = self.slots
-        if slots.longest >= slots._past.shape[3]:
-            slots._grow()
+        slots._past.fit(slots.num_rows, slots.longest, slots.longest + 1)
         for row, token in enumerate(last_ids.tolist()):
-            slots._past[:, row, :, slots._positions[row]] = token
+            slots._past.array[:, row, :, slots._positions[row]] = token
         slots.advance()
         logits = super().step(last_ids)
         self.check()
@@ -145,9 +144,9 @@ class SlotStep(RandomStep):
         for row, (seed, fed) in enumerate(self.rows):
             sentence = row // self.num_beams
             assert slots._positions[row] == len(fed)
-            assert (slots._past[:, row, :, : len(fed), 0] == fed).all()
+            assert (slots._past.array[:, row, :, : len(fed), 0] == fed).all()
             assert slots._source_ends[sentence] == seed % 16
-            assert (slots._cross[:, sentence, :, : 1 + seed % 16] == seed).all()
+            assert (slots._cross.array[:, sentence, :, : 1 + seed % 16] == seed).all()
 
 
 @given(

@@ -1,0 +1,69 @@
+"""The memory of keys and values: its capacity follows the longest row, and what is cached moves with it."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.engine.seq2seq.native.kv_memory import KVMemory
+
+FLOAT = np.dtype(np.float32)
+
+
+def memory(step: int = 4, slack: float = 1.5) -> KVMemory:
+    return KVMemory((4, 2, 3), FLOAT, step=step, slack=slack)
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_what_is_cached_survives_every_change_of_capacity(rows: int, step: int, lengths: list[int]) -> None:
+    kept = memory(step)
+    kept.begin(rows, lengths[0], reserved=17)
+    rng = np.random.default_rng(0)
+    cached = 0
+    wanted = np.empty((4, rows, 2, 0, 3), FLOAT)
+    for length in lengths:
+        cached = min(cached, length)
+        wanted = wanted[:, :, :, :cached]
+        kept.fit(rows, cached, length)
+
+        assert np.array_equal(kept.array[:, :, :, :cached], wanted)
+        assert kept.array.flags.c_contiguous
+        kept.array[:] = rng.normal(size=kept.array.shape)
+        cached, wanted = length, kept.array[:, :, :, :length].copy()
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_the_capacity_is_never_much_above_the_longest_row(lengths: list[int]) -> None:
+    kept = memory()
+    kept.begin(3, 1, reserved=40)
+    for length in lengths:
+        kept.fit(3, 1, length)
+
+        assert length <= kept.capacity < 1.5 * (length + 4)
+
+
+def test_memory_with_room_for_all_positions_is_allocated_once() -> None:
+    kept = memory()
+    kept.begin(3, 1, reserved=40)
+    for length in (3, 40, 5, 21, 1, 40):
+        kept.fit(3, 1, length)
+
+    assert kept.buffer.allocations == 1
+
+
+def test_memory_that_has_to_grow_gets_room_for_twice_the_positions() -> None:
+    kept = memory()
+    kept.begin(3, 1, reserved=8)
+    kept.fit(3, 1, 8)
+    kept.fit(3, 8, 9)
+
+    assert (kept.capacity, kept.buffer.allocations) == (16, 2)
+
+
+def test_rows_that_do_not_run_are_not_copied() -> None:
+    kept = memory(step=1)
+    kept.begin(3, 2, reserved=4)
+    kept.array[:] = np.arange(kept.array.size).reshape(kept.array.shape)
+    before = kept.array.copy()
+    kept.fit(1, 2, 4)
+
+    assert np.array_equal(kept.array[:, :1, :, :2], before[:, :1])
