@@ -160,7 +160,7 @@ def _print_products(products: Sequence[Product]) -> None:
 def _print_roofs(highest: dict[str, float], rows: Sequence[dict[str, Any]]) -> None:
     sizes = Sizes.of(SHAPES[OPUS])
     for work in WORKS:
-        if work.model != OPUS:
+        if work.model != OPUS or work.alone:
             continue  # its lengths are not known here: bench.translate prints its shares
         flop = flop_per_token(sizes, source_tokens=SOURCE_TOKENS, target_tokens=TARGET_TOKENS, beams=work.beams)
         roof = highest[work.precision] * 1e9 / flop

@@ -30,16 +30,19 @@ from bench.checkpoints.folders import made_once
 from bench.harness.engine import Engine, Ids, Run, Search
 from bench.harness.flops import Sizes, flop_per_token
 from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
-from bench.harness.rows import Row, compare, equal_tokens, share_of_peak
+from bench.harness.rows import MILLISECONDS, Row, compare, equal_tokens, share_of_peak
 from bench.harness.selection import choose, unknown
 from bench.harness.table import Used, print_report
+from bench.harness.workers import Workers
 from bench.harness.works import BIG, DEMO, MIXED, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
+from jobs.process import available_cores
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
 _PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their last work
 _WARM_UP_TOKENS = 4
 _GAIN = 1.02  # what other kernels have to gain to be taken
+_CALLS = 8  # of a round, where each is timed
 _FULL = 4  # times the segments
 _SHARES = {DEMO: 2, TINY: 2, BIG: 0.5}  # of the segments
 
@@ -55,11 +58,17 @@ class Workload:
     search: Search
     num_tried: int  # segments of a first run, which warms up and chooses kernels
     num_reference: int  # segments that the reference translates if it is not a peer
+    alone: int = 0  # segments of a call, each of which is timed; 0: all at once
 
     def given_to(self, key: Key) -> list[Ids]:
         """The segments that an engine runs: all, or the first ones for slow engines."""
         share = PEERS[key[0]].share if key[0] in PEERS else 1
         return self.segments[: max(1, len(self.segments) // share)]
+
+    def calls_of(self, key: Key) -> list[list[Ids]]:
+        """The segments of each call that an engine gets in a round."""
+        segments, size = self.given_to(key), self.alone or len(self.segments)
+        return [segments[start : start + size] for start in range(0, len(segments), size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Measured:
     """What one engine did in a group."""
 
     runs: list[Run]
+    ids: list[Ids]  # of the first round
     configuration: str
     head_size: int | None
     peak_memory: int
@@ -101,12 +111,12 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         load = load_average()
         peaks = _peaks()
-        for (model, beams), group in groupby(works, lambda work: (work.model, work.beams)):
+        for (model, beams, alone), group in groupby(works, lambda work: (work.model, work.beams, work.alone)):
             folder = (options.work or Path(name)).absolute() / model
             some = list(group)
-            title = f"{model}, {f'beam {beams}' if beams > 1 else 'greedy'}"
+            title = f"{model}, {f'beam {beams}' if beams > 1 else 'greedy'}" + (f", {alone} alone" if alone else "")
             _say(title)
-            workload = prepare(folder, model, beams, segments)
+            workload = prepare(folder, model, beams, segments, alone)
             measured = measure(some, workload, folder, repeats)
             rows += _rows(some, workload, measured, reference(workload, folder, measured), peaks)
             used += [Used(title, *key, engine.configuration, engine.peak_memory) for key, engine in measured.items()]
@@ -116,11 +126,11 @@ def main(arguments: list[str] | None = None) -> None:
         print_report(rows, used, cpu_name(), peaks, (load, load_average()))
 
 
-def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
+def prepare(folder: Path, model: str, beams: int, segments: int, alone: int = 0) -> Workload:
     """The checkpoint of a model, made if it is missing, and the segments to translate.
 
     A beam search gets a quarter of the segments: it has four times the rows. Small models get twice as many, large ones
-    half as many.
+    half as many. With `alone` there are a few calls of so many segments.
     """
     from bench.harness.segments import bulletin_segments, mixed_segments, random_segments
 
@@ -134,6 +144,9 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     if model == MIXED:
         ids = mixed_segments(checkpoint, count)
         return Workload(checkpoint, ids, Search(beams, None), num_tried=64, num_reference=64)
+    if alone:
+        ids = random_segments(checkpoint, alone * _CALLS, SOURCE_TOKENS)
+        return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=alone, num_reference=16, alone=alone)
     ids = random_segments(checkpoint, count, SOURCE_TOKENS)
     return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=64 // beams, num_reference=16)
 
@@ -142,8 +155,9 @@ def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: in
     """Run all engines of the works in turns."""
     keys = list(dict.fromkeys(key for work in works for key in ((OURS, work.precision), *map(_key(work), work.peers))))
     runs: dict[Key, list[Run]] = {key: [] for key in keys}
+    calls = {key: workload.calls_of(key) for key in keys}
     with ExitStack() as stack:
-        engines = {}
+        engines: dict[Key, Engine | Workers] = {}
         for key in keys:
             engines[key] = stack.enter_context(_open(key, workload, folder))
             _warm_up(engines[key], key, workload)
@@ -151,10 +165,16 @@ def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: in
             _say(f"  round {number + 1} of {repeats}, load {load_average():.1f}")
             for key, engine in engines.items():
                 time.sleep(_PAUSE_S)
-                runs[key].append(engine.run(workload.given_to(key), workload.search))
+                runs[key] += [engine.run(call, workload.search) for call in calls[key]]
                 _say(f"    {' '.join(key):32} {runs[key][-1].rate:10,.0f} tokens/s")
         return {
-            key: Measured(runs[key], engine.configuration(workload.search), engine.head_size(), engine.peak_memory())
+            key: Measured(
+                runs[key],
+                [ids for run in runs[key][: len(calls[key])] for ids in run.ids],
+                engine.configuration(workload.search),
+                engine.head_size(),
+                engine.peak_memory(),
+            )
             for key, engine in engines.items()
         }
 
@@ -162,7 +182,7 @@ def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: in
 def reference(workload: Workload, folder: Path, measured: Mapping[Key, Measured]) -> list[Ids]:
     """The ids that transformers in fp32 gives for the first segments; it is run for this unless it was a peer."""
     if REFERENCE in measured:
-        return measured[REFERENCE].runs[0].ids
+        return measured[REFERENCE].ids
     with _open(REFERENCE, workload, folder) as engine:
         return engine.run(workload.segments[: workload.num_reference], workload.search).ids
 
@@ -171,10 +191,12 @@ def _key(work: Work) -> Callable[[str], Key]:
     return lambda peer: (peer, PEERS[peer].precision or work.precision)
 
 
-def _open(key: Key, workload: Workload, folder: Path) -> Engine:
+def _open(key: Key, workload: Workload, folder: Path) -> Engine | Workers:
     """Open the engine; CTranslate2 with the kernels that are fastest here, which have to be set before it starts."""
     name, precision = key
     _say(f"  {name} {precision}")
+    if name in PEERS and PEERS[name].processes:
+        return Workers(PEERS[name].module, precision, workload.checkpoint, folder, available_cores())
     if name != "ctranslate2":
         return Engine(PEERS[name].module if name in PEERS else "ours", precision, workload.checkpoint, folder)
     kernels = folder / f"ctranslate2-{precision}-kernels.json"
@@ -203,9 +225,9 @@ def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[s
     return best
 
 
-def _warm_up(engine: Engine, key: Key, workload: Workload) -> None:
+def _warm_up(engine: Engine | Workers, key: Key, workload: Workload) -> None:
     """Run once, and let the engine search for its best settings."""
-    segments = workload.given_to(key)
+    segments = workload.calls_of(key)[0]
     engine.run(segments[: workload.num_tried], _short(workload.search))
     engine.tune(segments, workload.search)
 
@@ -223,7 +245,7 @@ def _rows(
 ) -> Iterator[Row]:
     shares, equal = {}, {}
     for key, engine in measured.items():
-        ids = engine.runs[0].ids
+        ids = engine.ids
         common = min(len(ids), len(wanted))
         equal[key] = equal_tokens(ids[:common], wanted[:common])
         if key[1] in peaks:
@@ -232,15 +254,21 @@ def _rows(
     for work in works:
         ours = (OURS, work.precision)
         for theirs in map(_key(work), work.peers):
-            row = compare(work.name, theirs[0], measured[ours].rates, measured[theirs].rates)
+            row = compare(work.name, theirs[0], *(_figures(measured[side], work.alone) for side in (ours, theirs)))
             yield replace(
                 row,
+                unit=MILLISECONDS if work.alone else row.unit,
                 cpu_ratio=measured[ours].cpu_rate / measured[theirs].cpu_rate,
                 our_share=shares.get(ours),
                 their_share=shares.get(theirs),
                 our_equal=equal[ours],
                 their_equal=equal[theirs],
             )
+
+
+def _figures(measured: Measured, alone: int) -> list[float]:
+    """Milliseconds of each call, or the rates."""
+    return [1000 * run.seconds for run in measured.runs] if alone else measured.rates
 
 
 def _flop_per_token(workload: Workload, ids: Sequence[Ids], head_size: int | None) -> float:

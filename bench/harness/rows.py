@@ -10,6 +10,8 @@ from typing import Any
 
 Ids = list[int]
 
+MILLISECONDS = "ms"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -17,8 +19,9 @@ class Row:
 
     work: str
     peer: str
-    ours: float  # tokens/s, the median of the rounds
+    ours: float  # tokens/s or milliseconds, the median of the rounds
     theirs: float
+    unit: str = "tokens/s"
     cpu_ratio: float | None = None  # the same, of tokens a second of processor time
     our_share: float | None = None  # of the machine's peak at our precision
     their_share: float | None = None
@@ -27,8 +30,8 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Our rate divided by theirs."""
-        return self.ours / self.theirs
+        """How many times as fast as theirs: our rate divided by theirs, or their milliseconds by ours."""
+        return self.theirs / self.ours if self.unit == MILLISECONDS else self.ours / self.theirs
 
     def as_json(self) -> dict[str, Any]:
         """The keys that every benchmark prints with --json, and `cpu_ratio` where processor time was measured."""
@@ -37,7 +40,7 @@ class Row:
             "peer": self.peer,
             "ours": round(self.ours, 1),
             "theirs": round(self.theirs, 1),
-            "unit": "tokens/s",
+            "unit": self.unit,
             "ratio": round(self.ratio, 3),
         }
         if self.cpu_ratio is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness.rows import Row
+from bench.harness.rows import MILLISECONDS, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,16 @@ def print_report(
     """Print rates and ratios, each engine's settings, and the machine."""
     console = Console(width=None if Console().is_terminal else 150)
     table = Table("work", "peer")
-    for head in ("ours tokens/s", "theirs", "ratio", "by CPU time", "ours of peak", "theirs", "ours = fp32", "theirs"):
+    for head in ("ours", "theirs", "ratio", "by CPU time", "ours of peak", "theirs", "ours = fp32", "theirs"):
         table.add_column(head, justify="right")
     for row in rows:
         table.add_row(
-            row.work, row.peer, f"{row.ours:,.0f}", f"{row.theirs:,.0f}", times(row.ratio), times(row.cpu_ratio),
+            row.work, row.peer, _amount(row.ours, row.unit), _amount(row.theirs, row.unit),
+            times(row.ratio), times(row.cpu_ratio),
             *map(percent, (row.our_share, row.their_share, row.our_equal, row.their_equal)),
         )  # fmt: skip
     console.print(table)
+    console.print("ours and theirs: tokens a second, or milliseconds of a call")
     console.print(
         "of peak: arithmetic done, by the highest that onnxruntime's products reached here, at that precision"
     )
@@ -48,6 +50,10 @@ def print_report(
         )
     shown = ", ".join(f"{name} {gflops:,.0f} GFLOP/s" for name, gflops in sorted(peaks.items()))
     console.print(f"\n{cpu}; peaks: {shown}; load average {loads[0]:.2f} before, {loads[1]:.2f} after")
+
+
+def _amount(number: float, unit: str) -> str:
+    return f"{number:,.1f} ms" if unit == MILLISECONDS else f"{number:,.0f}"
 
 
 def times(ratio: float | None) -> str:

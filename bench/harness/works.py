@@ -20,6 +20,7 @@ class Work:
     beams: int
     peers: tuple[str, ...]
     more_peers: tuple[str, ...] = ()  # with --full
+    alone: int = 0  # segments of a call, which is timed alone; 0: all segments at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,17 @@ class Peer:
 
     module: str  # of bench.peers
     precision: str | None = None  # None: that of the work
+    processes: bool = False  # one a core, each with a share of the segments
     share: int = 1  # runs 1 / share of the segments: the rates of slow engines are steady after a batch or two
 
 
 PEERS = {
     "ctranslate2": Peer("peer_ctranslate2"),
-    "transformers-fp32": Peer("peer_transformers", "fp32", 4),
-    "transformers-bf16": Peer("peer_transformers", "bf16", 4),
-    "optimum": Peer("peer_optimum", "fp32", 4),
-    "optimum-no-cache": Peer("peer_optimum", "fp32-no-cache", 16),
+    "transformers-fp32": Peer("peer_transformers", "fp32", share=4),
+    "transformers-bf16": Peer("peer_transformers", "bf16", share=4),
+    "optimum": Peer("peer_optimum", "fp32", share=4),
+    "optimum-no-cache": Peer("peer_optimum", "fp32-no-cache", share=16),
+    "one-lane-workers": Peer("ours_one_lane", processes=True),
 }
 
 _TORCH = ("transformers-fp32", "transformers-bf16", "optimum")
@@ -63,7 +66,16 @@ _MIXED = tuple(
     Work(f"mixed-{precision}-greedy", MIXED, precision, 1, ("ctranslate2",), _TORCH) for precision in ("int8", "fp32")
 )
 
-WORKS = (*_DEFAULT_WORKS, *_SIZES, *_MIXED)
+_LATENCY = tuple(
+    Work(f"latency-{alone}-{precision}-{search}", OPUS, precision, beams, ("ctranslate2",), alone=alone)
+    for search, beams in (("greedy", 1), ("beam4", 4))
+    for alone in (1, 4, 16)
+    for precision in ("int8", "fp32")
+)
+
+_WORKERS = tuple(Work(f"workers-{model}", model, "int8", 1, ("one-lane-workers",)) for model in (DEMO, TINY, OPUS))
+
+WORKS = (*_DEFAULT_WORKS, *_SIZES, *_MIXED, *_LATENCY, *_WORKERS)
 
 
 def offered(only: Collection[str], *, everything: bool) -> tuple[Work, ...]:

@@ -1,4 +1,5 @@
-"""kvjobs: a lane per core, one thread each, with shared sessions; each lane has its own slots and segments."""
+"""kvjobs: lanes with shared sessions, each with its own slots and segments. A lane per core with one thread each,
+unless `tune` finds that one lane on all cores is faster for a few segments."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.harness.fastest import fastest
 from jobs.process import available_cores
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
@@ -13,19 +15,57 @@ from worker.engine.seq2seq.protocol import Decoder
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
+_FEW = 16  # segments: of so few, lanes may stand idle
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the segments are spread over the cores."""
+
+    lanes: int
+    threads: int  # of each lane
+
+
 class Model:
-    network: NativeSeq2Seq
-    lanes: list[Decoder]
+    """The graphs, opened once for each number of threads, and their lanes."""
+
+    def __init__(self, folder: Path, layout: Layout) -> None:
+        self._folder = folder
+        self._opened: dict[Layout, tuple[NativeSeq2Seq, list[Decoder]]] = {}
+        self.use(layout)
+
+    def use(self, layout: Layout) -> None:
+        """Run with this layout from now on."""
+        if layout not in self._opened:
+            network = NativeSeq2Seq.open(self._folder, threads=layout.threads)
+            self._opened[layout] = network, [network.new_decoder() for _ in range(layout.lanes)]
+        self.layout = layout
+        self.network, self.lanes = self._opened[layout]
+
+    def keep(self, layout: Layout) -> None:
+        """Use this layout, and free what others need."""
+        self.use(layout)
+        self._opened = {layout: self._opened[layout]}
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     """Make the model as `kvjobs models add CHECKPOINT --precision PRECISION` does."""
     request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
     add_model(request, folder)
-    network = NativeSeq2Seq.open(folder / f"ours-{precision}")
-    return Model(network, [network.new_decoder() for _ in range(available_cores())])
+    return Model(folder / f"ours-{precision}", Layout(available_cores(), 1))
+
+
+def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
+    """For a few segments, a lane per core or one lane on all cores; many keep all lanes busy."""
+    if len(segments) > _FEW:
+        return
+
+    def translate(layout: Layout) -> None:
+        model.use(layout)
+        run(model, segments, beams=beams, forced_length=forced_length)
+
+    cores = available_cores()
+    model.keep(fastest([Layout(*some) for some in dict.fromkeys([(cores, 1), (1, cores)])], translate))
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
@@ -60,7 +100,8 @@ def head_size(model: Model) -> int | None:
 def configuration(model: Model, *, beams: int) -> str:
     return (
         f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.graphs.precision}, head of "
-        f"{model.network.graphs.num_target_ids:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
+        f"{model.network.graphs.num_target_ids:,} ids, {model.layout.lanes} lanes of {model.layout.threads} threads, "
+        f"{_slots(beams)} slots each"
     )
 
 

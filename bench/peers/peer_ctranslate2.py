@@ -16,6 +16,7 @@ from jobs.process import available_cores
 
 QUANTIZATION = {"fp32": "float32", "int8": "int8"}
 _LONGEST = 256  # target tokens, where the model's own configuration names no bound
+_FEW, _FEW_TRIALS = 16, 5  # segments, and how often each setting is tried with so few
 _GAIN = 1.01  # a setting is taken if it gains this much: less is noise
 
 
@@ -80,7 +81,11 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 
 def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
-    """Raise or lower a middle batch size while that gains; then try one batch on all cores; then batches by tokens."""
+    """Raise or lower a middle batch size while that gains; then try one batch on all cores; then batches by tokens.
+    A few segments are one batch on all cores, or spread over the cores."""
+    if len(segments) <= _FEW:
+        _tune_for_few(model, segments, beams, forced_length)
+        return
     rates: dict[Settings, float] = {}
 
     def better(some: Settings, than: Settings) -> Settings:
@@ -107,6 +112,16 @@ def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: 
         tokens = best.batch_size * sum(lengths) // len(lengths)
         best = better(replace(best, batch_size=tokens, batch_type="tokens"), best)
     model.settings[beams > 1] = best
+
+
+def _tune_for_few(model: Model, segments: list[list[int]], beams: int, forced_length: int | None) -> None:
+    cores, rates = available_cores(), {}
+    spread = Settings(cores, 1, -(-len(segments) // cores))
+    for settings in dict.fromkeys((spread, Settings(1, cores, len(segments)))):
+        model.settings[beams > 1] = settings
+        run(model, segments, beams=beams, forced_length=forced_length)
+        rates[settings] = max(_rate(model, segments, beams, forced_length) for _ in range(_FEW_TRIALS))
+    model.settings[beams > 1] = max(rates, key=rates.__getitem__)
 
 
 def configuration(model: Model, *, beams: int) -> str:

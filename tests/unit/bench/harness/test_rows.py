@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.harness.rows import compare, equal_tokens, share_of_peak
+from bench.harness.rows import MILLISECONDS, compare, equal_tokens, share_of_peak
 
 
 def test_a_row_compares_the_medians_of_all_rounds():
@@ -30,6 +30,13 @@ def test_the_json_form_has_the_ratio_by_processor_time_where_that_was_measured()
     row = replace(compare("int8-greedy", "ctranslate2", [3.0], [2.0]), cpu_ratio=1.23456)
 
     assert row.as_json()["cpu_ratio"] == 1.235
+
+
+def test_of_two_latencies_the_shorter_is_so_many_times_as_fast():
+    row = replace(compare("latency-1-int8-greedy", "ctranslate2", [20.0], [50.0]), unit=MILLISECONDS)
+
+    assert row.ratio == 2.5
+    assert row.as_json()["unit"] == "ms"
 
 
 def test_the_share_of_the_peak_is_the_flops_done_per_second_over_the_peak_flops():
