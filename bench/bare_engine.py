@@ -1,4 +1,5 @@
-"""Time the demo model on a corpus without the queue: `python -m bench.bare_engine bulletins.jsonl` prints the seconds.
+"""Time a translation model on a corpus without the queue: `python -m bench.bare_engine bulletins.jsonl` prints the
+seconds; with `--json` seconds and processor time.
 
 Uses the same batches as a worker's lane; no translation memory.
 """
@@ -6,7 +7,6 @@ Uses the same batches as a worker's lane; no translation memory.
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from jobs.documents import estimate_tokens
@@ -23,24 +23,30 @@ from worker.warm_models import WarmModels
 
 def main() -> None:
     """Print the seconds."""
-    parser = argparse.ArgumentParser(description="The demo model on a corpus without the queue.")
+    parser = argparse.ArgumentParser(description="A translation model on a corpus without the queue.")
     parser.add_argument("corpus", type=Path, help="JSON Lines with a text in each")
+    parser.add_argument("--model", help="its folder; the demo model without it")
+    parser.add_argument("--beam-size", type=int)
+    parser.add_argument("--max-new-tokens", type=int)
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     texts = [json.loads(line)["text"] for line in arguments.corpus.read_text(encoding="utf-8").splitlines()]
     settings, _ = read_settings({})
-    spec = admit(Task.TRANSLATE, None, settings.models_dir, replace(TranslateOptions(), reuse=False))
+    options = TranslateOptions(beam_size=arguments.beam_size, max_new_tokens=arguments.max_new_tokens, reuse=False)
+    spec = admit(Task.TRANSLATE, arguments.model, settings.models_dir, options)
     engines = LocalEngines(WarmModels(settings.models_dir, threads=available_cores()))
     translator = engines.translator(spec)
 
     def translate(some: list[str]) -> None:
         translator.translate(some, spec.options, memory=NoMemory(), should_stop=lambda: False)
 
-    translate(["Fog in the morning."])
-    started = time.perf_counter()
+    translate(texts[:1])
+    started, cpu_started = time.perf_counter(), time.process_time()
     for shard in _shards(texts):
         for batch in plan_batches(shard):
             translate([document.text for document in batch])
-    print(time.perf_counter() - started)
+    seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s}) if arguments.json else seconds)
 
 
 def _shards(texts: list[str]) -> list[list[PlannedDocument]]:

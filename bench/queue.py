@@ -24,6 +24,7 @@ from typing import Any
 
 from sqlalchemy import select, text
 
+from bench.harness.process_tree import tree_cpu_s
 from bench.harness.servers import own_database, redis_server
 from bench.submit import make_lines, size_of
 from jobs.store.database import Database
@@ -140,20 +141,24 @@ def share_rows(folder: Path, arguments: argparse.Namespace, broker: str) -> Iter
     corpus = folder / "bulletins.jsonl"
     with corpus.open("w", encoding="utf-8") as file:
         file.writelines(lines(arguments.bulletins, seed=11, references=False))
-    measured: dict[str, list[tuple[float, float, float]]] = {"SQLite": [], "PostgreSQL + Redis": []}
+    measured: dict[str, list[tuple[float, ...]]] = {"SQLite": [], "PostgreSQL + Redis": []}
     for number in range(arguments.repeats):
         for name in measured:
-            bare = float(run([sys.executable, "-m", "bench.bare_engine", str(corpus)], dict(os.environ)))
+            alone = json.loads(
+                run([sys.executable, "-m", "bench.bare_engine", str(corpus), "--json"], dict(os.environ))
+            )
             home = folder / f"share-{number}-{len(name)}"
             if name == "SQLite":
                 through = queue_seconds(corpus, home, None, None)
             else:
                 with own_database() as url:
                     through = queue_seconds(corpus, home, url, broker)
-            measured[name].append((bare, *through))
+            measured[name].append((alone["seconds"], *through, alone["cpu_s"]))
     for name, runs in measured.items():
-        shares = sorted(bare / seconds for bare, seconds, _ in runs)
-        bare, seconds, queue = (sorted(values)[len(values) // 2] for values in zip(*runs, strict=True))
+        shares = sorted(bare / seconds for bare, seconds, *_ in runs)
+        bare, seconds, queue, cpu_s, bare_cpu_s = (
+            sorted(values)[len(values) // 2] for values in zip(*runs, strict=True)
+        )
         yield {
             "part": f"demo model, {name}",
             "documents": arguments.bulletins,
@@ -161,29 +166,32 @@ def share_rows(folder: Path, arguments: argparse.Namespace, broker: str) -> Iter
             "through the queue s": round(seconds, 2),
             "engine's share": f"{shares[len(shares) // 2]:.1%}",
             "of": f"{shares[0]:.1%} to {shares[-1]:.1%}",
+            "cpu_ratio": round(bare_cpu_s / cpu_s, 3),
             "queue and record, of the lane's time": f"{queue:.1%}",
         }
 
 
-def queue_seconds(corpus: Path, home: Path, url: str | None, broker: str | None) -> tuple[float, float]:
+def queue_seconds(corpus: Path, home: Path, url: str | None, broker: str | None) -> tuple[float, float, float]:
     """From the first lease to the last record, by one worker of one lane whose model is warm; and which share of the
-    lane's time went into leasing and recording, as the steps say."""
+    lane's time went into leasing and recording, as the steps say; and the processor time of the worker's processes."""
     environment = environment_of(home, url, broker)
     database = Database.open(url or f"sqlite:///{home / 'kvjobs.db'}")
     warm = corpus.with_name("warm.jsonl")
     warm.write_text('{"id": 1, "text": "Fog in the morning."}\n')
-    with running([[KVJOBS, "worker", "--lanes", "1"]], environment):
+    with running([[KVJOBS, "worker", "--lanes", "1"]], environment) as (worker,):
         run([KVJOBS, "submit", str(warm), "--no-reuse"], environment)
         wait_for(lambda: job_state(database) == "done")
+        before = tree_cpu_s(worker.pid)
         run([KVJOBS, "submit", str(corpus), "--no-reuse"], environment)
         wait_for(lambda: job_state(database, 2) == "done", timeout_s=900)
+        cpu_s = tree_cpu_s(worker.pid) - before
     with database.reading() as connection:
         job = connection.execute(select(tables.Job.started_at, tables.Job.finished_at).where(tables.Job.id == 2)).one()
         phases = connection.execute(text("SELECT phase, seconds FROM v_phases WHERE job_id = 2"))
         spent = {row.phase: row.seconds for row in phases}
     database.close()
     seconds = float((job.finished_at - job.started_at).total_seconds())
-    return seconds, (spent["queue"] + spent["record"]) / sum(spent.values())
+    return seconds, (spent["queue"] + spent["record"]) / sum(spent.values()), cpu_s
 
 
 def sizes(database: Database, documents: int) -> str:
@@ -206,12 +214,12 @@ def environment_of(home: Path, url: str | None, broker: str | None) -> dict[str,
 
 
 @contextmanager
-def running(commands: list[list[str]], environment: dict[str, str]) -> Iterator[None]:
+def running(commands: list[list[str]], environment: dict[str, str]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Processes that are terminated when the block ends."""
     with open(os.devnull, "wb") as nowhere:
         started = [subprocess.Popen(c, env=environment, stdout=nowhere, stderr=nowhere) for c in commands]
         try:
-            yield
+            yield started
         finally:
             for process in started:
                 process.terminate()
