@@ -38,7 +38,9 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
     column = net.op("Unsqueeze", net.op("Mod", targets, size, name="column"), last, name="columns")
     block = net.op("Unsqueeze", net.op("Div", targets, size, name="block"), last, name="blocks")
     first = net.constant("first", [0])
-    sums, found = [], []
+    # onnxruntime computes nodes in the order in which the Concat behind the blocks needs them: all of one block, then
+    # all of the next, so the logits of only one block are in memory at a time.
+    parts = []  # of each block: the logit at the target's column, and the log of the sum
     for number, start in enumerate(range(0, sizes.vocab_size, BLOCK)):
         name, stop = f"block.{number}", min(start + BLOCK, sizes.vocab_size)
         logits = blocks.logits(name, start, stop)  # (M, stop - start)
@@ -47,18 +49,30 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
             net.op("Gather", each, first, name=f"{name}.{what}", axis=1)
             for each, what in ((logits, "first_logit"), (log_probs, "first_log_prob"))
         )
-        sums.append(net.op("Sub", one, its_log_prob, name=f"{name}.log_sum"))
+        log_sum = net.op("Sub", one, its_log_prob, name=f"{name}.log_sum")
         here = column
         if stop - start < BLOCK:  # an id outside of this block gets a wrong value here, and is taken from its own block
             here = net.op("Min", column, net.constant("last_column", [[stop - start - 1]]), name=f"{name}.columns")
-        found.append(net.op("GatherElements", logits, here, name=f"{name}.found", axis=1))
-    all_found = net.op("Concat", *found, name="all_found", axis=1)  # (M, J)
+        found = net.op("GatherElements", logits, here, name=f"{name}.found", axis=1)
+        parts.append(net.op("Concat", found, log_sum, name=f"{name}.found_and_sum", axis=1))  # (M, 2)
+    shape = net.constant("parts_shape", [0, len(parts), 2])
+    by_block = net.op("Reshape", net.op("Concat", *parts, name="parts", axis=1), shape, name="by_block")  # (M, J, 2)
+    all_found, all_sums = (
+        net.op("Gather", by_block, net.constant(f"part_{number}", number), name=name, axis=2)
+        for number, name in enumerate(("all_found", "all_log_sums"))
+    )
     target = net.op("GatherElements", all_found, block, name="target", axis=1)  # (M, 1)
-    all_sums = net.op("Concat", *sums, name="all_log_sums", axis=1)
     total = net.op("ReduceLogSumExp", all_sums, last, name="log_sum", keepdims=1)  # (M, 1)
     log_prob = net.op("Sub", target, total, name="log_prob")
     net.output(net.op("Squeeze", log_prob, last, name="squeezed"), "log_probs", np.float32, ["M"])
     return net
+
+
+def rebuild_head(folder: Path, sizes: CausalSizes, precision: Precision) -> bytes:
+    """The graph `head` as it is built now, over the weights of a model that `write_causal` wrote at any time."""
+    net = head_graph(sizes, WrittenWeights.read(folder / HEAD), CausalWeights({}, sizes), precision)
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
 
 
 def rebuild_logits(folder: Path, sizes: CausalSizes, precision: Precision) -> bytes:

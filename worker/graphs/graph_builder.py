@@ -60,10 +60,13 @@ class GraphBuilder:
 
     def part(self, name: str, make: Callable[[], NDArray[Any]], start: int, stop: int) -> str:
         """Rows `start` to `stop` of a tensor of the weights file, sharing its bytes."""
-        if name not in self._store:
-            self._store.keep(name, make())
         part = f"{name}.{start}"
         if part not in self._initializers:
+            if part in self._store:  # that of a written graph has the part alone
+                self._initializers[part] = self._store.tensor(part)
+                return part
+            if name not in self._store:
+                self._store.keep(name, make())
             self._initializers[part] = part_of(self._store.tensor(name), part, start, stop)
         return part
 

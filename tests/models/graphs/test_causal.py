@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnxruntime
+import orjson
 import pytest
 from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import ARCHITECTURES, write_causal_checkpoint
 from worker.graphs.causal import write_causal
-from worker.graphs.causal_head import BLOCK
+from worker.graphs.causal_head import BLOCK, rebuild_head
+from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.precision import Precision
@@ -34,15 +38,44 @@ def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, preci
         assert len({node.name for node in model.graph.node}) == len(model.graph.node), "needed for profiles"
 
 
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("precision", Precision)
+def test_the_head_over_written_weights_is_the_written_head(tmp_path: Path, precision: Precision, tied: bool) -> None:
+    sizes = write_with_head_of(2 * BLOCK + 5, tmp_path, precision, tied)
+    assert rebuild_head(tmp_path, sizes, precision) == (tmp_path / HEAD).read_bytes()
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
+def test_a_block_of_logits_is_read_before_the_next_is_computed(tmp_path: Path, precision: Precision) -> None:
+    """Else all of them are in memory at once: 150 MB for 256 tokens and 150,000 ids."""
+    write_with_head_of(2 * BLOCK + 5, tmp_path, precision, tied=True)
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = onnxruntime.InferenceSession(str(tmp_path / HEAD), options, providers=["CPUExecutionProvider"])
+    session.run(None, {"hidden": np.ones((2, 32), np.float32), "targets": np.array([1, BLOCK])})
+    events = orjson.loads(Path(session.end_profiling()).read_bytes())
+    kernels = [event["args"]["op_name"] for event in events if event["name"].endswith("_kernel_time")]
+    products = ("Gemm", "MatMulIntegerToFloat")
+    reads = ("LogSoftmax", "GatherElements")
+    order = "".join("p" if kind in products else "r" for kind in kernels if kind in (*products, *reads))
+    assert order == "prr" * 3 + "r"  # the last one chooses among the blocks
+
+
 def test_a_tied_head_of_several_blocks_is_not_stored_twice(tmp_path: Path) -> None:
     size = 2 * BLOCK + 5
     sizes = {}
     for tied in (True, False):
-        checkpoint = write_causal_checkpoint(tmp_path / f"{tied}", "qwen2", vocab_size=size, tied=tied)
-        weights = load_file(checkpoint / "model.safetensors")
-        write_causal(checkpoint, read_json(checkpoint / "config.json"), weights, precision=Precision.FP32)
-        sizes[tied] = (checkpoint / WEIGHTS).stat().st_size
+        write_with_head_of(size, tmp_path / f"{tied}", Precision.FP32, tied)
+        sizes[tied] = (tmp_path / f"{tied}" / WEIGHTS).stat().st_size
     assert sizes[False] - sizes[True] >= size * 32 * 4
+
+
+def write_with_head_of(vocab_size: int, folder: Path, precision: Precision, tied: bool) -> CausalSizes:
+    """Write the graphs of a small model with such a vocabulary."""
+    checkpoint = write_causal_checkpoint(folder, "qwen2", vocab_size=vocab_size, tied=tied)
+    config = read_json(checkpoint / "config.json")
+    write_causal(folder, config, load_file(checkpoint / "model.safetensors"), precision=precision)
+    return CausalSizes.read(config)
 
 
 def test_a_checkpoint_that_does_not_fit_its_config_is_refused(tmp_path: Path) -> None:

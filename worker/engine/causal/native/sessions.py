@@ -16,7 +16,7 @@ from worker.engine.causal.native.slot_memory import SlotShape
 from worker.engine.causal.native.stage import SessionStage
 from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.native_session import open_native_session
-from worker.graphs.causal_head import rebuild_logits
+from worker.graphs.causal_head import rebuild_head, rebuild_logits
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import HEAD
 from worker.graphs.precision import Precision
@@ -60,9 +60,11 @@ class SessionHeads:
         self._lock = threading.Lock()
 
     def new_scoring_head(self) -> SessionScoringHead:
+        files = self._files
         with self._lock:
             if self._scoring is None:
-                self._scoring = self._files.open(HEAD, self._providers)
+                graph = rebuild_head(files.folder, files.sizes, files.precision)
+                self._scoring = files.open(HEAD, self._providers, graph)
             return SessionScoringHead(self._scoring)
 
     def new_logits_head(self) -> SessionLogitsHead:
