@@ -38,6 +38,21 @@ def compact_rows(stays: Flags) -> Ids:
     return rows
 
 
+def assign_rows(parents: Ids) -> Ids:
+    """A row for each beam (n, k), of the rows of its sentence: the first beam of a parent keeps the parent's row, the
+    others take free rows.
+
+    parents  0 0 2 0   ->   0 1 2 3
+    """
+    k = parents.shape[1]
+    alike = parents[:, :, None] == np.arange(k)  # (n, k, k): beam, row
+    repeats = (parents[:, :, None] == parents[:, None, :]) & (np.arange(k)[:, None] > np.arange(k))
+    later: Flags = repeats.any(axis=2)
+    places = parents.copy()
+    places[later] = np.nonzero(~alike.any(axis=1))[1]
+    return places
+
+
 def with_capacity(tokens: NDArray[Any], index: int) -> NDArray[Any]:
     """`tokens`, enlarged if necessary so that `index` is valid on the last axis."""
     capacity = tokens.shape[-1]

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.search.beam import _assign_rows
-from worker.engine.search.rows import compact_rows
+from worker.engine.search.rows import assign_rows, compact_rows
 from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
 
 SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
@@ -49,7 +48,7 @@ def test_select_copies_to_each_row_the_row_that_it_continues(data: st.DataObject
     beam = st.integers(0, beams - 1)
     parents = np.array([data.draw(st.lists(beam, min_size=beams, max_size=beams)) for _ in range(sentences)])
     continued = np.empty_like(parents)
-    np.put_along_axis(continued, _assign_rows(parents), parents, axis=1)
+    np.put_along_axis(continued, assign_rows(parents), parents, axis=1)
     stay = compact_rows(stays)
     moves = (beams * stay[:, None] + continued[stay]).ravel()
     past, cross = slots._past.array.copy(), slots._cross.array.copy()
