@@ -52,9 +52,9 @@ class ContextReader:
         for index, group in reversed(list(enumerate(groups))):
             assert group.longest <= self._model.max_positions
             with run.measure("prefill", rows=1, tokens=group.longest):
-                yield index, [self._score(group.prefix, suffix) for suffix in group.suffixes]
+                yield index, [self._score(group, number) for number in range(len(group.suffixes))]
 
-    def _score(self, prefix: Sequence[int], suffix: Sequence[int]) -> LogProbs:
-        ids = [*prefix, *suffix]
-        first = max(1, len(prefix))
+    def _score(self, group: Group, suffix: int) -> LogProbs:
+        ids = [*group.prefix, *group.suffixes[suffix]]
+        first = max(1, len(group.prefix) + group.num_given(suffix))
         return np.array([self._model.log_prob(ids[:place], ids[place]) for place in range(first, len(ids))], np.float32)

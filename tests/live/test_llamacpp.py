@@ -69,7 +69,8 @@ def groups() -> list[Group]:
         *(Group((), (ids(length),)) for length in (1, 2, 31, 33, 128, 5)),
         Group(ids(20), [ids(length) for length in (1, 2, 9, 30, 60)]),  # shared, within a call
         Group(ids(70), [ids(length) for length in (3, 1, 50)]),  # a prefix longer than a call
-        Group(ids(5), (ids(4),)),  # not worth sharing
+        Group(ids(20), [ids(length) for length in (3, 1, 40, 9)], [2, 0, 36, 1]),  # some of their tokens are given
+        Group(ids(5), (ids(4), ids(5)), [3, 0]),  # not worth sharing
         Group(ids(40), [ids(2) for _ in range(70)]),  # more suffixes than a call has tokens
         Group((), (ids(3), ids(1))),
     ]

@@ -42,7 +42,7 @@ class GroupMember:
 
     group: int
     suffix: int
-    num_scored: int  # tokens at the end of the suffix; those before them are given
+    num_scored: int  # tokens at the end of the suffix; those before them are given, and have no log-probability
     num_computed: int  # tokens computed for this pair
     num_shared: int  # its tokens that are computed for another pair
 
@@ -76,7 +76,7 @@ def group_by_prefix(
         for index, pair in enumerate(together):
             shared = length if index else 0
             members[pair] = GroupMember(len(groups), index, len(pair[1]), len(pair[0]) + len(pair[1]) - shared, shared)
-        groups.append(Group(together[0][0][:length], suffixes))
+        groups.append(Group(together[0][0][:length], suffixes, [len(given) - length for given, _ in together]))
     return PrefixGroups(
         groups,
         [members[pair] if first[pair] == index else _repeated(members[pair]) for index, pair in enumerate(pairs)],

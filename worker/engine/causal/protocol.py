@@ -24,18 +24,24 @@ LogProbs = NDArray[np.float32]  # natural logarithms, one a token
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences with a common prefix, which is computed once. Only the suffixes are scored.
+    """Sequences with a common prefix, which is computed once. Only the suffixes are scored, without the tokens that are
+    given at the beginning of each.
 
     Without a prefix, the first token of a suffix has no context and is not scored.
     """
 
     prefix: Sequence[int]
     suffixes: Sequence[Sequence[int]]  # none is empty
+    given: Sequence[int] = ()  # of each suffix, the number of tokens that are not scored, never all; (): 0 of each
 
     @property
     def longest(self) -> int:
         """The length of its longest sequence, in tokens."""
         return len(self.prefix) + max(map(len, self.suffixes))
+
+    def num_given(self, suffix: int) -> int:
+        """How many tokens at the beginning of a suffix are not scored."""
+        return self.given[suffix] if self.given else 0
 
 
 class Reader(Protocol):
@@ -45,8 +51,8 @@ class Reader(Protocol):
     def buffer_stats(self) -> BufferStats: ...
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """Yield each group once, in any order, by its index among `groups`, with an array for each of its suffixes:
-        log p(token | prefix and the tokens of the suffix before it) of every token, or of all but the first where
-        there is no prefix. No group affects another. NaN and infinities come out as the model gave them.
+        log p(token | prefix and the tokens of the suffix before it) of every token that is not given, or of all but the
+        first where nothing is before it. No group affects another. NaN and infinities come out as the model gave them.
 
         Every group has `longest` <= max_positions + 1: the last token of a sequence is a target and is not fed. Raises
         what the model raises, and Stopped between two of its calls.

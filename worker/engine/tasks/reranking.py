@@ -193,7 +193,7 @@ def _rank(query: _Query, members: Sequence[GroupMember], found: Sequence[list[Lo
             judged.append(Judged(one.id, None, one.first_score, one.error))
             continue
         member = next(in_order)
-        score = _mean(found[member.group][member.suffix][-member.num_scored :])
+        score = _mean(found[member.group][member.suffix])
         if score is not None:
             num_tokens += member.num_scored
         judged.append(Judged(one.id, score, one.first_score, NON_FINITE if score is None else None))

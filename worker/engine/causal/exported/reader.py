@@ -106,7 +106,10 @@ class ExportedReader:
         _, past = self._read_in_pieces(beginning, len(beginning), (), run, wants_present=True)
         self._shared_past.begin(past)
         try:
-            sequences = [_Sequence(0, index, [last, *suffix], 0) for index, suffix in enumerate(group.suffixes)]
+            sequences = [
+                _Sequence(0, index, [last, *suffix], group.num_given(index))
+                for index, suffix in enumerate(group.suffixes)
+            ]
             found = {one.suffix: log_probs for one, log_probs in self._read_sequences(sequences, past, run)}
         finally:
             self._shared_past.end()
@@ -238,7 +241,7 @@ class ExportedReader:
 def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
     """Each sequence of a group from its beginning."""
     for suffix, ids in enumerate(group.suffixes):
-        yield _Sequence(index, suffix, [*group.prefix, *ids], max(len(group.prefix) - 1, 0))
+        yield _Sequence(index, suffix, [*group.prefix, *ids], max(len(group.prefix) + group.num_given(suffix) - 1, 0))
 
 
 def _length(past: Past) -> int:

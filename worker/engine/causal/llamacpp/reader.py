@@ -101,9 +101,9 @@ class LlamaCppReader:
         """Read the prefixes of some groups, then all their suffixes behind them."""
         prefixes = [groups[index].prefix for index in wave]
         tails = [
-            _Tail(index, place, sequence, len(groups[index].prefix), suffix[:-1], 0, suffix[1:])
+            _behind(groups[index], index, place, sequence)
             for sequence, index in enumerate(wave)
-            for place, suffix in enumerate(groups[index].suffixes)
+            for place in range(len(groups[index].suffixes))
         ]
         longest = max(len(tail.fed) for tail in tails)
         context = self._context_for(sum(map(len, prefixes)) + max(longest, self._tokens))
@@ -123,7 +123,8 @@ class LlamaCppReader:
             for number, tail in enumerate(pack):
                 context.share(tail.prefix, range(len(wave) + number, len(wave) + number + 1))
             for tail, rest in zip(pack, self._read_tails(context, pack, len(wave), run), strict=True):
-                log_probs = np.concatenate((first[tail.group, tail.suffix], rest))
+                is_given = groups[tail.group].num_given(tail.suffix) > 0
+                log_probs = rest if is_given else np.concatenate((first[tail.group, tail.suffix], rest))
                 if (done := results.add(tail.group, tail.suffix, log_probs)) is not None:
                     yield tail.group, done
             context.forget(range(len(wave), len(wave) + len(pack)))
@@ -222,10 +223,16 @@ def _waves(groups: Mapping[int, Group], max_tokens: int, max_groups: int) -> Ite
 
 def _whole_sequences(index: int, group: Group) -> Iterator[_Tail]:
     """Each suffix of a group after its own copy of the prefix."""
-    first = max(1, len(group.prefix))  # the first token that is scored
     for place, suffix in enumerate(group.suffixes):
         ids = [*group.prefix, *suffix]
+        first = max(1, len(group.prefix) + group.num_given(place))  # the first token that is scored
         yield _Tail(index, place, 0, 0, ids[:-1], first - 1, ids[first:])
+
+
+def _behind(group: Group, index: int, place: int, sequence: int) -> _Tail:
+    """A suffix of a group whose prefix is this sequence of the context. The prefix predicts its first token."""
+    suffix, first = group.suffixes[place], max(1, group.num_given(place))
+    return _Tail(index, place, sequence, len(group.prefix), suffix[:-1], first - 1, suffix[first:])
 
 
 def _chunks(piece: Piece, max_tokens: int) -> Iterator[Piece]:

@@ -132,14 +132,22 @@ class PackedReader:
             hidden = calls.read_sequence(PackedRows.after_past(start, chunk), start)
         past_state = hidden[-1:]  # (1, D)
         found = [_UNSCORED] * len(group.suffixes)
+        wanted = [np.asarray(ids[group.num_given(index) :], np.int64) for index, ids in enumerate(group.suffixes)]
         for pack in _suffix_packs(group.suffixes, max_tokens):
             suffixes = [group.suffixes[index] for index in pack]
-            targets = [np.asarray(suffix, np.int64) for suffix in suffixes]
+            targets, given = [wanted[index] for index in pack], [group.num_given(index) for index in pack]
             if len(pack) == 1:
-                found[pack[0]] = self._read_in_chunks(past, suffixes[0][:-1], targets[0], 0, calls, past_state)
+                before = None if given[0] else past_state
+                found[pack[0]] = self._read_in_chunks(
+                    past, suffixes[0][:-1], targets[0], max(given[0] - 1, 0), calls, before
+                )
                 continue
             hidden_of = self._read_together(past, [suffix[:-1] for suffix in suffixes], past_state[:0], calls)
-            states = [part for own in hidden_of for part in (past_state, own)]
+            states = [
+                part
+                for own, count in zip(hidden_of, given, strict=True)
+                for part in ((own[count - 1 :],) if count else (past_state, own))
+            ]
             log_probs = calls.log_probs(np.concatenate(states), np.concatenate(targets))
             parts = np.split(log_probs, np.cumsum([len(each) for each in targets])[:-1])
             for index, part in zip(pack, parts, strict=True):
@@ -186,8 +194,8 @@ def _is_worth_sharing(group: Group) -> bool:
 
 def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
     """Each suffix of a group after its own copy of the prefix."""
-    first = max(1, len(group.prefix))
     for suffix, ids in enumerate(group.suffixes):
+        first = max(1, len(group.prefix) + group.num_given(suffix))
         yield _Sequence(index, suffix, [*group.prefix, *ids], first)
 
 

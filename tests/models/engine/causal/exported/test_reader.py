@@ -56,10 +56,10 @@ def read(model: ExportedCausal, groups: Sequence[Group], *, is_packed: bool = Tr
 def expected(export: Export, groups: Sequence[Group]) -> list[list[np.ndarray]]:
     return [
         [
-            export.log_probs([*group.prefix, *suffix])[max(len(group.prefix) - 1, 0) :]
+            export.log_probs([*group.prefix, *suffix])[max(len(group.prefix) + group.num_given(index) - 1, 0) :]
             if len(group.prefix) + len(suffix) > 1
             else np.empty(0)
-            for suffix in group.suffixes
+            for index, suffix in enumerate(group.suffixes)
         ]
         for group in groups
     ]
@@ -88,7 +88,10 @@ def some_groups(seed: int = 0) -> list[Group]:
     shared = [
         Group(ids(rng, length), [ids(rng, count) for count in (1, 6, 5, 6, 12)]) for length in (2, 40, POSITIONS - 12)
     ]
-    return [*lone, *begun, *shared]
+    given = [
+        Group(ids(rng, length), [ids(rng, count) for count in (1, 6, 5, 6, 12)], [0, 5, 1, 0, 11]) for length in (2, 40)
+    ]
+    return [*lone, *begun, *shared, *given]
 
 
 def test_every_layout_gives_the_log_probs_of_the_network(layout: str) -> None:

@@ -58,7 +58,11 @@ def mixture(seed: int = 3) -> list[Group]:
             (20, (9,)),
         )
     ]
-    return [*alone, *behind, Group([], [draw_ids(rng, 5), draw_ids(rng, 1)])]
+    given = [
+        Group(draw_ids(rng, prefix), [draw_ids(rng, length) for length in (20, 2, 5, 1, 13)], [15, 1, 0, 0, 1])
+        for prefix in (0, 3, 60)
+    ]
+    return [*alone, *behind, *given, Group([], [draw_ids(rng, 5), draw_ids(rng, 1)])]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -88,7 +92,8 @@ def test_results_do_not_depend_on_other_groups_or_on_the_limits(
     for _ in range(data.draw(st.integers(1, 5))):
         prefix = data.draw(st.lists(ids, max_size=50))
         suffix = st.lists(ids, min_size=1, max_size=MAX_POSITIONS - len(prefix))
-        groups.append(Group(prefix, data.draw(st.lists(suffix, min_size=1, max_size=5))))
+        suffixes = data.draw(st.lists(suffix, min_size=1, max_size=5))
+        groups.append(Group(prefix, suffixes, [data.draw(st.integers(0, len(each) - 1)) for each in suffixes]))
     tokens = data.draw(st.integers(1, 80))
     limits = Limits(tokens, data.draw(st.integers(tokens, 200)), data.draw(st.integers(1, 9)), 4 * 10_000)
 

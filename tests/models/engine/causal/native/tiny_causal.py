@@ -32,7 +32,8 @@ class TinyCausal:
     def expected(self, group: Group) -> list[LogProbs]:
         """The log-probabilities that a reader has to give for this group, from the reference."""
         whole = self.reference.log_probs([[*group.prefix, *suffix] for suffix in group.suffixes])
-        return [log_probs[max(0, len(group.prefix) - 1) :] for log_probs in whole]
+        firsts = [max(0, len(group.prefix) + group.num_given(suffix) - 1) for suffix in range(len(group.suffixes))]
+        return [log_probs[first:] for log_probs, first in zip(whole, firsts, strict=True)]
 
 
 def write_tiny(folder: Path, name: str, precision: Precision, layers: int = 2) -> TinyCausal:

@@ -22,6 +22,7 @@ def restored(sharing: PrefixGroups, at: int) -> Pair:
     group = sharing.groups[place.group]
     whole = (*group.prefix, *group.suffixes[place.suffix])
     assert place.num_scored <= len(group.suffixes[place.suffix]), "a scored token is never in the shared prefix"
+    assert place.num_scored + group.num_given(place.suffix) == len(group.suffixes[place.suffix])
     return whole[: -place.num_scored], whole[-place.num_scored :]
 
 

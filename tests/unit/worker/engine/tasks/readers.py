@@ -46,17 +46,17 @@ class HashingReader:
             run.raise_if_stopped("groups")
             assert groups[index].longest <= self.model.max_positions
             with run.measure("prefill", rows=1, tokens=groups[index].longest):
-                found = [self._read_suffix(list(groups[index].prefix), suffix) for suffix in groups[index].suffixes]
-            yield index, found
+                yield index, [self._read_suffix(groups[index], number) for number in range(len(groups[index].suffixes))]
 
-    def _read_suffix(self, context: list[int], suffix: Sequence[int]) -> LogProbs:
-        assert suffix
+    def _read_suffix(self, group: Group, number: int) -> LogProbs:
+        context, suffix, num_given = list(group.prefix), group.suffixes[number], group.num_given(number)
+        assert len(suffix) > num_given
         found = []
         for token in suffix:
             assert 0 <= token < self.model.vocab_size
             found.append(self.model.log_prob(context, token))
             context = [*context, token]
-        return np.array(found, np.float32)
+        return np.array(found[num_given:], np.float32)
 
 
 class ByteTokenizer:
