@@ -93,7 +93,7 @@ class TranslateOptions:
     source_language: str = "en"  # for the sentence splitter
     target_language: str | None = None  # the label of a multilingual model, without >> and <<
     cache: CachePolicy = CachePolicy()
-    batch_size: int = 32  # segments that one model call processes together
+    batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
     reuse: bool = True  # take a segment that was translated before from the translation memory
     timing: Timing = Timing.STEPS
 
@@ -176,7 +176,7 @@ class GenerateOptions:
     system: str | None = None  # chat: the system message of every document
     prefix_cache: bool = True  # read a beginning that prompts share once
     cache: CachePolicy = CachePolicy()
-    batch_size: int = 32  # prompts that run at a time
+    batch_size: int | None = None  # prompts that run at a time; None: the engine chooses
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
@@ -245,7 +245,7 @@ class JobSpec:
 
     def digest(self) -> str:
         """sha256 of everything that decides the result of a document, besides its text."""
-        parts = [self.task, self.model_revision, self.options_json()]
+        parts = [self.task, self.model_revision, _as_before(self.options_json(), self.options)]
         if not self.providers.is_default:  # so that a job of an older version is the same job
             parts.append(self.providers.identity())
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -257,7 +257,7 @@ class JobSpec:
         `cache`, `batch_size` and `packing` change no token, but they are included: a user who varies them wants to
         measure the computation.
         """
-        values = json.loads(self.options_json())
+        values = json.loads(_as_before(self.options_json(), self.options))
         for name in ("source_language", "reuse", "timing"):
             values.pop(name, None)
         if values.get("n_best", 1) > 1:
@@ -288,7 +288,17 @@ class JobSpec:
         )
 
 
-_ADDED_LATER = {"allow_pad": False}
+def _as_before(options_json: str, options: Options) -> str:
+    """The text of options as it was when `batch_size` was a number, by default 32: a job of today's default is the same
+    job, and finds the same entries in the memories."""
+    if not isinstance(options, TranslateOptions | GenerateOptions) or options.batch_size is not None:
+        return options_json
+    values = {**json.loads(options_json), "batch_size": _BATCH_SIZE_BEFORE}
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+_ADDED_LATER = {"allow_pad": False, "batch_size": None}
+_BATCH_SIZE_BEFORE = 32
 
 # Parsers of the options that are texts in JSON.
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -82,7 +82,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
     def work(lane: int) -> None:
         share = order[lane :: len(model.lanes)]
         ids = [segments[index] for index in share]
-        for ended in model.lanes[lane].decode(ids, rules, RunContext(), batch_size=_slots(beams)):
+        for ended in model.lanes[lane].decode(ids, rules, RunContext(), batch_size=None):
             for place, hypotheses in ended:
                 found[share[place]] = [token_id for token_id in hypotheses[0].ids if token_id != rules.eos_id]
 
@@ -101,10 +101,5 @@ def configuration(model: Model, *, beams: int) -> str:
     return (
         f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.graphs.precision}, head of "
         f"{model.network.graphs.num_target_ids:,} ids, {model.layout.lanes} lanes of {model.layout.threads} threads, "
-        f"{_slots(beams)} slots each"
+        f"{model.network.graphs.slot_count(beams)} slots each"
     )
-
-
-def _slots(beams: int) -> int:
-    """Sentences of a lane: 64 rows of a step, or 128 with beams, where 64 took 14 % longer a token."""
-    return 64 if beams == 1 else max(1, 128 // beams)

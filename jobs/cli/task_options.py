@@ -135,9 +135,8 @@ _OF_SEVERAL = (
         _SEVERAL,
         "--batch-size",
         type=int,
-        default=32,
-        show_default=True,
-        help="translate, generate: sentences, or prompts, in one model call.",
+        help="translate, generate: sentences, or prompts, in one model call.  [default: as suits the model's size; "
+        "generate: 32]",
     ),
     _option(
         _SEVERAL,

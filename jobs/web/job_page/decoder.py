@@ -183,7 +183,7 @@ def _sum(steps: Sequence[DecoderCalls]) -> DecoderCalls:
 
 def _slots(steps: Sequence[DecoderCalls], options: Options) -> int:
     """Rows that fit into a call: `batch_size` times the beams. Where the model decides about beams, as many as the
-    fullest call shows; 0 where nothing is known."""
+    fullest call shows; 0 where nothing is known, or where the engine chose the size."""
     size = options.get("batch_size")
     if not size or not steps:
         return 0

@@ -5,7 +5,9 @@ import hashlib
 import json
 from typing import Any
 
-from jobs.spec import JobSpec, Task, TranslateOptions
+import pytest
+
+from jobs.spec import GenerateOptions, JobSpec, Task, TranslateOptions
 
 
 def spec(**options: Any) -> JobSpec:
@@ -14,9 +16,24 @@ def spec(**options: Any) -> JobSpec:
 
 def test_newer_options_at_their_defaults_do_not_change_the_text_of_a_job() -> None:
     assert spec().options_json() == (
-        '{"batch_size":32,"beam_size":null,"cache":"auto","early_stopping":null,"length_penalty":null,'
+        '{"beam_size":null,"cache":"auto","early_stopping":null,"length_penalty":null,'
         '"max_new_tokens":null,"n_best":1,"reuse":true,"source_language":"en","target_language":null,"timing":"steps"}'
     )
+
+
+@pytest.mark.parametrize("options", [TranslateOptions, GenerateOptions])
+def test_a_batch_size_that_the_engine_chooses_makes_the_job_and_the_memories_of_the_earlier_default(
+    options: type[TranslateOptions | GenerateOptions],
+) -> None:
+    task = Task.TRANSLATE if options is TranslateOptions else Task.GENERATE
+    chosen, given, other = (
+        JobSpec(task=task, model="m", model_revision="r", options=options(batch_size=size)) for size in (None, 32, 33)
+    )
+
+    assert '"batch_size"' not in chosen.options_json()
+    assert '"batch_size":32' in given.options_json()
+    assert chosen.digest() == given.digest() != other.digest()
+    assert chosen.memory_digest() == given.memory_digest() != other.memory_digest()
 
 
 def test_a_newer_option_is_in_the_text_if_it_has_an_effect() -> None:
@@ -39,7 +56,7 @@ def test_memory_entries_that_lack_duplicate_hypotheses_are_not_reused() -> None:
 
 
 def _digest_of_an_earlier_version(spec: JobSpec) -> bytes:
-    values = json.loads(spec.options_json())
+    values = {**json.loads(spec.options_json()), "batch_size": 32}
     for name in ("source_language", "reuse", "timing"):
         values.pop(name)
     return hashlib.sha256(f"{spec.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()

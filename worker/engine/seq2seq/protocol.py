@@ -19,6 +19,8 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.pair_batches import IdPair
 
+BATCH_SIZE = 32  # segments that run at a time, where neither the user nor the model's sizes say how many
+
 Decoded = list[tuple[int, list[Hypothesis]]]  # the index of each segment, and its hypotheses, best first
 
 
@@ -33,11 +35,12 @@ class Decoder(Protocol):
         rules: GenerationConfig,
         run: RunContext,
         *,
-        batch_size: int,
+        batch_size: int | None,
     ) -> Iterator[Decoded]:
         """Yield every segment once, in any order, by its index among `segments`, which are ids with end-of-sentence.
 
-        At most `batch_size` segments run at a time, and fewer if they do not fit into memory. Raises the error of a
+        At most `batch_size` segments run at a time (None: as many as suit the model), and fewer if they do not fit into
+        memory. Raises the error of a
         single segment that does not fit, what else the model raises, and Stopped between two steps.
         """
 
@@ -86,7 +89,12 @@ class Seq2SeqModel(Protocol):
 
 
 def decode_all(
-    decoder: Decoder, segments: Sequence[Sequence[int]], rules: GenerationConfig, run: RunContext, *, batch_size: int
+    decoder: Decoder,
+    segments: Sequence[Sequence[int]],
+    rules: GenerationConfig,
+    run: RunContext,
+    *,
+    batch_size: int | None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every segment, best first, in the order of the segments."""
     found = dict(chain.from_iterable(decoder.decode(segments, rules, run, batch_size=batch_size)))

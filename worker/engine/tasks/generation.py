@@ -30,6 +30,8 @@ from worker.engine.tasks.document_assembly import merge_flags, runs_away
 from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
 from worker.text.chat_template import RenderError
 
+_BATCH_SIZE = 32  # prompts that run at a time, where the user does not say
+
 
 @dataclass(frozen=True, slots=True)
 class _Prompts:
@@ -84,7 +86,7 @@ class PromptContinuer:
             prompts.ids,
             rules,
             run,
-            batch_size=options.batch_size,
+            batch_size=options.batch_size or _BATCH_SIZE,
             shares_prefixes=options.prefix_cache,
             ends_in=ends_in,
         )

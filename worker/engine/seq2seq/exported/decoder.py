@@ -18,7 +18,7 @@ from worker.engine.search.search import search
 from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.engine.seq2seq.padding import PaddedBatch, make_batches, pad
-from worker.engine.seq2seq.protocol import Decoded
+from worker.engine.seq2seq.protocol import BATCH_SIZE, Decoded
 
 
 class ExportedDecoder:
@@ -43,11 +43,11 @@ class ExportedDecoder:
         rules: GenerationConfig,
         run: RunContext,
         *,
-        batch_size: int,
+        batch_size: int | None,
     ) -> Iterator[Decoded]:
         """See `protocol.Decoder.decode`. A batch that does not fit into memory is halved until it does, and later
         batches are no larger."""
-        batches = deque(make_batches(segments, max_rows=batch_size, pad_id=self._pad_id))
+        batches = deque(make_batches(segments, max_rows=batch_size or BATCH_SIZE, pad_id=self._pad_id))
         while batches:
             batch = batches.popleft()
             rows, length = batch.input_ids.shape

@@ -51,9 +51,10 @@ class ContinuousDecoder:
         rules: GenerationConfig,
         run: RunContext,
         *,
-        batch_size: int,
+        batch_size: int | None,
     ) -> Iterator[Decoded]:
         """See `protocol.Decoder.decode`. Segments come in the order in which they end."""
+        batch_size = batch_size or self._graphs.slot_count(rules.num_beams)
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         head = self._graphs.head
         ended: Decoded = []

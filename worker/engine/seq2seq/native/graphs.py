@@ -22,6 +22,7 @@ from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDeco
 from worker.engine.seq2seq.native.kv_slots import SlotShape
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
 from worker.engine.seq2seq.native.separate_stages import SeparateStages
+from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
 from worker.graphs.marian import map_head, screen_bounds
@@ -99,6 +100,10 @@ class NativeSeq2SeqGraphs:
     def num_target_ids(self) -> int:
         """V."""
         return self._parts.stages()[-1].num_target_ids()
+
+    def slot_count(self, beams: int) -> int:
+        """How many sentences a lane decodes at a time, where the user does not say."""
+        return slot_count(self.shape, self.num_target_ids, beams)
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """See `Parts.encode`."""

@@ -24,7 +24,7 @@ from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
-from worker.engine.seq2seq.protocol import Decoded
+from worker.engine.seq2seq.protocol import BATCH_SIZE, Decoded
 
 
 class UncachedDecoder:
@@ -49,9 +49,10 @@ class UncachedDecoder:
         rules: GenerationConfig,
         run: RunContext,
         *,
-        batch_size: int,
+        batch_size: int | None,
     ) -> Iterator[Decoded]:
         """See `protocol.Decoder.decode`. Segments come batch by batch, longest first."""
+        batch_size = batch_size or BATCH_SIZE
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         while waiting:
             size = min(len(waiting), batch_size, self._max_sentences or batch_size)
