@@ -33,6 +33,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights, read_graph
 
 LARGE_HEAD = 4096  # ids; for a smaller head a second graph does not pay off
+_HEAD_BIAS = "head.bias"
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # tensors that may hold the head
 
 
@@ -55,7 +56,7 @@ def write_marian(
     with WeightsFile(folder / WEIGHTS) as file:
         graphs[ENCODER] = encoder_graph(sizes, file, named, precision)
         graphs[DECODER] = decoder_graph(sizes, file, named, precision, head_rows=named.head_rows, head_bias=has_bias)
-        if precision is Precision.FP32 and not has_bias and len(named.head()) > LARGE_HEAD:
+        if precision is Precision.FP32 and len(named.head()) > LARGE_HEAD:
             graphs[SCREENED] = screened_decoder_graph(sizes, file, named)
     for name, net in graphs.items():
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
@@ -89,7 +90,7 @@ def decoder_over(
     """See `rebuild_decoder`."""
     sizes = MarianSizes.read(config)
     no_weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    rows, has_bias = head_rows_in(store), "head.bias" in store
+    rows, has_bias = head_rows_in(store), _HEAD_BIAS in store
     return decoder_graph(
         sizes,
         store,
@@ -113,6 +114,12 @@ def map_head(file: Path) -> NDArray[np.float32]:
     """The head of the decoder in `file`, in float32 (V, D), memory-mapped from the weights file."""
     store = WrittenWeights.read(file)
     return store.map(head_rows_in(store), file.parent)
+
+
+def map_head_bias(file: Path) -> NDArray[np.float32] | None:
+    """The bias of the head of the decoder in `file` (V,), memory-mapped; None: it has none."""
+    store = WrittenWeights.read(file)
+    return store.map(_HEAD_BIAS, file.parent) if _HEAD_BIAS in store else None
 
 
 def head_rows_in(store: Store) -> str:
@@ -187,9 +194,9 @@ def screened_decoder_graph(
 ) -> GraphBuilder:
     """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
-    Besides logits and scales it outputs the hidden states (R, D), to compute the logits of those few exactly. The
-    metadata bound the error of a logit: screen_error and screen_norm, see `rounding`; those of a stage, the `layers` up
-    to the last, are left to the caller.
+    Besides logits, without the head's bias, and scales it outputs the hidden states (R, D), to compute the logits of
+    those few exactly. The metadata bound the error of a logit: screen_error and screen_norm, see `rounding`; those of a
+    stage, the `layers` up to the last, are left to the caller.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
     own = range(sizes.decoder_layers) if layers is None else layers

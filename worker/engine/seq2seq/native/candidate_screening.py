@@ -7,9 +7,9 @@ the bound of the highest can be the best; the logits of these candidates are com
     x . w - X . W  =  x . (w - W) + (x - X) . W       X, W: the hidden state x and the column w after int8 rounding
     |    ...    | <=  |x| |w - W| + |x - X| |W|       (Cauchy-Schwarz)
 
-The result is the token that the float32 head would give. For the normalizer, the ids that contribute most
-to it are computed in float32 too, as long as they are few. If they are many, their errors have either sign and cancel
-out.
+A bias is added to both in float32 and changes nothing but the last bits. The result is the token that the float32 head
+would give. For the normalizer, the ids that contribute most to it are computed in float32 too, as long as they are few.
+If they are many, their errors have either sign and cancel out.
 
 64 rows x 65,001 ids, D = 512, one core: the float32 head takes 31 ms, the int8 head 4.8 and this 4.6.
 
@@ -37,12 +37,23 @@ class CandidateScreen:
     head: NDArray[np.float32]  # (V, D), mapped from its file: only the pages of candidates are read
     error: float  # the greatest |w - W|
     norm: float  # the greatest |W|
+    bias: NDArray[np.float32] | None = None  # (V,)
+
+    def add_bias(self, logits: Floats, scales: Floats) -> None:
+        """Add the head's bias to the logits of the int8 head (R, V), which are to be multiplied by `scales` (R,), in
+        place."""
+        if self.bias is None:
+            return
+        scratch = np.empty_like(self.bias)
+        for row, scale in zip(logits, scales, strict=True):  # a row stays in the second-level cache
+            np.divide(self.bias, scale, out=scratch)
+            row += scratch
 
     def best(self, logits: Floats, scales: Floats, hidden: Floats, normalizer: Floats) -> tuple[Ids, Floats, Floats]:
         """The best id of each row, its logit, and a better normalizer, (R,) each.
 
-        `logits` (R, V), to be multiplied by `scales` (R,), are those of the int8 head; forbidden ids are -inf. `hidden`
-        is (R, D). Rows that are not finite keep their normalizer, which is not finite either.
+        `logits` (R, V), to be multiplied by `scales` (R,), are those of the int8 head with the bias; forbidden ids are
+        -inf. `hidden` is (R, D). Rows that are not finite keep their normalizer, which is not finite either.
         """
         is_finite = np.isfinite(normalizer)
         with np.errstate(invalid="ignore"):
@@ -57,6 +68,8 @@ class CandidateScreen:
         # (m,) each, row by row, ids ascending; np.nonzero of a matrix takes 8.3 ms, this 0.5.
         rows, ids = np.divmod(np.flatnonzero(logits >= least[:, None]), logits.shape[1])
         exact = np.einsum("md,md->m", self.head[ids], hidden[rows])  # (m,)
+        if self.bias is not None:
+            exact += self.bias[ids]
         best, best_logits = np.zeros(len(logits), np.int64), np.full(len(logits), np.nan, np.float32)
         found, starts = np.unique(rows, return_index=True)
         if len(found):
@@ -76,5 +89,6 @@ class CandidateScreen:
             length = np.sqrt(np.einsum("rd,rd->r", hidden, hidden))
             lost = np.sqrt(np.einsum("rd,rd->r", hidden - rounded, hidden - rounded))
         # |x - X| again, for values halfway between two steps that were rounded the other way: an ulp of the scale.
-        bound: Floats = _SLACK * (length * self.error + lost * self.norm) + _ROUNDING * length * self.norm
+        largest = length * self.norm + (0 if self.bias is None else np.abs(self.bias).max())
+        bound: Floats = _SLACK * (length * self.error + lost * self.norm) + _ROUNDING * largest
         return bound

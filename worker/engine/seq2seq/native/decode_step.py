@@ -25,7 +25,7 @@ class DecodeStep:
         """`exact`: give exact logits, also where a screened decoder would serve the rules."""
         self.rescore: Rescore | None = None  # finds the best ids where logits are approximate
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
-        screen = graphs.screen() if may_screen else None
+        self._screen = screen = graphs.screen() if may_screen else None
         if screen is not None:
             self.rescore = lambda logits, scales, normalizer: screen.best(
                 logits, scales, self._outputs["hidden"], normalizer
@@ -38,5 +38,9 @@ class DecodeStep:
         """Append one id (R,) to each row. Returns the logits of the next (R, V), and the factors of the rows (R,), or
         None; the caller may change them until the next step."""
         self._outputs = slots.step(self._kind, self._head.to_ids(last_ids), context, step)
-        scales = self._outputs.get("scales")
-        return np.asarray(self._outputs["logits"], np.float32), None if scales is None else scales[:, 0]
+        logits, scales = np.asarray(self._outputs["logits"], np.float32), self._outputs.get("scales")
+        if scales is None:
+            return logits, None
+        if self._screen is not None:
+            self._screen.add_bias(logits, scales[:, 0])
+        return logits, scales[:, 0]

@@ -25,7 +25,7 @@ from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
-from worker.graphs.marian import map_head, screen_bounds
+from worker.graphs.marian import map_head, map_head_bias, screen_bounds
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Split
@@ -139,7 +139,7 @@ class NativeSeq2SeqGraphs:
         with self._lock:
             if self._screen is None:
                 error, norm = screen_bounds(self._last.with_name(SCREENED))
-                self._screen = CandidateScreen(map_head(self._last), error, norm)
+                self._screen = CandidateScreen(map_head(self._last), error, norm, map_head_bias(self._last))
             return self._screen
 
 

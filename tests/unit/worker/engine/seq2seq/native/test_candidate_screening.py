@@ -20,7 +20,7 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     return (rows @ np.rint(head / columns[:, None]).T * columns).astype(np.float32), scales
 
 
-@example(seed=0, rows=3, width=8, size=20, similar=19, flat=True)
+@example(seed=0, rows=3, width=8, size=20, similar=19, flat=True, spread=0)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(1, 9),
@@ -28,8 +28,11 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     size=st.integers(2, 300),
     similar=st.integers(0, 20),
     flat=st.booleans(),
+    spread=st.sampled_from([0, 0.1, 10]),
 )
-def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: int, similar: int, flat: bool) -> None:
+def test_the_best_id_is_that_of_float32(
+    seed: int, rows: int, width: int, size: int, similar: int, flat: bool, spread: float
+) -> None:
     """Even if int8 cannot distinguish many nearly equal columns, and if some ids are forbidden."""
     rng = np.random.default_rng(seed)
     head = rng.normal(size=(size, width)).astype(np.float32)
@@ -37,18 +40,22 @@ def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: 
     head[alike] = head[rng.integers(0, size)] * (1 + 1e-4 * rng.normal(size=(similar, 1)))
     hidden = rng.normal(size=(rows, width)).astype(np.float32) * (1e-3 if flat else 3)
     forbidden = rng.integers(0, size, rng.integers(0, size // 2 + 1))
+    bias = rng.normal(size=size).astype(np.float32) * np.float32(spread) if spread else None
+    screen = CandidateScreen(head, *rounding(head), bias)
     logits, scales = in_int8(hidden, head)
+    screen.add_bias(logits, scales)
     normalizer = log_normalizer(logits, scales)
     logits[:, forbidden] = -np.inf
     exact = hidden.astype(np.float64) @ head.T.astype(np.float64)  # (R, V)
+    if bias is not None:
+        exact += bias
     exact_normalizer = np.log(np.exp(exact).sum(axis=1))
     exact[:, forbidden] = -np.inf
 
-    screen = CandidateScreen(head, *rounding(head))
     best, best_logits, better = screen.best(logits, scales, hidden, normalizer)
 
     chosen = exact[np.arange(rows), best]
-    rounded = 1e-6 * np.linalg.norm(hidden, axis=1) * np.linalg.norm(head, axis=1).max()  # by float32
+    rounded = 1e-6 * np.linalg.norm(hidden, axis=1) * np.linalg.norm(head, axis=1).max() + 1e-6 * spread  # by float32
     assert (chosen >= exact.max(axis=1) - rounded).all()
     np.testing.assert_allclose(best_logits, chosen, rtol=1e-5, atol=1e-5)
     assert (abs(better - exact_normalizer) <= screen._bound(hidden, scales) + 1e-4).all(), "the bound of a logit"
