@@ -1,7 +1,7 @@
 """
 Decoding with native graphs and continuous batching: a slot takes the next sentence as soon as its own has ended.
 
-    longest first -> encode sentences of one length together into free slots -> one step of all rows
+    longest first -> encode sentences of one length together -> fill free slots -> one step of all rows
                   -> which sentences have ended? -> fill their slots, and so on
 
 Knows: one model, one lane. Does not know: texts.
@@ -10,8 +10,6 @@ Knows: one model, one lane. Does not know: texts.
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
@@ -19,13 +17,13 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.native.decode_step import DecodeStep
+from worker.engine.seq2seq.native.encoded_ahead import EncodedAhead
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import Decoded
 
-# Of one call of the encoder. A token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory.
-ENCODED_TOKENS = 256
-# An eighth of the slots has to be free before they are filled again: in small models each call of the encoder counts.
+# An eighth of the slots has to be free before they are filled again, where each filling is a call of a device or of
+# another process. In the memory of this process a slot is filled at once.
 REFILLED_SHARE = 8
 
 
@@ -70,7 +68,7 @@ class ContinuousDecoder:
                         ended = []
             if not attempt.fits:  # running sentences begin again
                 self._max_sentences = attempt.half
-                waiting.extendleft(sorted(batch.running, key=lambda index: len(segments[index])))
+                waiting.extendleft(sorted(batch.begun, key=lambda index: len(segments[index])))
                 self._dropped += self._slots.buffer_stats.freed()
                 self._slots = self._graphs.new_slots()
         if ended:
@@ -97,26 +95,32 @@ class _Batch:
         num_slots: int,
         run: RunContext,
     ) -> None:
-        self.running: set[int] = set()
-        self._graphs = graphs
+        self._running: set[int] = set()  # that have a slot
+        self._encoded = EncodedAhead(graphs, segments, waiting, run)
         self._slots = slots
         self._step = step
         self._segments = segments
         self._waiting = waiting
         self._num_slots = num_slots
+        self._least_free = 1 if graphs.has_slots_here else -(-num_slots // REFILLED_SHARE)
         self._run = run
+
+    @property
+    def begun(self) -> set[int]:
+        """The sentences that are no longer waiting and have not ended."""
+        return self._running.union(self._encoded.begun)
 
     def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
         """Yield the hypotheses of the sentences that ended, after each step in which some did."""
-        slots, waiting = self._slots, self._waiting
+        slots = self._slots
         search = new_search(rules, rescore=self._step.rescore)
-        longest = len(self._segments[waiting[0]])
+        longest = len(self._segments[self._waiting[0]])
         # Most translations are about as long as their source; for longer ones the slots grow.
         slots.begin(self._num_slots, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
         number = 0
-        while waiting or search.num_sentences:
+        while self._encoded or search.num_sentences:
             num_free = self._num_slots - search.num_sentences
-            if waiting and num_free * REFILLED_SHARE >= self._num_slots:
+            if num_free >= self._least_free:
                 self._fill_slots(search, num_free)
             self._run.raise_if_stopped("steps")
             logits, scales = self._step.run(search.last_ids, slots, self._run, number)
@@ -125,21 +129,15 @@ class _Batch:
             if order is not None:
                 slots.select(order)
             if found:
-                self.running -= found.keys()
+                self._running -= found.keys()
                 yield found
 
     def _fill_slots(self, search: Search, num_free: int) -> None:
-        """Encode waiting sentences into the free slots."""
-        while num_free and self._waiting:
-            length = len(self._segments[self._waiting[0]])
-            together: list[int] = []
-            most = min(num_free, max(1, ENCODED_TOKENS // length))
-            while self._waiting and len(together) < most and len(self._segments[self._waiting[0]]) == length:
-                together.append(self._waiting.popleft())
-            self.running.update(together)
-            ids = np.array([self._segments[index] for index in together], np.int64)
-            with self._run.measure("encode", rows=len(together), tokens=ids.size):
-                cross = self._graphs.encode_for_slots(ids)
+        """Move sentences into the free slots."""
+        while num_free and self._encoded:
+            together, cross = self._encoded.take(num_free)
+            self._running.update(together)
             self._slots.admit(cross)
+            del cross  # before the encoder is called again
             search.admit(together)
             num_free -= len(together)

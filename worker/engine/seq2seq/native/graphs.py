@@ -73,6 +73,8 @@ class NativeSeq2SeqGraphs:
         self.head = TargetHead.of(head_ids)
         self.precision = precision
         self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, precision.float_dtype)
+        self.encodes_on_device = on_device and split is None  # `encode_for_slots` gives a tensor in its memory
+        self.has_slots_here = split is None and not on_device  # a sentence enters at the cost of a copy on the host
         self._layers = (range(sizes.decoder_layers),) if split is None else split.layers(first=1)
         names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
         files = [
@@ -89,7 +91,7 @@ class NativeSeq2SeqGraphs:
         else:
             encoder = folder / (ENCODER if split is None else stage_graph(0))
             devices = [device] * 2 if split is None else [providers(stage.device) for stage in split.stages]
-            self._parts = SessionParts(encoder, files, threads, devices, on_device=on_device and split is None)
+            self._parts = SessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
 
     @property
     def is_running(self) -> bool:
