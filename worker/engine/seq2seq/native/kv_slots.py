@@ -20,6 +20,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.native.kv_memory import KVMemory
+from worker.engine.seq2seq.native.shared_beginnings import SharedBeginnings
 
 POSITIONS_STEP = 16  # capacities for the target are multiples of it
 
@@ -77,6 +78,7 @@ class KVSlots:
         self._cross = KVMemory(sizes, shape.dtype, step=1, slack=1.25)  # (2 L, B, N, S, H)
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._source_ends = np.zeros(0, np.int32)  # (B,): last position of each source
+        self._shared = SharedBeginnings()
         self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: inputs of the attention
         self._bound: WeakKeyDictionary[IOBinding, tuple[int, ...]] = WeakKeyDictionary()  # see `_memory`
 
@@ -102,6 +104,7 @@ class KVSlots:
         self.num_sentences, self._beams = 0, beams
         self._past.begin(sentences * beams, 1, positions)
         self._cross.begin(sentences, source_length)
+        self._shared.begin(sentences, beams)
         if len(self._positions) < sentences * beams:
             self._positions = np.zeros(sentences * beams, np.int32)
         if len(self._source_ends) < sentences:
@@ -117,6 +120,7 @@ class KVSlots:
         self._cross.array[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
+        self._shared.admit(slice(start, stop))
         self.num_sentences = stop
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
@@ -130,11 +134,17 @@ class KVSlots:
     def select(self, rows: Ids) -> None:
         """Row i continues what was row rows[i]; rows that are not in `rows` are dropped.
 
-        Copies only rows that change; `rows` must be such that no row is overwritten before it is copied.
+        Copies only rows that change, and of these the positions that differ; `rows` must be such that no row is
+        overwritten before it is copied.
         """
-        beams, longest = self._beams, self.longest
-        for row in np.flatnonzero(rows != np.arange(len(rows))).tolist():
-            self._past.array[:, row, :, :longest] = self._past.array[:, rows[row], :, :longest]
+        beams, past = self._beams, self._past.array
+        moved = np.flatnonzero(rows != np.arange(len(rows)))
+        old = rows[moved]
+        owned = self._shared.select(rows, self._positions)[moved].tolist()
+        for row, other, first, last in zip(
+            moved.tolist(), old.tolist(), owned, self._positions[old].tolist(), strict=True
+        ):
+            past[:, row, :, first:last] = past[:, other, :, first:last]
         self._positions[: len(rows)] = self._positions[rows]
         sentences = rows[::beams] // beams
         longest = int(self._source_ends[: self.num_sentences].max(initial=0)) + 1

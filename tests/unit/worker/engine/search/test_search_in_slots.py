@@ -1,5 +1,7 @@
 """Sentences that begin at different steps, in a search and in the KV slots that follow it: no model, no session."""
 
+import functools
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,8 +108,15 @@ def test_sharing_one_row_among_the_first_beams_changes_no_result(
     assert all_rows == one_row
 
 
+@functools.cache
+def digest(seed: int, fed: tuple[int, ...]) -> int:
+    """A number that float32 holds, of all tokens of a row."""
+    return zlib.crc32(repr((seed, fed)).encode()) % 2**20
+
+
 class SlotStep(RandomStep):
-    """Writes the tokens into real slots, as a decoder writes keys and values, and checks all slots in each step."""
+    """Writes into real slots, as a decoder writes keys and values, and checks all slots in each step. What it writes at
+    a position depends on all tokens up to there."""
 
     def __init__(self, num_beams: int, room: int, eos_bias: float) -> None:
         super().__init__([], VOCAB, eos_bias=eos_bias)
@@ -127,7 +136,8 @@ class SlotStep(RandomStep):
         slots = self.slots
         slots._past.fit(slots.num_rows, slots.longest, slots.longest + 1)
         for row, token in enumerate(last_ids.tolist()):
-            slots._past.array[:, row, :, slots._positions[row]] = token
+            seed, fed = self.rows[row]
+            slots._past.array[:, row, :, slots._positions[row]] = digest(seed, (*fed, token))
         slots.advance()
         logits = super().step(last_ids)
         self.check()
@@ -144,7 +154,8 @@ class SlotStep(RandomStep):
         for row, (seed, fed) in enumerate(self.rows):
             sentence = row // self.num_beams
             assert slots._positions[row] == len(fed)
-            assert (slots._past.array[:, row, :, : len(fed), 0] == fed).all()
+            wanted = [digest(seed, fed[: length + 1]) for length in range(len(fed))]
+            assert (slots._past.array[:, row, :, : len(fed), 0] == wanted).all()
             assert slots._source_ends[sentence] == seed % 16
             assert (slots._cross.array[:, sentence, :, : 1 + seed % 16] == seed).all()
 

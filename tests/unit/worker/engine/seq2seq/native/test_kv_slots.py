@@ -62,7 +62,8 @@ def test_select_copies_to_each_row_the_row_that_it_continues(data: st.DataObject
     assert (slots._positions[: len(moves)] == positions.take(moves)).all()
     assert (slots._source_ends[: len(stay)] == ends.take(stay)).all()
     for row, old in enumerate(moves.tolist()):
-        assert (slots._past.array[:, row, :, :longest] == past[:, old, :, :longest]).all()
+        own = positions[old]
+        assert (slots._past.array[:, row, :, :own] == past[:, old, :, :own]).all()
     for place, old in enumerate(stay.tolist()):
         assert (slots._cross.array[:, place, :, : ends[old] + 1] == cross[:, old, :, : ends[old] + 1]).all()
     assert slots._past.array.written == [row for row, old in enumerate(moves.tolist()) if row != old], "no other row"
@@ -70,6 +71,21 @@ def test_select_copies_to_each_row_the_row_that_it_continues(data: st.DataObject
     assert (slots._past.array[..., longest:, :] == past[..., longest:, :]).all(), (
         "nothing is written beyond the longest row"
     )
+
+
+def test_a_row_that_continues_another_copies_only_the_positions_that_it_lacks() -> None:
+    slots = filled(1, 2)
+    slots._positions[:] = 3
+    slots.select(np.array([0, 0]))
+    assert (slots._past.array[:, 1, :, :3] == slots._past.array[:, 0, :, :3]).all()
+    slots._past.array[:, 1, :, :3] = 7
+    for _ in range(2):
+        slots.advance()
+
+    slots.select(np.array([0, 0]))
+
+    assert (slots._past.array[:, 1, :, :3] == 7).all(), "the rows had these in common"
+    assert (slots._past.array[:, 1, :, 3:5] == slots._past.array[:, 0, :, 3:5]).all()
 
 
 def test_admitted_sentences_follow_the_others_and_start_at_position_0() -> None:
