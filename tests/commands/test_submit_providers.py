@@ -15,6 +15,7 @@ from jobs.providers import ProviderOrder
 from tests import stand_in_providers
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
+from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.providers import available
 
@@ -187,9 +188,11 @@ def test_a_counterpart_at_a_provider_that_does_not_exist_is_refused(
     assert (result.exit_code, "names the provider cluod; the providers are cloud" in result.err) == (2, True)
 
 
-def test_advice_about_onnx_is_not_given_where_onnx_does_not_run_the_job(kvjobs: Kvjobs, home: Path) -> None:
-    manifest = home / "models" / "tiny" / "kvjobs.json"
-    manifest.write_text(manifest.read_text().replace('"precision": "fp32"', '"precision": "int8"'))
+def test_advice_about_onnx_is_not_given_where_onnx_does_not_run_the_job(
+    kvjobs: Kvjobs, home: Path, tmp_path: Path
+) -> None:
+    checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", "qwen2")
+    add_model(Request(source=str(checkpoint), name="tiny", precision=Precision.INT8, force=True), home / "models")
 
     for providers, is_said in (("onnx", True), ("cloud,onnx", True), ("cloud", False)):
         assert ("is in int8" in score(kvjobs, "--providers", providers).err) is is_said
