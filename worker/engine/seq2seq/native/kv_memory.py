@@ -26,7 +26,7 @@ class KVMemory:
         self._step = step
         self._slack = slack
         self.buffer = GrowingBuffer(dtype)
-        self.array = np.empty((sizes[0], 0, sizes[1], 0, sizes[2]), dtype)
+        self.array = self._lay_out(0, 0)
 
     @property
     def capacity(self) -> int:
@@ -35,7 +35,7 @@ class KVMemory:
 
     def begin(self, rows: int, positions: int, reserved: int = 0) -> None:
         """Lay out `rows` rows for so many positions, in memory that has room for `reserved` positions of each."""
-        self.array = self.array[:0]  # else it would keep the memory
+        self.array = np.empty((0,) * 5, self.array.dtype)  # else it would keep memory that is too small
         self._lay_out(rows, max(self._round_up(positions), self._round_up(reserved)))
         self.array = self._lay_out(rows, self._round_up(positions))
 

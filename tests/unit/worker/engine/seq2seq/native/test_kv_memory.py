@@ -1,9 +1,13 @@
 """The memory of keys and values: its capacity follows the longest row, and what is cached moves with it."""
 
+import weakref
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.seq2seq.native.kv_memory import KVMemory
 
 FLOAT = np.dtype(np.float32)
@@ -67,3 +71,20 @@ def test_rows_that_do_not_run_are_not_copied() -> None:
     kept.fit(1, 2, 4)
 
     assert np.array_equal(kept.array[:, :1, :, :2], before[:, :1])
+
+
+def test_memory_that_is_too_small_to_begin_is_freed_before_the_larger_one_is_allocated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = memory()
+    kept.begin(2, 4)
+    old, is_freed, release = weakref.ref(kept.buffer._memory), [], GrowingBuffer.release
+
+    def watch(buffer: GrowingBuffer) -> None:
+        release(buffer)
+        is_freed.append(old() is None)
+
+    monkeypatch.setattr(GrowingBuffer, "release", watch)
+    kept.begin(2, 40)
+
+    assert is_freed == [True]
