@@ -8,6 +8,7 @@ follows the longest row, up and down; what is cached moves within the same memor
 Shapes: R rows · C capacity · L layers · N heads · H head size.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,23 +40,29 @@ class KVMemory:
         self._lay_out(rows, max(self._round_up(positions), self._round_up(reserved)))
         self.array = self._lay_out(rows, self._round_up(positions))
 
-    def fit(self, rows: int, cached: int, needed: int) -> None:
-        """Make the capacity at least `needed`, and not much more; the first `cached` positions of the first `rows` rows
-        are kept. Allocates only if the memory is too small: then for twice the positions."""
-        capacity = self._round_up(needed)
-        if self.capacity < needed or self.capacity >= self._slack * capacity:
-            self._move(rows, cached, capacity)
+    def fit(self, rows: int, cached: int, needed: int, *, reserved_rows: int = 0) -> None:
+        """Make room for `rows` rows and for `needed` positions of each, and not for many more positions. The first
+        `cached` positions of these rows are kept.
 
-    def _move(self, rows: int, cached: int, capacity: int) -> None:
-        old, num_rows = self.array, self.array.shape[1]
-        if num_rows * capacity * old[:, 0, :, :1].size > self.buffer.size:
+        What moves is laid out for `rows` rows, or `reserved_rows` if these are more. Allocates only if the memory is
+        too small: then for twice the positions.
+        """
+        capacity = self._round_up(needed)
+        if rows > self.array.shape[1] or self.capacity < needed or self.capacity >= self._slack * capacity:
+            self._move(rows, cached, max(rows, reserved_rows), capacity)
+
+    def _move(self, kept: int, cached: int, rows: int, capacity: int) -> None:
+        """Lay out `rows` rows; the first `cached` positions of the first `kept` are copied."""
+        old = self.array
+        if rows * capacity * math.prod(self._sizes) > self.buffer.size:
             capacity = max(capacity, 2 * self.capacity)
             self.buffer.release()  # `old` keeps the memory
-        new = self._lay_out(num_rows, capacity)
+        new = self._lay_out(rows, capacity)
         # In place: no part of the old layout is overwritten before it is read.
-        parts = range(len(old)) if capacity < self.capacity else reversed(range(len(old)))
+        parts = range(len(old)) if new[0].size < old[0].size else reversed(range(len(old)))
         for part in parts:
-            new[part, :rows, :, :cached] = old[part, :rows, :, :cached].copy()
+            copied = old[part, :kept, :, :cached].copy()
+            new[part, : len(copied), :, :cached] = copied
         self.array = new
 
     def _round_up(self, length: int) -> int:

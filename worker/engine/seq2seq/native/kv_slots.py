@@ -116,7 +116,8 @@ class KVSlots:
         start, length = self.num_sentences, cross.shape[1]
         stop = start + len(cross)
         longest = int(self._source_ends[:start].max(initial=-1)) + 1
-        self._cross.fit(start, longest, max(longest, length))
+        slots = self._cross.array.shape[1]
+        self._cross.fit(stop, longest, max(longest, length), reserved_rows=slots)
         self._cross.array[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
@@ -126,7 +127,7 @@ class KVSlots:
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
         """Set the past of all rows: key and value of each layer (R, N, T, H)."""
         length = present[0].shape[2]
-        self._past.fit(0, 0, length)
+        self._past.fit(self.num_rows, 0, length)
         for memory, tensor in zip(self._past.array, present, strict=True):
             memory[: self.num_rows, :, :length] = tensor
         self._positions[: self.num_rows] = length
@@ -155,6 +156,7 @@ class KVSlots:
 
     def bind(self, binding: IOBinding) -> None:
         """See `Slots.bind`. A binding that these rows have been bound to, in the same memory, is left as it is."""
+        # For the rows that run: free slots are filled before a step, so these are fewer only when nothing waits.
         self._past.fit(self.num_rows, self.longest, self.longest + 1)
         self._longest[0] = self.longest + 1
         self._longest[1] = self._source_ends[: self.num_sentences].max(initial=0) + 1

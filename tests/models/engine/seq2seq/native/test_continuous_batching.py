@@ -120,9 +120,9 @@ class Garbage(KVMemory):
         super().begin(*sizes)
         self.buffer.lay_out((self.buffer.size,)).fill(np.nan)
 
-    def _move(self, rows: int, cached: int, capacity: int) -> None:
-        super()._move(rows, cached, capacity)
-        self.array[:, rows:] = self.array[:, :, :, cached:] = np.nan
+    def _move(self, kept: int, cached: int, rows: int, capacity: int) -> None:
+        super()._move(kept, cached, rows, capacity)
+        self.array[:, kept:] = self.array[:, :, :, cached:] = np.nan
 
 
 @pytest.mark.parametrize("precision", [FP32, INT8])

@@ -17,22 +17,28 @@ def memory(step: int = 4, slack: float = 1.5) -> KVMemory:
     return KVMemory((4, 2, 3), FLOAT, step=step, slack=slack)
 
 
-@given(st.integers(1, 5), st.integers(1, 6), st.lists(st.integers(1, 40), min_size=1, max_size=12))
-def test_what_is_cached_survives_every_change_of_capacity(rows: int, step: int, lengths: list[int]) -> None:
+@given(
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.lists(st.tuples(st.integers(1, 7), st.integers(1, 40), st.integers(0, 6)), min_size=1, max_size=12),
+)
+def test_what_is_cached_survives_every_change_of_rows_and_capacity(
+    rows: int, step: int, sizes: list[tuple[int, int, int]]
+) -> None:
     kept = memory(step)
-    kept.begin(rows, lengths[0], reserved=17)
+    kept.begin(rows, sizes[0][1], reserved=17)
     rng = np.random.default_rng(0)
-    cached = 0
     wanted = np.empty((4, rows, 2, 0, 3), FLOAT)
-    for length in lengths:
-        cached = min(cached, length)
-        wanted = wanted[:, :, :, :cached]
-        kept.fit(rows, cached, length)
+    for num_rows, length, reserved_rows in sizes:
+        cached = min(wanted.shape[3], length)
+        wanted = wanted[:, :num_rows, :, :cached]
+        kept.fit(num_rows, cached, length, reserved_rows=reserved_rows)
 
-        assert np.array_equal(kept.array[:, :, :, :cached], wanted)
+        assert kept.array.shape[1] >= num_rows
+        assert np.array_equal(kept.array[:, : wanted.shape[1], :, :cached], wanted)
         assert kept.array.flags.c_contiguous
         kept.array[:] = rng.normal(size=kept.array.shape)
-        cached, wanted = length, kept.array[:, :, :, :length].copy()
+        wanted = kept.array[:, :num_rows, :, :length].copy()
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
@@ -63,14 +69,23 @@ def test_memory_that_has_to_grow_gets_room_for_twice_the_positions() -> None:
     assert (kept.capacity, kept.buffer.allocations) == (16, 2)
 
 
-def test_rows_that_do_not_run_are_not_copied() -> None:
+def test_what_moves_is_laid_out_for_the_rows_that_run() -> None:
     kept = memory(step=1)
     kept.begin(3, 2, reserved=4)
     kept.array[:] = np.arange(kept.array.size).reshape(kept.array.shape)
     before = kept.array.copy()
     kept.fit(1, 2, 4)
 
-    assert np.array_equal(kept.array[:, :1, :, :2], before[:, :1])
+    assert kept.array.shape == (4, 1, 2, 4, 3)
+    assert np.array_equal(kept.array[:, :, :, :2], before[:, :1])
+
+
+def test_few_rows_grow_long_in_the_memory_of_many_short_ones() -> None:
+    kept = memory()
+    kept.begin(8, 8)
+    kept.fit(2, 8, 32)
+
+    assert (kept.capacity, kept.buffer.allocations) == (32, 1)
 
 
 def test_memory_that_is_too_small_to_begin_is_freed_before_the_larger_one_is_allocated(
