@@ -33,7 +33,7 @@ from bench.harness.own_process import in_own_process
 from bench.harness.stage_answers import Questions
 from bench.harness.stage_folders import separate, split_once
 from bench.harness.stage_table import print_equality, print_memory, print_seconds
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.precision import Precision
 from worker.model_tools.inspect.stages import describe_stages
 from worker.models.file_names import CONFIG

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from tests.checkpoints import _write_json, write_weights
-from worker.graphs.causal import write_causal
+from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest

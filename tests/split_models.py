@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from worker.graphs.causal_stages import cut_causal, write_stages
-from worker.graphs.causal_weights import CausalSizes
-from worker.graphs.marian_stages import cut_marian, write_marian_stages
+from worker.graphs.causal.stages import cut_causal, write_stages
+from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.marian.stages import cut_marian, write_marian_stages
 from worker.graphs.precision import Precision
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.models.json_file import read_json

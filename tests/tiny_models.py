@@ -26,7 +26,7 @@ from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.padding import make_batches
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
-from worker.graphs.marian import write_marian
+from worker.graphs.marian.graphs import write_marian
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest

@@ -3,7 +3,7 @@
     python -m bench.checkpoints.lm_checkpoint --out /tmp/demo-lm-checkpoint [--model worker/demo/lm]
 
 The other engines in the benchmarks read checkpoints, and the package bundles only graphs.
-Knows: how `worker.graphs.causal` names and packs tensors. Does not know: how to run one.
+Knows: how `worker.graphs.causal.graphs` names and packs tensors. Does not know: how to run one.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from jobs.errors import ModelError
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.weights import WrittenWeights
 from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION

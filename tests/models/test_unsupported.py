@@ -14,9 +14,10 @@ from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.places import GOLDEN
-from worker.graphs import causal_weights, marian_weights
-from worker.graphs.causal import write_causal
-from worker.graphs.marian import write_marian
+from worker.graphs.causal import weights as causal_weights
+from worker.graphs.causal.graphs import write_causal
+from worker.graphs.marian import weights as marian_weights
+from worker.graphs.marian.graphs import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint

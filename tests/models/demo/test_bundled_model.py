@@ -16,7 +16,7 @@ from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.file_names import DECODER
-from worker.graphs.marian import rebuild_decoder
+from worker.graphs.marian.graphs import rebuild_decoder
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest

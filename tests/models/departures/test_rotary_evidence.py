@@ -8,7 +8,7 @@ import pytest
 
 from tests.causal_exports import BASE, HEAD_SIZE, PAIRS, POSITIONS, Export, LongRope
 from tests.models.departures.node_graphs import PLAIN, SIZES, SOFTMAX, find, rotary_nodes, rotary_tables
-from worker.graphs.rope import Rope
+from worker.graphs.causal.rope import Rope
 from worker.models.departures import departures
 from worker.models.departures.departures import Departures, departures_in
 from worker.models.departures.graph_content import GraphContent

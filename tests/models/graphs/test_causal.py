@@ -11,9 +11,9 @@ from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import ARCHITECTURES, write_causal_checkpoint
-from worker.graphs.causal import write_causal
-from worker.graphs.causal_head import BLOCK, rebuild_head
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.graphs import write_causal
+from worker.graphs.causal.head import BLOCK, rebuild_head
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.precision import Precision

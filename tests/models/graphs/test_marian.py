@@ -12,7 +12,7 @@ from jobs.errors import ModelError
 from tests.places import GOLDEN
 from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
-from worker.graphs.marian import rebuild_decoder, write_marian
+from worker.graphs.marian.graphs import rebuild_decoder, write_marian
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 

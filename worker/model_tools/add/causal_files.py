@@ -28,7 +28,7 @@ _OTHER_FILES = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZ
 
 def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
     """Write native graphs and copy the other files."""
-    from worker.graphs.causal import write_causal  # loads onnx, which a copy does not need
+    from worker.graphs.causal.graphs import write_causal  # loads onnx, which a copy does not need
 
     _check_tokenizer(origin.folder)  # before the work of building graphs
     write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)

@@ -25,7 +25,7 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
 
     `file` is in `origin.folder`. A tokenizer.json beside it counts more than its own vocabulary.
     """
-    from worker.graphs.causal import write_causal  # loads onnx, which a copy does not need
+    from worker.graphs.causal.graphs import write_causal  # loads onnx, which a copy does not need
 
     checkpoint = Checkpoint.open(file)
     _write_json(folder / CONFIG, dict(checkpoint.config))

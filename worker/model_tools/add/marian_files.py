@@ -26,7 +26,7 @@ def build_marian(
     folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
     """Write native graphs and copy the other files. `head`: None for the default of the precision."""
-    from worker.graphs.marian import write_marian  # loads onnx, which a copy does not need
+    from worker.graphs.marian.graphs import write_marian  # loads onnx, which a copy does not need
 
     MarianTokenizer.open(origin.folder)  # before the work of building graphs
     head = head or _DEFAULT_HEAD[precision]

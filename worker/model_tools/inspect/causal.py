@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from worker.engine.causal.open import open_causal_model
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD, stage_graphs
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs

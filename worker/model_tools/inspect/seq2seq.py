@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.file_names import DECODER, ENCODER, stage_graph, stage_graphs
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.weights import MarianSizes
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
 from worker.model_tools.inspect.stages import describe_stages

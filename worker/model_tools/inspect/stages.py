@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from jobs.formatting import counted
-from worker.graphs.causal_stages import stage_costs
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.stages import stage_costs
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import stage_weights
-from worker.graphs.marian_stages import marian_stage_costs
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.stages import marian_stage_costs
+from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json

@@ -5,8 +5,8 @@ from pathlib import Path
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
-from worker.graphs.causal_stages import cut_causal, write_stages
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.stages import cut_causal, write_stages
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.precision import Precision
 from worker.model_tools.split.protocol import check_stages
 from worker.models.file_names import CONFIG

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.graphs.marian_stages import cut_marian, write_marian_stages
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.stages import cut_marian, write_marian_stages
+from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.model_tools.split.protocol import check_stages

@@ -28,7 +28,7 @@ from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.graphs.causal import write_causal
+from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import read_documents
 from worker.model_tools.verify.checks import Check, Verdict

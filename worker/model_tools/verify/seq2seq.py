@@ -24,7 +24,7 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
-from worker.graphs.marian import write_marian
+from worker.graphs.marian.graphs import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import read_segments
 from worker.model_tools.verify.checks import Check, Verdict

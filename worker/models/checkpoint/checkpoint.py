@@ -20,10 +20,10 @@ import safetensors
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import ARCHITECTURES, architecture_of, lacks_head
-from worker.graphs.causal_weights import CausalSizes
-from worker.graphs.causal_weights import tensor_names as causal_names
-from worker.graphs.marian_weights import MarianSizes
-from worker.graphs.marian_weights import tensor_names as marian_names
+from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.weights import tensor_names as causal_names
+from worker.graphs.marian.weights import MarianSizes
+from worker.graphs.marian.weights import tensor_names as marian_names
 from worker.models.checkpoint.gguf_checkpoint import read_config, read_weights
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.pickle_reader import read_pickle

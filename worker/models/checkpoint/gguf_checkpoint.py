@@ -23,7 +23,7 @@ import numpy as np
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
-from worker.graphs.causal_weights import CausalSizes, tensor_names
+from worker.graphs.causal.weights import CausalSizes, tensor_names
 from worker.models.checkpoint.gguf_file import READ_TYPES, GgufFile, GgufTensor
 from worker.models.checkpoint.tensor_files import Weight
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.graphs.rope import Rope
+from worker.graphs.causal.rope import Rope
 from worker.models.departures.evidence import Contradiction, Departure, Limit, Suspicion
 from worker.models.departures.graph_content import ConstantTensor, GraphContent
 from worker.models.departures.window_evidence import configured_windows

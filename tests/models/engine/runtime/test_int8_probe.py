@@ -16,8 +16,9 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native import graphs as native_graphs
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.graphs import marian, matrix_products
+from worker.graphs import matrix_products
 from worker.graphs.graph_builder import GraphBuilder
+from worker.graphs.marian import graphs as marian
 from worker.graphs.precision import Precision
 from worker.graphs.unsigned_weights import with_unsigned_weights
 from worker.graphs.weights import WrittenWeights

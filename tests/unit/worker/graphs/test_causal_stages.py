@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.causal_checkpoints import causal_config
-from worker.graphs.causal_stages import cut_causal, stage_costs
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.stages import cut_causal, stage_costs
+from worker.graphs.causal.weights import CausalSizes
 
 
 def sizes_of(layers: int, vocab_size: int) -> CausalSizes:

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import causal_config
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 
 
 def config_of(family: str, **changed: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.places import GOLDEN
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.weights import MarianSizes
 from worker.models.json_file import read_json
 
 

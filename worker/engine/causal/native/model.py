@@ -19,7 +19,7 @@ from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.native_precision import native_precision
 from worker.engine.search.continuation_rules import ContinuationRules, rules_in
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.precision import Precision
 from worker.models.departures.departures import Departures
 from worker.models.json_file import read_json

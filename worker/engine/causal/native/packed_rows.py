@@ -1,7 +1,7 @@
 """
 The inputs of one call of a native causal model: its tokens, and the rows that attention sees.
 
-Matrix products see the tokens one after the other, attention sees them in rows (`worker.graphs.causal`).
+Matrix products see the tokens one after the other, attention sees them in rows (`worker.graphs.causal.graphs`).
 
 Shapes: M tokens · B rows · S their length · P past length.
 """

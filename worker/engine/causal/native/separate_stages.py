@@ -21,7 +21,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import providers
 from worker.engine.search.logit_rules import Floats
 from worker.engine.stages.stage_process import RemoteObject, StageProcesses
-from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import stage_graph
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json

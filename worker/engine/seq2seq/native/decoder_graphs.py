@@ -19,10 +19,10 @@ from worker.engine.seq2seq.native.device_buffers import DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
 from worker.graphs.file_names import SCREENED
-from worker.graphs.marian import rebuild_decoder
-from worker.graphs.marian_scoring import rebuild_body, rebuild_head
-from worker.graphs.marian_uncached import rebuild_uncached
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.graphs import rebuild_decoder
+from worker.graphs.marian.scoring import rebuild_body, rebuild_head
+from worker.graphs.marian.uncached import rebuild_uncached
+from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 
 # Graphs besides the decoders with a cache.

@@ -25,8 +25,8 @@ from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
-from worker.graphs.marian import map_head, map_head_bias, screen_bounds
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.graphs import map_head, map_head_bias, screen_bounds
+from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Split
 

@@ -20,7 +20,7 @@ from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import NativeScorer
 from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
 from worker.graphs.file_names import DECODER
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.weights import MarianSizes
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 

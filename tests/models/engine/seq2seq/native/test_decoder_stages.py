@@ -14,8 +14,8 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.pair_batches import IdPair
-from worker.graphs import marian
 from worker.graphs.file_names import SCREENED
+from worker.graphs.marian import graphs as marian
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint

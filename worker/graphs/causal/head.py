@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto
 
-from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.causal.weights import Array, CausalSizes, CausalWeights
 from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import quantize_rows, quantized_product

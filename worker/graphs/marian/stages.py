@@ -17,8 +17,8 @@ from typing import Any
 from onnx import ModelProto, helper
 
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph, stage_weights
-from worker.graphs.marian import decoder_over, screened_decoder_graph
-from worker.graphs.marian_weights import MarianSizes, MarianWeights
+from worker.graphs.marian.graphs import decoder_over, screened_decoder_graph
+from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.precision import Precision
 from worker.graphs.stage_cuts import cut_layers
 from worker.graphs.weights import WrittenWeights, move_weights, read_graph

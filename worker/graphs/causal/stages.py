@@ -13,8 +13,8 @@ the same layers compute there. Each stage has a weights file of its own. Tied em
 from collections.abc import Sequence
 from pathlib import Path
 
-from worker.graphs.causal import body_graph
-from worker.graphs.causal_weights import CausalSizes, CausalWeights
+from worker.graphs.causal.graphs import body_graph
+from worker.graphs.causal.weights import CausalSizes, CausalWeights
 from worker.graphs.file_names import BODY, HEAD, stage_graph, stage_weights
 from worker.graphs.precision import Precision
 from worker.graphs.stage_cuts import cut_layers

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, helper
 
-from worker.graphs.causal_head import head_graph
-from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.causal.head import head_graph
+from worker.graphs.causal.weights import Array, CausalSizes, CausalWeights
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape

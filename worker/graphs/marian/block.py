@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Products
 
 

@@ -19,10 +19,10 @@ import numpy as np
 from onnx import TensorProto
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
-from worker.graphs.marian import head_rows_in
-from worker.graphs.marian_block import Block
-from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.block import Block
+from worker.graphs.marian.graphs import head_rows_in
+from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights

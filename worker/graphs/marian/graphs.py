@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.marian_block import Block
-from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.block import Block
+from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights, read_graph

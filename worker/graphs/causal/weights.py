@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES, MARIAN, architecture_of
+from worker.graphs.causal.rope import Rope
 from worker.graphs.checkpoint_weights import MAX_LAYERS, Weights
-from worker.graphs.rope import Rope
 
 _SIZES = (
     "hidden_size",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian.weights import MarianSizes
 
 
 class MaskedCrossAttention:

@@ -1,0 +1,1 @@
+"""The native graphs of a causal language model."""
