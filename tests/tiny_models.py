@@ -3,11 +3,13 @@
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -23,10 +25,12 @@ from worker.engine.search.search import search
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported.steps import ExportedSteps
+from worker.engine.seq2seq.native.kv_calibration import measure_scales
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.padding import make_batches
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
-from worker.graphs.marian.graphs import write_marian
+from worker.graphs.marian.graphs import quantize_kv, write_marian
+from worker.graphs.marian.quantized_kv import KVScales
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest
@@ -122,10 +126,14 @@ class TinyNative:
 
     def draw_sources(self, count: int, longest: int = 18, seed: int = 0) -> list[list[int]]:
         """Random sources of 2 to `longest` tokens, the end included."""
-        config, rng = read_json(self.folder / "config.json"), random.Random(seed)
-        special = config["eos_token_id"], config["pad_token_id"]
-        words = [token_id for token_id in range(48) if token_id not in special]
-        return [[*rng.choices(words, k=rng.randint(1, longest - 1)), special[0]] for _ in range(count)]
+        return draw_sources(read_json(self.folder / "config.json"), count, longest, seed)
+
+
+def draw_sources(config: Mapping[str, Any], count: int, longest: int = 18, seed: int = 0) -> list[list[int]]:
+    """Random sources of 2 to `longest` tokens, the end included."""
+    rng, special = random.Random(seed), (config["eos_token_id"], config["pad_token_id"])
+    words = [token_id for token_id in range(48) if token_id not in special]
+    return [[*rng.choices(words, k=rng.randint(1, longest - 1)), special[0]] for _ in range(count)]
 
 
 def build_kv(
@@ -135,13 +143,18 @@ def build_kv(
     *,
     head_ids: Sequence[int] | None = None,
     change: Callable[[dict[str, Any]], None] = lambda weights: None,
+    kv_in_int8: bool = True,
 ) -> TinyNative:
-    """Write and open the native graphs of a tiny model; `change` may alter its weights first."""
+    """Write and open the native graphs of a tiny model; `change` may alter its weights first. In int8 it keeps keys and
+    values in int8 too, as models that are added do; those that were added before do not."""
     for file in ("config.json", "generation_config.json"):
         shutil.copy(GOLDEN / family / file, folder / file)
     weights = load_file(GOLDEN / f"{family}.safetensors")
     change(weights)
-    write_marian(folder, read_json(folder / "config.json"), weights, precision=precision, head_ids=head_ids)
+    config = read_json(folder / "config.json")
+    write_marian(folder, config, weights, precision=precision, head_ids=head_ids)
+    if kv_in_int8 and precision is Precision.INT8:
+        quantize_kv(folder, config, precision, _kv_scales(family))
     manifest = Manifest(
         layout="kv",
         architecture="marian",
@@ -157,6 +170,16 @@ def build_kv(
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     golden = json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
     return TinyNative(folder, NativeSeq2Seq.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
+
+
+@cache
+def _kv_scales(family: str) -> KVScales:
+    """Of the model as it is, whatever is changed in a copy of it."""
+    config, weights = read_json(GOLDEN / family / "config.json"), load_file(GOLDEN / f"{family}.safetensors")
+    sources = sorted(draw_sources(config, 16), key=len, reverse=True)
+    with TemporaryDirectory() as name:
+        write_marian(Path(name), config, weights, precision=Precision.INT8)
+        return measure_scales(Path(name), config, weights, None, sources)
 
 
 def decode(

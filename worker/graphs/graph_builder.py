@@ -39,6 +39,10 @@ class GraphBuilder:
         """Whether a node computes the tensor."""
         return tensor in self._made
 
+    def stores(self, tensor: str) -> bool:
+        """Whether the store has the tensor."""
+        return tensor in self._store
+
     def input(self, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> str:
         """Add an input."""
         self._inputs.append(helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape)))

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from jobs.errors import ModelError
 
@@ -104,6 +104,15 @@ class WrittenWeights:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(place["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
+
+
+class ExtendedWeights(WrittenWeights):
+    """Written weights, and small tensors that are added: they lie in the graphs that use them."""
+
+    def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Add a tensor."""
+        assert name not in self._tensors, name
+        self._tensors[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
 
 
 def read_graph(file: Path) -> ModelProto:

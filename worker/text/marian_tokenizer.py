@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 import sentencepiece
@@ -110,6 +111,15 @@ class MarianTokenizer:
         A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
         """
         return self._wrap([self._id(piece) for piece in self._cut(text)], language)
+
+    def draw(self, rng: Random, num_pieces: int) -> list[int]:
+        """The ids of a made-up sentence, for measuring a model: so many pieces of the source, by turns a frequent one
+        (Zipf's law) and any, then EOS; with the label of any language if the model has several."""
+        places = range(len(self._source))  # by frequency
+        frequent = rng.choices(places, [1 / (place + 1) for place in places], k=num_pieces)
+        drawn = [self._id(self._source.id_to_piece(index)) for index in frequent]
+        drawn[1::2] = rng.choices([*self._ids.values()], k=num_pieces // 2)
+        return self._wrap(drawn, rng.choice(sorted(self.languages)) if self.languages else None)
 
     def encode_target(self, text: str) -> list[int]:
         """The ids of a target sentence, as the decoder takes them: the pieces of target.spm with the ids of the

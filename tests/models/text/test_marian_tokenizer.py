@@ -4,6 +4,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 import sentencepiece
@@ -52,6 +53,23 @@ def test_the_language_label_is_the_first_id_and_the_end_the_last(folders, tokeni
     assert encoded[0] == ids[">>cmn_Hant<<"]
     assert encoded[-1] == ids["</s>"]
     assert encoded[1:] == tokenizers["multilingual"].encode("Rain.", "fra")[1:]
+
+
+def test_a_made_up_sentence_has_pieces_of_texts_and_the_same_ones_each_time(folders, tokenizers):
+    for name in ("opus", "shuffled", "tc-big"):
+        tokenizer, ids = tokenizers[name], vocabulary(folders[name])
+        special = {ids[piece] for piece in ("</s>", "<pad>")}
+
+        one, again, other = (tokenizer.draw(Random(seed), 30) for seed in (0, 0, 1))
+
+        assert one == again != other
+        *pieces, end = one[1:] if tokenizer.languages else one
+        assert end == tokenizer.eos_id
+        assert len(pieces) == 30
+        assert not special & {*pieces}
+        assert len({*pieces}) > 5
+        if tokenizer.languages:
+            assert one[0] in {ids[f">>{language}<<"] for language in tokenizer.languages}
 
 
 def test_an_empty_text_is_encoded_to_the_end_alone(tokenizers):

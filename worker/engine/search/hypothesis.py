@@ -1,5 +1,6 @@
 """The result of a search."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -11,3 +12,6 @@ class Hypothesis:
     log_prob: float  # natural log, summed over ids, a forced id counting 0; NaN where logits were not finite
     score: float  # log_prob / len(ids) ** length_penalty
     truncated: bool  # the length limit came before the model's end of sentence
+
+
+NOT_FINITE = Hypothesis((), math.nan, math.nan, truncated=False)  # of a sentence whose encoding is not finite

@@ -11,6 +11,7 @@ Shapes: M tokens · R rows · B sentences (R / beams) · S source length · C ca
 H head size · D width.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.quantized_kv import ATTRIBUTES, as_cached, kv_dtype, quantize_cross, scale_inputs
 from worker.graphs.marian.weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Products
+
+_PARTS = ("key", "value")
 
 
 class Block:
@@ -99,12 +103,13 @@ class Block:
         net, name = self._net, f"decoder.layers.{layer}"
         packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
         packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
-        past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C")
+        past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C", layer)
+        scales, quantized = self._quantized(layer, "self_attn")
         attended, *_present = net.ops(
-            "GroupQueryAttention", packed, "", "", *past, "positions", "longest",
+            "GroupQueryAttention", packed, "", "", *past, "positions", "longest", *scales,
             outputs=[f"{name}.attended", f"present.{cached}.key", f"present.{cached}.value"],
             domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
-            scale=self._sizes.attention_scale,
+            scale=self._sizes.attention_scale, **quantized,
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
@@ -123,11 +128,13 @@ class Block:
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
         q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
         no_keys = self._no_new_keys(q)  # (B, 0, D)
-        cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S")
+        cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S", layer)
+        scales, quantized = self._quantized(layer, "encoder_attn")
         attended, *_lent = net.ops(
-            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source",
+            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source", *scales,
             outputs=[f"{name}.attended", f"lent.{cached}.key", f"lent.{cached}.value"],
             domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
+            **quantized,
         )  # fmt: skip
         if beams > 1:
             attended = net.op(
@@ -137,11 +144,44 @@ class Block:
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
+    def attend_to_all_before(self, packed: str, layer: int, present: Sequence[str] = ()) -> str:
+        """Self-attention over whole rows: queries, keys and values (R, T, 3 D) -> (R, T, D). Every token attends to
+        itself and those before it; inputs of the graph: ends (R,), T - 1, and length (1,), T.
+
+        `present`: outputs for what a cache would hold, key and value (R, N, T, H).
+        """
+        net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}"
+        attributes = {"num_heads": sizes.heads, "kv_num_heads": sizes.heads, "scale": sizes.attention_scale}
+        dtype = kv_dtype(net, layer, self.dtype)
+        if dtype == self.dtype:
+            outputs = [f"{name}.attended", *(present or (f"{name}.key", f"{name}.value"))]
+            net.ops(
+                "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
+                outputs=outputs, domain=CONTRIB, **attributes,
+            )  # fmt: skip
+        else:
+            thirds = net.constant("thirds", [sizes.attention_width] * 3)
+            q, *parts = net.ops("Split", packed, thirds, outputs=[f"{name}.{part}" for part in "qkv"], axis=2)
+            both = [
+                as_cached(net, x, layer, part, sizes.heads, sizes.head_size)
+                for x, part in zip(parts, _PARTS, strict=True)
+            ]
+            net.ops(
+                "GroupQueryAttention", q, *(read for read, _cached in both), "", "", "ends", "length",
+                outputs=[f"{name}.attended", f"{name}.key", f"{name}.value"], domain=CONTRIB, **attributes,
+            )  # fmt: skip
+            for output, (_read, cached) in zip(present, both, strict=False):
+                net.op("Identity", cached, name=output)
+        shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
+        for output in present:
+            net.output(output, output, dtype, shape)
+        return f"{name}.attended"
+
     def attend_to_masked_source(self, x: str, layer: int, cached: int, source: MaskedCrossAttention) -> str:
         """Cross-attention over padded sources."""
         q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
         name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
-        return self._net.op("Reshape", source.attend(q, cached), self.attended_shape, name=name)
+        return self._net.op("Reshape", source.attend(q, layer, cached), self.attended_shape, name=name)
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""
@@ -158,8 +198,9 @@ class Block:
         packed = self._products.linear(net, x, "packed_cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
         axes = [2 * sizes.decoder_layers, sizes.heads, sizes.head_size]
         cross_shape = net.op("Concat", shape, net.constant("cross_axes", axes), name="cross_shape", axis=0)
+        small, dtype = quantize_cross(net, packed, x, shape) or (packed, self.dtype)
         # Not transposed here (5 % of a call): the copy into the slots does it on the way.
-        net.output(net.op("Reshape", packed, cross_shape, name="cross"), "cross", self.dtype, ["B", "S", *axes])
+        net.output(net.op("Reshape", small, cross_shape, name="cross"), "cross", dtype, ["B", "S", *axes])
 
     def _activate(self, x: str, name: str) -> str:
         match self._sizes.activation:
@@ -170,13 +211,20 @@ class Block:
             case _:
                 return self._net.op("QuickGelu", x, name=name, domain=CONTRIB, alpha=1.0)
 
-    def _borrow(self, past: str, present: str, rows: str, length: str) -> tuple[str, str]:
+    def _borrow(self, past: str, present: str, rows: str, length: str, layer: int) -> tuple[str, str]:
         """Inputs for keys and values in the caller's buffer, and outputs that the caller binds to the same buffer."""
         shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
-        for part in ("key", "value"):
-            self._net.input(f"{past}.{part}", self.dtype, shape)
-            self._net.output(f"{present}.{part}", f"{present}.{part}", self.dtype, shape)
+        dtype = kv_dtype(self._net, layer, self.dtype)
+        for part in _PARTS:
+            self._net.input(f"{past}.{part}", dtype, shape)
+            self._net.output(f"{present}.{part}", f"{present}.{part}", dtype, shape)
         return f"{past}.key", f"{past}.value"
+
+    def _quantized(self, layer: int, kind: str) -> tuple[Sequence[str], Mapping[str, Any]]:
+        """The further inputs and attributes of attention to keys and values in int8; none where they are floats."""
+        if kv_dtype(self._net, layer, self.dtype) == self.dtype:
+            return (), {}
+        return scale_inputs(self._net, layer, kind), ATTRIBUTES
 
     def _no_new_keys(self, q: str) -> str:
         """An empty tensor (B, 0, D), B as in `q`; shared by all layers."""

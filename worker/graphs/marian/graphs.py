@@ -21,16 +21,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import helper
 
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.marian.block import Block
 from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.marian.quantized_kv import KVScales
 from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
-from worker.graphs.weights import Store, WeightsFile, WrittenWeights, read_graph
+from worker.graphs.weights import ExtendedWeights, Store, WeightsFile, WrittenWeights, read_graph
 
 LARGE_HEAD = 4096  # ids; for a smaller head a second graph does not pay off
 _HEAD_BIAS = "head.bias"
@@ -60,6 +62,27 @@ def write_marian(
             graphs[SCREENED] = screened_decoder_graph(sizes, file, named)
     for name, net in graphs.items():
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+
+
+def quantize_kv(folder: Path, config: Mapping[str, Any], precision: Precision, scales: KVScales) -> None:
+    """Let the model in `folder`, which `write_marian` wrote, keep keys and values in int8: write encoder and decoder
+    anew, over the same weights, with the scales in them."""
+    sizes = MarianSizes.read(config)
+    for name in (ENCODER, DECODER):
+        store = ExtendedWeights.read(folder / name)
+        for tensor, values in scales.tensors().items():
+            store.keep(tensor, values)
+        if name == ENCODER:
+            net = encoder_graph(sizes, store, MarianWeights({}, sizes, None), precision)
+        else:
+            net = decoder_over(store, config, precision)
+        (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+
+
+def cached_dtype(file: Path) -> np.dtype[Any]:
+    """The type of keys and values of the decoder in `file`, or of a stage of one."""
+    past = next(entry for entry in read_graph(file).graph.input if entry.name == "past.0.key")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(past.type.tensor_type.elem_type))
 
 
 def rebuild_decoder(

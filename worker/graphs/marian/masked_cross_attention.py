@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
+from worker.graphs.marian.quantized_kv import dequantize_cross, kv_dtype
 from worker.graphs.marian.weights import MarianSizes
 
 
@@ -28,11 +29,19 @@ class MaskedCrossAttention:
         axes = net.constant("any_and_width", [-1, sizes.attention_width])
         self._by_source = net.op("Concat", num_sources, axes, name="by_source", axis=0)  # (B, -1, D)
 
-    def attend(self, q: str, layer: int) -> str:
-        """Queries (M, D), grouped by source -> (B, M / B, D)."""
+    def attend(self, q: str, layer: int, cached: int) -> str:
+        """Queries (M, D), grouped by source -> (B, M / B, D). `cached`: the number of the layer among those that the
+        graph has."""
         net = self._net
         q = net.op("Reshape", q, self._by_source, name=f"{q}.by_source")
-        key, value = (net.input(f"cross.{layer}.{part}", self._dtype, self._shape) for part in ("key", "value"))
+        dtype = kv_dtype(net, layer, self._dtype)
+        key, value = (
+            net.input(name, dtype, self._shape)
+            if dtype == self._dtype
+            else dequantize_cross(net, net.input(name, dtype, self._shape), layer, part)
+            for part in ("key", "value")
+            for name in (f"cross.{cached}.{part}",)
+        )
         return net.op(
             "MultiHeadAttention", q, key, value, "", "source_mask",
             name=f"{q}.attended", domain=CONTRIB, num_heads=self._sizes.heads, scale=self._sizes.attention_scale,

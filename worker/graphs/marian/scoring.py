@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from worker.graphs.graph_builder import CONTRIB, GraphBuilder
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.marian.block import Block
 from worker.graphs.marian.graphs import head_rows_in
 from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
@@ -73,11 +73,11 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision, layers: r
         x = net.op("Add", block.embed(x, "decoder"), positions, name="scoring.x")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
-        attended = _attend_to_all_before(net, block, sizes, x, layer)
+        attended = _attend_to_all_before(net, block, x, layer)
         x = block.end_attention(x, attended, name, "self_attn")
         q = block.linear(x, name, "encoder_attn.q_proj")  # (M, D)
         q = net.op("Gather", q, "places", name=f"{name}.encoder_attn.q_by_row")  # (B, T, D)
-        attended = _by_token(net, block, source.attend(q, cached), f"{name}.encoder_attn")
+        attended = _by_token(net, block, source.attend(q, layer, cached), f"{name}.encoder_attn")
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     name = "hidden" if layers.stop == sizes.decoder_layers else "next_residual"
@@ -103,17 +103,12 @@ def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
     return net
 
 
-def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int) -> str:
     """Self-attention: every token attends to itself and those before it in its row; padding is at the end."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
     packed = net.op("Gather", packed, "places", name=f"{name}.qkv")  # (B, T, 3 D)
-    attended, *_present = net.ops(
-        "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
-        outputs=[f"{name}.attended", f"{name}.key", f"{name}.value"],
-        domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
-    )  # fmt: skip
-    return _by_token(net, block, attended, name)
+    return _by_token(net, block, block.attend_to_all_before(packed, layer), name)
 
 
 def _by_token(net: GraphBuilder, block: Block, attended: str, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.marian.block import Block
 from worker.graphs.marian.graphs import head_rows_in
 from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
@@ -63,7 +63,7 @@ def uncached_graph(
         x = block.residual("M")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
-        attended = _attend_to_all_before(net, block, sizes, x, layer, cached, by_row)
+        attended = _attend_to_all_before(net, block, x, layer, cached, by_row)
         x = block.end_attention(x, attended, name, "self_attn")
         attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
@@ -82,21 +82,11 @@ def uncached_graph(
     return net
 
 
-def _attend_to_all_before(
-    net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int, cached: int, by_row: str
-) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int, cached: int, by_row: str) -> str:
     """Self-attention: every token attends to itself and those before it. Keys and values are outputs, for a search that
     goes on with a cache."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R x T, 3 D)
     packed = net.op("Reshape", packed, by_row, name=f"{name}.qkv")  # (R, T, 3 D)
-    present = [f"present.{cached}.{part}" for part in ("key", "value")]
-    attended, *_ = net.ops(
-        "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
-        outputs=[f"{name}.attended", *present],
-        domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
-    )  # fmt: skip
-    shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
-    for tensor in present:
-        net.output(tensor, tensor, block.dtype, shape)
+    attended = block.attend_to_all_before(packed, layer, [f"present.{cached}.{part}" for part in ("key", "value")])
     return net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
+from worker.model_tools.add.kv_sample import made_up_sentences
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -26,14 +27,21 @@ def build_marian(
     folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
     """Write native graphs and copy the other files. `head`: None for the default of the precision."""
-    from worker.graphs.marian.graphs import write_marian  # loads onnx, which a copy does not need
+    from worker.graphs.marian.graphs import quantize_kv, write_marian  # loads onnx, which a copy does not need
+    from worker.graphs.marian.weights import MarianSizes
 
-    MarianTokenizer.open(origin.folder)  # before the work of building graphs
+    tokenizer = MarianTokenizer.open(origin.folder)  # before the work of building graphs
     head = head or _DEFAULT_HEAD[precision]
     head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
     write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
     copied = origin.present(_OTHER_FILES)
     origin.copy(copied, folder)
+    if precision is Precision.INT8:
+        from worker.engine.seq2seq.native.kv_calibration import measure_scales  # loads onnxruntime
+
+        sources = made_up_sentences(tokenizer, MarianSizes.read(checkpoint.config).max_positions)
+        scales = measure_scales(folder, checkpoint.config, checkpoint.weights, head_ids, sources)
+        quantize_kv(folder, checkpoint.config, precision, scales)
     return origin.manifest(
         folder,
         layout="kv",

@@ -7,7 +7,7 @@ from worker.models.layout.causal_layout import CausalPast
 from worker.models.layout.graph_signature import GraphSignature
 from worker.models.layout.seq2seq_layout import CacheShape
 
-_DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
+_DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int8)": "int8"}
 
 
 def cache_fields(cache: CacheShape | CausalPast | None) -> dict[str, Any]:

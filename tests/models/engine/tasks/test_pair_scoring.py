@@ -215,15 +215,18 @@ def test_a_batch_gives_each_pair_what_it_gets_alone(open_kv: OpenKV, precision: 
         assert dataclasses.replace(one, nll_sum=0) == dataclasses.replace(other, nll_sum=0)
 
 
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_pair_with_non_finite_logits_fails_without_affecting_the_others(tmp_path: Path, side: str) -> None:
+def test_a_pair_with_non_finite_logits_fails_without_affecting_the_others(
+    tmp_path: Path, side: str, precision: Precision
+) -> None:
     """The embedding of one token is NaN, and only one pair contains that token."""
     tensor = {"source": "model.encoder.embed_tokens.weight", "target": "model.decoder.embed_tokens.weight"}[side]
 
     def spoil(weights: dict[str, Any]) -> None:
         weights[tensor][5] = np.nan
 
-    kv = build_kv(tmp_path, "tiny-swish-separate", change=spoil)
+    kv = build_kv(tmp_path, "tiny-swish-separate", precision, change=spoil)
     tokenizer = IdTokenizer(kv.model.generation.eos_id)
     pairs = [pair for pair in random_pairs(kv, 40, seed=6) if 5 not in pair.source and 5 not in pair.target]
     broken = dataclasses.replace(pairs[7], **{side: [6, 5, 6, pairs[7].source[-1]]})

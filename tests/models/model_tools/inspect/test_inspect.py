@@ -316,7 +316,7 @@ def test_a_native_model_is_described_from_its_graphs_and_its_manifest(native, ad
 
     assert seen.problems == ()
     assert (seen.layout, seen.precision, seen.head) == ("kv", "int8", "target")
-    assert (seen.num_layers, seen.num_heads, seen.head_size, seen.cache_dtype) == (2, 2, 8, "float32")
+    assert (seen.num_layers, seen.num_heads, seen.head_size, seen.cache_dtype) == (2, 2, 8, "int8")
     assert (seen.width, seen.max_positions, seen.source_vocab_size, seen.target_vocab_size) == (16, 64, 72, 72)
     assert seen.num_target_ids == len(Manifest.read(native).head_ids or ())
     assert seen.source == str(added.parents[1] / "checkpoint")

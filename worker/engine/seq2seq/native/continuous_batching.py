@@ -14,7 +14,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.hypothesis import NOT_FINITE, Hypothesis
 from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.encoded_ahead import EncodedAhead
@@ -122,6 +122,10 @@ class _Batch:
             num_free = self._num_slots - search.num_sentences
             if num_free >= self._least_free:
                 self._fill_slots(search, num_free)
+            if broken := self._encoded.broken:
+                self._encoded.broken = []
+                yield {index: [NOT_FINITE] for index in broken}
+                continue
             self._run.raise_if_stopped("steps")
             logits, scales = self._step.run(search.last_ids, slots, self._run, number)
             number += 1

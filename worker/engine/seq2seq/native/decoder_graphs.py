@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession
 
@@ -45,6 +46,7 @@ class DecoderFile:
     config: Mapping[str, Any]
     precision: Precision
     layers: range  # its own
+    kv_dtype: np.dtype[Any]  # of keys and values
 
     @property
     def is_last(self) -> bool:
@@ -55,7 +57,7 @@ class DecoderFile:
     def shape(self) -> SlotShape:
         """The sizes of its keys and values."""
         sizes = MarianSizes.read(self.config)
-        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, self.precision.float_dtype)
+        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, self.kv_dtype)
 
 
 class DecoderGraphs:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
+from worker.graphs.marian.quantized_kv import broken_sentences
 
 # Of one call of the encoder. A token takes as long in larger calls, which need more memory.
 ENCODED_TOKENS = 512
@@ -30,6 +31,7 @@ class EncodedAhead:
     ) -> None:
         """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it."""
         self.begun: list[int] = []  # removed from `waiting`, and not taken
+        self.broken: list[int] = []  # those that were not finite, also removed; for the caller to take
         self._graphs = graphs
         self._segments = segments
         self._waiting = waiting
@@ -41,16 +43,27 @@ class EncodedAhead:
         return bool(self.begun or self._waiting)
 
     def take(self, most: int) -> tuple[list[int], Any]:
-        """The next sentences, of one length, at most so many and at least one: their indices, and their cross-attention
-        keys and values (m, S, 2 L, N, H), which are in the memory of the slots or on the host."""
+        """The next sentences, of one length, at most so many: their indices, and their cross-attention keys and values
+        (m, S, 2 L, N, H), which are in the memory of the slots or on the host. None if those that were encoded now are
+        broken."""
         if not self.begun:
             self._cross = self._encode(most)
+            self._set_broken_aside()
         taken, self.begun = self.begun[:most], self.begun[most:]
         if self.begun:
             cross, self._cross = self._cross[: len(taken)], self._cross[len(taken) :]
         else:
             cross, self._cross = self._cross, None  # frees the memory once the slots have a copy
         return taken, cross
+
+    def _set_broken_aside(self) -> None:
+        if self._graphs.encodes_on_device:  # which has no int8 products: NaN goes on into the logits
+            return
+        broken = broken_sentences(self._cross[:, 0, 0])
+        if broken.any():
+            self.broken += [index for index, is_broken in zip(self.begun, broken, strict=True) if is_broken]
+            self.begun = [index for index, is_broken in zip(self.begun, broken, strict=True) if not is_broken]
+            self._cross = self._cross[~broken]
 
     def _encode(self, most: int) -> Any:
         """Encode waiting sentences of one length."""

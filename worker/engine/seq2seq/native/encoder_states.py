@@ -22,7 +22,7 @@ def encode_padded(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]],
     Sources of one length go through the encoder together, so it pads nothing.
     """
     shape = graphs.shape
-    cross = np.zeros(
+    cross: NDArray[Any] = np.zeros(
         (2 * shape.num_layers, len(sources), shape.num_heads, len(sources[0]), shape.head_size), shape.dtype
     )
     start = 0

@@ -25,7 +25,7 @@ from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
-from worker.graphs.marian.graphs import map_head, map_head_bias, screen_bounds
+from worker.graphs.marian.graphs import cached_dtype, map_head, map_head_bias, screen_bounds
 from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Split
@@ -72,13 +72,14 @@ class NativeSeq2SeqGraphs:
         sizes = MarianSizes.read(config)
         self.head = TargetHead.of(head_ids)
         self.precision = precision
-        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, precision.float_dtype)
         self.encodes_on_device = on_device and split is None  # `encode_for_slots` gives a tensor in its memory
         self.has_slots_here = split is None and not on_device  # a sentence enters at the cost of a copy on the host
         self._layers = (range(sizes.decoder_layers),) if split is None else split.layers(first=1)
         names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
+        kv_dtype = cached_dtype(folder / names[0])
+        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, kv_dtype)
         files = [
-            DecoderFile(folder / name, config, precision, layers)
+            DecoderFile(folder / name, config, precision, layers, kv_dtype)
             for name, layers in zip(names, self._layers, strict=True)
         ]
         self._last = files[-1].file

@@ -4,10 +4,10 @@ A translation model with native graphs: its own rules of search, and the decoder
 Knows: the files of a model folder, and which decoder serves which cache policy. Does not know: how a decoder works.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
@@ -50,24 +50,18 @@ class NativeSeq2Seq:
         if manifest.architecture != "marian":
             raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
         precision = native_precision(folder, manifest, providers)
-        settings = folder / "generation_config.json"
-        vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
-        if not isinstance(vocab_size, int):
-            raise ModelError(f"{folder / 'config.json'} has neither decoder_vocab_size nor vocab_size")
-        max_positions = MarianSizes.read(config).max_positions
-        generation = read_generation(
-            config,
-            read_json(settings) if settings.is_file() else None,
-            vocab_size=vocab_size,
-            max_positions=max_positions,
-        )
+        generation, max_positions = read_rules(folder, config)
         if on_device is None:
             on_device = Device.of(providers).kind != "cpu"
         split = manifest.split
         graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device, split)
         graphs.head.rules(generation)
         is_separate = split is not None and split.separate  # opened when a lane needs it
-        if not is_separate and graphs.head.ids is None and graphs.num_target_ids != vocab_size:
+        if (
+            not is_separate
+            and graphs.head.ids is None
+            and graphs.num_target_ids != (vocab_size := _vocab_size(folder, config))
+        ):
             raise ModelError(
                 f"{folder / DECODER} has {graphs.num_target_ids} ids, and config.json {vocab_size}: the files belong "
                 "to different models"
@@ -95,3 +89,24 @@ class NativeSeq2Seq:
     def new_scorer(self) -> NativeScorer:
         """A scorer of given targets, for one lane."""
         return NativeScorer(self.graphs, self.generation.start_id)
+
+
+def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfig, int]:
+    """The model's own rules of search, and how many positions a source or a target may have. Raises ModelError for what
+    is missing or cannot be done."""
+    settings = folder / "generation_config.json"
+    max_positions = MarianSizes.read(config).max_positions
+    generation = read_generation(
+        config,
+        read_json(settings) if settings.is_file() else None,
+        vocab_size=_vocab_size(folder, config),
+        max_positions=max_positions,
+    )
+    return generation, max_positions
+
+
+def _vocab_size(folder: Path, config: Mapping[str, Any]) -> int:
+    size = config.get("decoder_vocab_size") or config.get("vocab_size")
+    if not isinstance(size, int):
+        raise ModelError(f"{folder / 'config.json'} has neither decoder_vocab_size nor vocab_size")
+    return size

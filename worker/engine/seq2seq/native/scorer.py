@@ -15,6 +15,7 @@ from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.pair_batches import IdPair
+from worker.graphs.marian.quantized_kv import broken_sentences
 
 _HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the pairs of `pair_batches.MAX_TOKENS` with 16: 2.12 s
 
@@ -38,7 +39,10 @@ class NativeScorer:
         targets = _PackedTargets(pairs, self._start_id)
         with run.measure("prefill", rows=len(pairs), tokens=len(targets.ids)):
             hidden = body.run(["hidden"], feed | targets.feed())[0]  # (M, D)
-        return targets.split(self._run_head(hidden, targets.next_ids, run))
+        found = targets.split(self._run_head(hidden, targets.next_ids, run))
+        for index in np.flatnonzero(broken_sentences(cross[0, :, :, 0])).tolist():
+            found[index][:] = np.nan
+        return found
 
     def _run_head(self, hidden: NDArray[Any], next_ids: Ids, run: RunContext) -> Floats:
         """hidden (M, D), next_ids (M,) -> log-probabilities (M,)."""

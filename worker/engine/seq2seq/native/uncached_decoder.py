@@ -17,7 +17,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.hypothesis import NOT_FINITE, Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import new_search, run_search
 from worker.engine.seq2seq.native.decode_step import DecodeStep
@@ -25,6 +25,7 @@ from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, en
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import BATCH_SIZE, Decoded
+from worker.graphs.marian.quantized_kv import broken_sentences
 
 
 class UncachedDecoder:
@@ -72,8 +73,12 @@ class UncachedDecoder:
         """The hypotheses of each source, best first."""
         head = self._graphs.head
         steps = _UncachedSteps(self._graphs, self._slots, sources, rules, self._num_uncached, run)
+        broken = steps.broken
         found = run_search(new_search(head.rules(rules)), steps, len(sources))
-        return [list(map(head.hypothesis, best)) for best in found]
+        return [
+            [NOT_FINITE] if is_broken else list(map(head.hypothesis, best))
+            for best, is_broken in zip(found, broken.tolist(), strict=True)
+        ]
 
 
 class _UncachedSteps:
@@ -101,6 +106,7 @@ class _UncachedSteps:
         self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
         self._lengths = np.array([len(source) for source in sources])  # (B,)
         self._cross = encode_padded(graphs, sources, run)  # (2 L, B, N, S, H)
+        self.broken = broken_sentences(self._cross[0, :, :, 0])  # (B,), of all sources
 
     def step(self, last_ids: Ids) -> Floats:
         """Append one id to each row (R,); the logits of the next id (R, V). Raises Stopped if the run is to end."""
