@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jobs.formatting import counted
 from worker.graphs.causal.stages import stage_costs
 from worker.graphs.causal.weights import CausalSizes
-from worker.graphs.file_names import stage_weights
+from worker.graphs.file_names import stage_graph, stage_weights
+from worker.graphs.marian.graphs import cached_dtype
 from worker.graphs.marian.stages import marian_stage_costs
 from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
@@ -38,8 +41,11 @@ def describe_stages(folder: Path, manifest: Manifest) -> tuple[StageDescription,
         return ()
     config = read_json(folder / CONFIG)
     is_causal = ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL
-    costs, layer_bytes, sent, parts = (_causal if is_causal else _translation)(config, manifest)
     item = Precision(manifest.precision or Precision.FP32).float_dtype.itemsize
+    if is_causal:
+        costs, layer_bytes, sent, parts = _causal(config, manifest, item)
+    else:
+        costs, layer_bytes, sent, parts = _translation(config, manifest, item, cached_dtype(folder / stage_graph(1)))
     return tuple(
         StageDescription(
             number=number,
@@ -48,8 +54,8 @@ def describe_stages(folder: Path, manifest: Manifest) -> tuple[StageDescription,
             parts=parts[number],
             cost=costs[number] / sum(costs),
             weights_bytes=(folder / stage_weights(number)).stat().st_size,
-            cache_bytes=0 if number == 0 and not is_causal else place.layers * layer_bytes * item,
-            sent_bytes=sent[number] * item,
+            cache_bytes=0 if number == 0 and not is_causal else place.layers * layer_bytes,
+            sent_bytes=sent[number],
         )
         for number, place in enumerate(manifest.split.stages)
     )
@@ -62,12 +68,12 @@ def num_target_ids(config: Mapping[str, Any], manifest: Manifest) -> int:
     return int(config.get("decoder_vocab_size") or config.get("vocab_size") or 1)
 
 
-# The multiply-adds of each stage, the numbers in a token's keys and values of a layer, the numbers that each stage
-# sends for a token, and what each has.
+# The multiply-adds of each stage, the bytes of a token's keys and values in a layer, the bytes that each stage sends
+# for a token, and what each has.
 _Described = tuple[Sequence[int], int, Sequence[int], Sequence[tuple[str, ...]]]
 
 
-def _causal(config: Mapping[str, Any], manifest: Manifest) -> _Described:
+def _causal(config: Mapping[str, Any], manifest: Manifest, item: int) -> _Described:
     assert manifest.split is not None
     sizes, places = CausalSizes.read(config), manifest.split.stages
     last = len(places) - 1
@@ -76,10 +82,10 @@ def _causal(config: Mapping[str, Any], manifest: Manifest) -> _Described:
         for number, place in enumerate(places)
     ]
     costs = stage_costs(sizes, manifest.split.layers())
-    return costs, 2 * sizes.kv_heads * sizes.head_size, [sizes.width] * len(places), parts
+    return costs, 2 * sizes.kv_heads * sizes.head_size * item, [sizes.width * item] * len(places), parts
 
 
-def _translation(config: Mapping[str, Any], manifest: Manifest) -> _Described:
+def _translation(config: Mapping[str, Any], manifest: Manifest, item: int, kv_dtype: np.dtype[Any]) -> _Described:
     assert manifest.split is not None
     sizes, places = MarianSizes.read(config), manifest.split.stages
     last = len(places) - 1
@@ -89,5 +95,5 @@ def _translation(config: Mapping[str, Any], manifest: Manifest) -> _Described:
         if number
     ]
     costs = marian_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))
-    cross = 2 * sizes.decoder_layers * sizes.attention_width
-    return costs, 2 * sizes.attention_width, [cross, *[sizes.width] * last], parts
+    layer_bytes = 2 * sizes.attention_width * kv_dtype.itemsize
+    return costs, layer_bytes, [sizes.decoder_layers * layer_bytes, *[sizes.width * item] * last], parts

@@ -14,11 +14,13 @@ import sentencepiece
 
 from tests.checkpoints import write_marian_checkpoint
 from tests.places import GOLDEN
+from tests.split_models import split_kv_model
 from worker.cli.models.inspect import describe
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.inspect.inspect import inspect_model
+from worker.model_tools.inspect.stages import describe_stages
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
 
@@ -326,6 +328,16 @@ def test_a_native_model_is_described_from_its_graphs_and_its_manifest(native, ad
     ]
     assert all(graph.inputs and graph.outputs for graph in seen.graphs)
     assert json.loads(json.dumps(seen.to_dict()))["head"] == "target"
+
+
+def test_the_stages_of_a_model_in_int8_cache_and_send_keys_and_values_of_one_byte(native, tmp_path):
+    split = split_kv_model(native, tmp_path / "split", 3)
+
+    encoder, *stages = describe_stages(split, Manifest.read(split))
+
+    # Two layers of width 16; the residual between them is in float32.
+    assert (encoder.cache_bytes, encoder.sent_bytes) == (0, 2 * 2 * 16)
+    assert [(stage.cache_bytes, stage.sent_bytes) for stage in stages] == [(2 * 16, 4 * 16)] * 2
 
 
 def test_files_that_differ_from_the_manifest_are_problems(native):

@@ -108,7 +108,7 @@ class _Batch:
     @property
     def begun(self) -> set[int]:
         """The sentences that are no longer waiting and have not ended."""
-        return self._running.union(self._encoded.begun)
+        return self._running.union(self._encoded.begun, self._encoded.broken)
 
     def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
         """Yield the hypotheses of the sentences that ended, after each step in which some did."""

@@ -88,3 +88,21 @@ def test_sentences_of_a_call_that_failed_are_not_lost() -> None:
     with pytest.raises(MemoryError):
         ahead.take(1)
     assert ahead.begun == [0, 1, 2]
+
+
+def test_sentences_that_are_not_finite_get_no_slot_and_are_not_lost() -> None:
+    """Keys and values in int8 mark them: -128 throughout."""
+
+    class Marked(Encoder):
+        def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+            cross = np.zeros((*ids.shape, 2, 1, 8), np.int8)
+            cross[ids[:, 0] % 3 == 0] = -128
+            return cross
+
+    segments, waiting = sentences([5] * 7)
+    ahead = EncodedAhead(Marked(), segments, waiting, RunContext())
+
+    taken, cross = ahead.take(2)
+
+    assert (taken, ahead.begun, ahead.broken) == ([1, 2], [4, 5], [0, 3, 6])
+    assert not cross.any()
