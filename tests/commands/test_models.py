@@ -82,10 +82,10 @@ def test_inspect_shows_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     assert page.startswith("Model opus-tiny-int8: can run\n")
     assert f"\n  source     {checkpoint}\n  verified   never (kvjobs models verify)\n" in page
     assert "\n  kind       translation\n  layout     kv: native graphs" in page
-    assert "\n  precision  int8\n  cache      2 layers, 2 heads of size 8, float32\n" in page
+    assert "\n  precision  int8\n  cache      2 layers, 2 heads of size 8, int8\n" in page
     assert "72 source tokens, 72 target tokens; the model generates " in page
     assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
-    assert "\n  input  past.0.key: tensor(float) [R, 2, C, 8]\n" in page
+    assert "\n  input  past.0.key: tensor(int8) [R, 2, C, 8]\n" in page
 
 
 def test_only_some_of_many_languages_are_shown() -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
+from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
@@ -80,8 +81,11 @@ def quantize_kv(folder: Path, config: Mapping[str, Any], precision: Precision, s
 
 
 def cached_dtype(file: Path) -> np.dtype[Any]:
-    """The type of keys and values of the decoder in `file`, or of a stage of one."""
-    past = next(entry for entry in read_graph(file).graph.input if entry.name == "past.0.key")
+    """The type of keys and values of the decoder in `file`, or of a stage of one; raise ModelError where it is not such
+    a graph."""
+    past = next((entry for entry in read_graph(file).graph.input if entry.name == "past.0.key"), None)
+    if past is None:
+        raise ModelError(f"{file} lacks the input past.0.key: add the model again")
     return np.dtype(helper.tensor_dtype_to_np_dtype(past.type.tensor_type.elem_type))
 
 

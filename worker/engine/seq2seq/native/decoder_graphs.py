@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession
 
@@ -20,7 +19,7 @@ from worker.engine.seq2seq.native.device_buffers import DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
 from worker.graphs.file_names import SCREENED
-from worker.graphs.marian.graphs import rebuild_decoder
+from worker.graphs.marian.graphs import cached_dtype, rebuild_decoder
 from worker.graphs.marian.scoring import rebuild_body, rebuild_head
 from worker.graphs.marian.uncached import rebuild_uncached
 from worker.graphs.marian.weights import MarianSizes
@@ -46,7 +45,6 @@ class DecoderFile:
     config: Mapping[str, Any]
     precision: Precision
     layers: range  # its own
-    kv_dtype: np.dtype[Any]  # of keys and values
 
     @property
     def is_last(self) -> bool:
@@ -55,9 +53,9 @@ class DecoderFile:
 
     @property
     def shape(self) -> SlotShape:
-        """The sizes of its keys and values."""
+        """The sizes of its keys and values. Raises ModelError where the file is not such a graph."""
         sizes = MarianSizes.read(self.config)
-        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, self.kv_dtype)
+        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, cached_dtype(self.file))
 
 
 class DecoderGraphs:

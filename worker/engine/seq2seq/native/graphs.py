@@ -6,6 +6,7 @@ Knows: which stages the model has, which ids the head has. Does not know: rows, 
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,13 +20,12 @@ from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.native.decoder_graphs import BODY, HEAD, UNCACHED, DecoderFile, DecoderGraphs
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
-from worker.engine.seq2seq.native.kv_slots import SlotShape
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
 from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
-from worker.graphs.marian.graphs import cached_dtype, map_head, map_head_bias, screen_bounds
+from worker.graphs.marian.graphs import map_head, map_head_bias, screen_bounds
 from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Split
@@ -76,10 +76,8 @@ class NativeSeq2SeqGraphs:
         self.has_slots_here = split is None and not on_device  # a sentence enters at the cost of a copy on the host
         self._layers = (range(sizes.decoder_layers),) if split is None else split.layers(first=1)
         names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
-        kv_dtype = cached_dtype(folder / names[0])
-        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, kv_dtype)
         files = [
-            DecoderFile(folder / name, config, precision, layers, kv_dtype)
+            DecoderFile(folder / name, config, precision, layers)
             for name, layers in zip(names, self._layers, strict=True)
         ]
         self._last = files[-1].file
@@ -93,6 +91,8 @@ class NativeSeq2SeqGraphs:
             encoder = folder / (ENCODER if split is None else stage_graph(0))
             devices = [device] * 2 if split is None else [providers(stage.device) for stage in split.stages]
             self._parts = SessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
+        # Only now: opening says more about a file that is not a graph.
+        self.shape = replace(files[0].shape, num_layers=sizes.decoder_layers)
 
     @property
     def is_running(self) -> bool:
