@@ -37,11 +37,14 @@ def build_marian(
     copied = origin.present(_OTHER_FILES)
     origin.copy(copied, folder)
     if precision is Precision.INT8:
-        from worker.engine.seq2seq.native.kv_calibration import measure_scales  # loads onnxruntime
+        # These load onnxruntime.
+        from worker.engine.runtime.int8_kv_probe import attends_to_int8
+        from worker.engine.seq2seq.native.kv_calibration import measure_scales
 
-        sources = made_up_sentences(tokenizer, MarianSizes.read(checkpoint.config).max_positions)
-        scales = measure_scales(folder, checkpoint.config, checkpoint.weights, head_ids, sources)
-        quantize_kv(folder, checkpoint.config, precision, scales)
+        if attends_to_int8():
+            sources = made_up_sentences(tokenizer, MarianSizes.read(checkpoint.config).max_positions)
+            scales = measure_scales(folder, checkpoint.config, checkpoint.weights, head_ids, sources)
+            quantize_kv(folder, checkpoint.config, precision, scales)
     return origin.manifest(
         folder,
         layout="kv",

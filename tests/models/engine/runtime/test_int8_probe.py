@@ -10,7 +10,8 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime import native_precision, native_session
+from worker.engine.runtime import int8_kv_probe, native_precision, native_session
+from worker.engine.runtime.int8_kv_probe import attends_to_int8
 from worker.engine.runtime.int8_probe import Int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native import graphs as native_graphs
@@ -68,6 +69,26 @@ def test_weights_in_uint8_give_the_bits_of_weights_in_int8(add: Add, monkeypatch
 
     for signed, unsigned in zip(*found, strict=True):
         np.testing.assert_array_equal(signed, unsigned)
+
+
+def test_attention_to_keys_and_values_in_int8_is_right_on_this_processor() -> None:
+    assert attends_to_int8()
+
+
+def test_a_model_that_keeps_keys_and_values_in_int8_is_refused_where_attention_to_them_is_wrong(
+    add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = add(Precision.INT8)
+    monkeypatch.setattr(native_graphs, "attends_to_int8", lambda: False)
+
+    with pytest.raises(ModelError, match=r"keys and values in int8.*add the model again"):
+        NativeSeq2Seq.open(folder)
+
+
+def test_there_models_are_added_with_keys_and_values_in_float32(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8_kv_probe, "attends_to_int8", lambda: False)
+
+    assert NativeSeq2Seq.open(add(Precision.INT8)).graphs.shape.dtype == np.float32
 
 
 def test_a_model_in_int8_is_refused_where_no_int8_product_is_exact(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime import OrtValue
 
+from jobs.errors import ModelError
 from worker.engine.runtime.device import Device, Provider, providers
+from worker.engine.runtime.int8_kv_probe import attends_to_int8
 from worker.engine.runtime.int8_probe import Int8, exact_int8
 from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
@@ -26,6 +29,7 @@ from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
 from worker.graphs.marian.graphs import map_head, map_head_bias, screen_bounds
+from worker.graphs.marian.quantized_kv import INT8
 from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Split
@@ -93,6 +97,11 @@ class NativeSeq2SeqGraphs:
             self._parts = SessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
         # Only now: opening says more about a file that is not a graph.
         self.shape = replace(files[0].shape, num_layers=sizes.decoder_layers)
+        if self.shape.dtype == INT8 and not attends_to_int8():
+            raise ModelError(
+                f"{folder} keeps keys and values in int8, and onnxruntime {onnxruntime.__version__} computes attention "
+                "to them wrongly on this processor: upgrade onnxruntime, or add the model again"
+            )
 
     @property
     def is_running(self) -> bool:
