@@ -64,7 +64,7 @@ compare nightly mixed --csv
 compare scored nightly
 query 'select job_id, name, state, succeeded, finished_at from v_jobs order by job_id'
 query 'select id, status, translation, fields from v_documents order by job_id, position' --json
-query 'select * from v_phases order by phase' --csv
+query 'select * from v_phases order by phase, job_id' --csv
 worker ls
 worker ls --json
 worker ping --json
