@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
-from worker.graphs.marian.quantized_kv import ATTRIBUTES, as_cached, kv_dtype, quantize_cross, scale_inputs
+from worker.graphs.marian.quantized_kv import ATTRIBUTES, PARTS, as_cached, kv_dtype, quantize_cross, scale_inputs
 from worker.graphs.marian.weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Products
-
-_PARTS = ("key", "value")
 
 
 class Block:
@@ -164,7 +162,7 @@ class Block:
             q, *parts = net.ops("Split", packed, thirds, outputs=[f"{name}.{part}" for part in "qkv"], axis=2)
             both = [
                 as_cached(net, x, layer, part, sizes.heads, sizes.head_size)
-                for x, part in zip(parts, _PARTS, strict=True)
+                for x, part in zip(parts, PARTS, strict=True)
             ]
             net.ops(
                 "GroupQueryAttention", q, *(read for read, _cached in both), "", "", "ends", "length",
@@ -215,7 +213,7 @@ class Block:
         """Inputs for keys and values in the caller's buffer, and outputs that the caller binds to the same buffer."""
         shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
         dtype = kv_dtype(self._net, layer, self.dtype)
-        for part in _PARTS:
+        for part in PARTS:
             self._net.input(f"{past}.{part}", dtype, shape)
             self._net.output(f"{present}.{part}", f"{present}.{part}", dtype, shape)
         return f"{past}.key", f"{past}.value"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian.quantized_kv import dequantize_cross, kv_dtype
+from worker.graphs.marian.quantized_kv import PARTS, dequantize_cross, kv_dtype
 from worker.graphs.marian.weights import MarianSizes
 
 
@@ -35,13 +35,9 @@ class MaskedCrossAttention:
         net = self._net
         q = net.op("Reshape", q, self._by_source, name=f"{q}.by_source")
         dtype = kv_dtype(net, layer, self._dtype)
-        key, value = (
-            net.input(name, dtype, self._shape)
-            if dtype == self._dtype
-            else dequantize_cross(net, net.input(name, dtype, self._shape), layer, part)
-            for part in ("key", "value")
-            for name in (f"cross.{cached}.{part}",)
-        )
+        key, value = (net.input(f"cross.{cached}.{part}", dtype, self._shape) for part in PARTS)
+        if dtype != self._dtype:
+            key, value = (dequantize_cross(net, x, layer, part) for x, part in zip((key, value), PARTS, strict=True))
         return net.op(
             "MultiHeadAttention", q, key, value, "", "source_mask",
             name=f"{q}.attended", domain=CONTRIB, num_heads=self._sizes.heads, scale=self._sizes.attention_scale,

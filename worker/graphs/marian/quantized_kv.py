@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from worker.graphs.graph_builder import GraphBuilder, Shape
 
@@ -26,7 +27,7 @@ INT8 = np.dtype(np.int8)
 _ROOM, _POSSIBLE = 1.25, 0.25
 _BITS = 6  # of a scale, rounded up: the last bits of the measuring processor's arithmetic do not matter
 _CROSS = "cross_scales"  # (2 L x D,)
-_PARTS = ("key", "value")
+PARTS = ("key", "value")
 _BROKEN = -128  # in place of all keys and values of a sentence; others are not all at the end of the range
 ATTRIBUTES: Mapping[str, Any] = {
     "k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 8,
@@ -59,7 +60,7 @@ class KVScales:
         found = {_CROSS: self.cross.reshape(-1)}
         for kind, scales in (("self_attn", self.past), ("encoder_attn", self.cross)):
             for index, scale in enumerate(scales):
-                found[_name(index // 2, kind, _PARTS[index % 2])] = scale[None, :, None, :]
+                found[_name(index // 2, kind, PARTS[index % 2])] = scale[None, :, None, :]
         return found
 
 
@@ -70,7 +71,7 @@ def kv_dtype(net: GraphBuilder, layer: int, dtype: np.dtype[Any]) -> np.dtype[An
 
 def scale_inputs(net: GraphBuilder, layer: int, kind: str) -> list[str]:
     """The last inputs of a layer's GroupQueryAttention, which has `ATTRIBUTES` too. `kind`: self_attn, encoder_attn."""
-    return [""] * _UNUSED_INPUTS + [_scale_of(net, layer, kind, part) for part in _PARTS]
+    return [""] * _UNUSED_INPUTS + [_scale_of(net, layer, kind, part) for part in PARTS]
 
 
 def quantize_cross(net: GraphBuilder, x: str, hidden: str, shape: str) -> tuple[str, np.dtype[Any]] | None:
@@ -104,7 +105,7 @@ def broken_sentences(cross: NDArray[Any]) -> NDArray[np.bool_]:
 def dequantize_cross(net: GraphBuilder, x: str, layer: int, part: str) -> str:
     """Cross keys or values (B, N, S, H) in float32."""
     scale = _scale_of(net, layer, "encoder_attn", part)
-    return net.op("Mul", net.op("Cast", x, name=f"{x}.float", to=1), scale, name=f"{x}.dequantized")
+    return net.op("Mul", net.op("Cast", x, name=f"{x}.float", to=TensorProto.FLOAT), scale, name=f"{x}.dequantized")
 
 
 def as_cached(net: GraphBuilder, x: str, layer: int, part: str, heads: int, head_size: int) -> tuple[str, str]:
@@ -113,7 +114,9 @@ def as_cached(net: GraphBuilder, x: str, layer: int, part: str, heads: int, head
     by_channel = net.constant("flat", [-1])
     scales = net.op("Reshape", _scale_of(net, layer, "self_attn", part), by_channel, name=f"{x}.scales")
     small = _quantize(net, x, scales, f"{x}.quantized")
-    read = net.op("Mul", net.op("Cast", small, name=f"{x}.float", to=1), scales, name=f"{x}.dequantized")
+    read = net.op(
+        "Mul", net.op("Cast", small, name=f"{x}.float", to=TensorProto.FLOAT), scales, name=f"{x}.dequantized"
+    )
     by_head: Shape = [0, 0, heads, head_size]
     split = net.op("Reshape", small, net.constant("by_head", by_head), name=f"{x}.by_head")
     return read, net.op("Transpose", split, name=f"{x}.cached", perm=[0, 2, 1, 3])

@@ -81,7 +81,7 @@ class NativeSeq2Seq:
     def check_cache(self, policy: CachePolicy) -> None:
         """Native graphs can follow every policy."""
 
-    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008
+    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008 - frozen
         """A decoder with its own buffers, for one lane."""
         num_uncached = uncached_steps(policy)
         return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
