@@ -10,11 +10,10 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import logging
-import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
-from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
+from jobs.outcome import Flag, Learned, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
@@ -23,28 +22,21 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.document_assembly import join_document, join_pieces, merge_flags, runs_away
+from worker.engine.tasks.document_assembly import join_pieces, merge_flags, runs_away
+from worker.engine.tasks.document_sentences import CutTexts, is_finite
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
 from worker.engine.tasks.tokenizers import TranslationTokenizer
-from worker.text.segments import Span, segment
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Occurrence:
-    """One sentence of a document."""
+class TranslatedSentences:
+    """The translations of some sentences."""
 
-    index: int  # in the list of all sentences of the call
-    is_first: bool  # whether no earlier occurrence has that index
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A text as spans, and the occurrences of its sentences."""
-
-    spans: list[Span]
-    sentences: list[_Occurrence]
+    results: list[SegmentTranslation]  # in the order of the sentences
+    computed: Set[int]  # indices of those that the memory did not have
+    learned: Learned  # for the memory, by key
 
 
 class Translator:
@@ -75,26 +67,37 @@ class Translator:
         With `options.reuse`, segments in the memory are not translated again, and equal segments are translated once.
         Without it, the memory is neither read nor extended. No text affects the outcome of another.
         """
-        rules = self._check(options)
+        self.check(options)
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("segment", rows=len(texts)):
+            cut = CutTexts.of(texts, options)
+        found = self.translate_sentences(cut.sentences, options, memory=memory, run=run)
+        return BatchResult(
+            outcomes=[cut.outcome(one, found.results, found.computed, options.n_best) for one in cut.documents],
+            learned=found.learned,
+            timings=run.timings,
+        )
+
+    def translate_sentences(
+        self, sentences: Sequence[str], options: TranslateOptions, *, memory: ResultMemory, run: RunContext
+    ) -> TranslatedSentences:
+        """Translate every sentence as a unit, however many a splitter would find in it. Raises as `translate`."""
+        rules = self.check(options)
         if options.cache != self._policy:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
-        run = RunContext(Stopwatch(options.timing), should_stop)
-        with run.measure("segment", rows=len(texts)):
-            sentences, documents = _cut(texts, options)
         keys = [memory_key(memory, sentence) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
         unknown = [index for index, key in enumerate(keys) if key not in known]
         results = self._translate_sentences([sentences[index] for index in unknown], rules, options, run)
         new = dict(zip(unknown, results, strict=True))
-        found = [new[index] if index in new else known[key] for index, key in enumerate(keys)]
-        return BatchResult(
-            outcomes=[_assemble(document, sentences, found, new.keys(), options.n_best) for document in documents],
-            learned={keys[index]: result for index, result in new.items() if options.reuse and _is_finite(result)},
-            timings=run.timings,
+        return TranslatedSentences(
+            results=[new[index] if index in new else known[key] for index, key in enumerate(keys)],
+            computed=new.keys(),
+            learned={keys[index]: result for index, result in new.items() if options.reuse and is_finite(result)},
         )
 
-    def _check(self, options: TranslateOptions) -> GenerationConfig:
+    def check(self, options: TranslateOptions) -> GenerationConfig:
         """The search's settings for these options. Raises SpecError before any work is done."""
         self._tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
@@ -144,47 +147,3 @@ class Translator:
             num_target_tokens=len(best.ids),
             flags=merge_flags(flags),
         )
-
-
-def _cut(texts: Sequence[str], options: TranslateOptions) -> tuple[list[str], list[_Document]]:
-    """The sentences of all texts, and the texts as documents of them. With `options.reuse`, equal sentences are one."""
-    sentences: list[str] = []
-    indices: dict[str, int] = {}
-    documents = []
-    for text in texts:
-        document = _Document(segment(text, options.source_language), [])
-        for span in document.spans:
-            if span.translatable:
-                index = indices.get(span.text) if options.reuse else None
-                document.sentences.append(_Occurrence(len(sentences) if index is None else index, index is None))
-                if index is None:
-                    indices[span.text] = len(sentences)
-                    sentences.append(span.text)
-        documents.append(document)
-    return sentences, documents
-
-
-def _assemble(
-    document: _Document, sentences: Sequence[str], found: Sequence[SegmentTranslation], new: Set[int], n_best: int
-) -> Outcome:
-    for occurrence in document.sentences:
-        if not _is_finite(found[occurrence.index]):
-            return Failed(
-                "non-finite",
-                "the model's logits are not finite (NaN or infinity) for the sentence "
-                f"{_shorten(sentences[occurrence.index])}",
-            )
-    return join_document(
-        document.spans,
-        [found[occurrence.index] for occurrence in document.sentences],
-        num_reused=sum(not (occurrence.is_first and occurrence.index in new) for occurrence in document.sentences),
-        n_best=n_best,
-    )
-
-
-def _is_finite(result: SegmentTranslation) -> bool:
-    return math.isfinite(result.log_prob)
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")

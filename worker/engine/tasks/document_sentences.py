@@ -1,0 +1,95 @@
+"""
+Documents as their sentences, and back: what stands before and behind the translation of sentences.
+
+    texts    cut       -> sentences    of all texts in one list; with `reuse`, equal sentences are one
+             (translated elsewhere)
+             outcomes  -> documents    in the order of the texts
+
+Knows: where sentences begin and end, which of them are equal. Does not know: models, memories.
+"""
+
+import math
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from jobs.outcome import Failed, Outcome, SegmentTranslation
+from jobs.spec import TranslateOptions
+from worker.engine.tasks.document_assembly import join_document
+from worker.text.segments import Span, segment
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One sentence of a document."""
+
+    index: int  # in the list of all sentences of the call
+    is_first: bool  # whether no earlier occurrence has that index
+
+
+@dataclass(frozen=True, slots=True)
+class CutDocument:
+    """A text as spans, and the occurrences of its sentences."""
+
+    spans: list[Span]
+    sentences: list[Occurrence]
+
+    def num_reused(self, computed: Set[int]) -> int:
+        """How many of its sentences no model translated for it. `computed`: indices of those that one did."""
+        return sum(not (one.is_first and one.index in computed) for one in self.sentences)
+
+    def translations(self, found: Sequence[SegmentTranslation]) -> list[SegmentTranslation]:
+        """Those of its sentences, in order. `found`: of all sentences of the call."""
+        return [found[one.index] for one in self.sentences]
+
+
+@dataclass(frozen=True, slots=True)
+class CutTexts:
+    """The sentences of all texts of a call, and the texts as documents of them."""
+
+    sentences: list[str]
+    documents: list[CutDocument]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], options: TranslateOptions) -> "CutTexts":
+        """Cut every text. With `options.reuse`, equal sentences are one."""
+        sentences: list[str] = []
+        indices: dict[str, int] = {}
+        documents = []
+        for text in texts:
+            document = CutDocument(segment(text, options.source_language), [])
+            for span in document.spans:
+                if span.translatable:
+                    index = indices.get(span.text) if options.reuse else None
+                    document.sentences.append(Occurrence(len(sentences) if index is None else index, index is None))
+                    if index is None:
+                        indices[span.text] = len(sentences)
+                        sentences.append(span.text)
+            documents.append(document)
+        return cls(sentences, documents)
+
+    def outcome(
+        self, document: CutDocument, found: Sequence[SegmentTranslation], computed: Set[int], n_best: int
+    ) -> Outcome:
+        """The document with its sentences translated; Failed where one of them is not finite."""
+        return self.failure(document, found, "the model's") or join_document(
+            document.spans, document.translations(found), num_reused=document.num_reused(computed), n_best=n_best
+        )
+
+    def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:
+        """Why a document has no translation; None: it has one. `whose` logits, in a sentence."""
+        for one in document.sentences:
+            if not is_finite(found[one.index]):
+                sentence = _shorten(self.sentences[one.index])
+                return Failed(
+                    "non-finite", f"{whose} logits are not finite (NaN or infinity) for the sentence {sentence}"
+                )
+        return None
+
+
+def is_finite(result: SegmentTranslation) -> bool:
+    """Whether the model's logits were numbers."""
+    return math.isfinite(result.log_prob)
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:79] + "…")
