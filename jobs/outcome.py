@@ -36,8 +36,19 @@ class AlignedSegment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Via:
+    """The text between the two models that a document went through."""
+
+    text: str
+    log_prob: float  # of the first model: natural log, summed over every generated token, end-of-sentence included
+    num_target_tokens: int  # that the first model generated
+    num_source_tokens: int  # that the second model read
+    segments: tuple[tuple[int, int], ...] = ()  # start and stop in `text` of each segment of the translation
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
-    """A translated document."""
+    """A translated document. Where it went through two models, `log_prob` and `num_target_tokens` are of the second."""
 
     text: str
     log_prob: float | None  # natural log, summed over every generated token, end-of-sentence included; None: unknown
@@ -48,6 +59,7 @@ class Translation:
     flags: tuple[Flag, ...] = ()  # sorted, each once
     alternatives: tuple[Alternative, ...] = ()  # best first; empty unless n_best > 1
     segments: tuple[AlignedSegment, ...] = ()  # in the order of both texts
+    via: Via | None = None  # None: one model has translated it
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +170,11 @@ Learned = dict[bytes, SegmentTranslation | Score]
 
 
 # A request is one to a provider's server: its rows are texts, its tokens those that the server says it has computed.
-DECODER_PHASES = ("prefill", "decode")
-MODEL_PHASES = ("encode", *DECODER_PHASES, "head", "request")
+_DECODER, _OTHERS = ("prefill", "decode"), ("encode", "head", "request")
+# Behind the name of a phase of the first of two models: its seconds are of the way to the text between them.
+VIA = ".via"
+DECODER_PHASES = (*_DECODER, *(phase + VIA for phase in _DECODER))
+MODEL_PHASES = (*DECODER_PHASES, *_OTHERS, *(phase + VIA for phase in _OTHERS))
 # + its number: the part of a model call that a stage of a split model took. The call's own timing has these seconds.
 STAGE = "stage."
 
@@ -168,7 +183,7 @@ STAGE = "stage."
 class StepTiming:
     """A model call, or another phase of a batch."""
 
-    phase: str  # one of MODEL_PHASES | stage.N | segment | tokenize | detokenize | queue | record | wait
+    phase: str  # one of MODEL_PHASES | stage.N | segment | tokenize | detokenize | queue | record | wait; + VIA
     step: int  # 0 for the first decoder call of a batch, and for phases without steps
     rows: int
     tokens: int  # rows x positions computed by this call

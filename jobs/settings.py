@@ -17,6 +17,7 @@ from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL, api_ke
 from jobs.provider_settings.task_orders import parse_orders, read_orders
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.providers import ONNX, ProviderOrder
+from jobs.routing.table import RouteTable, parse_table, read_table
 from jobs.spec import Task
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
@@ -67,6 +68,7 @@ class Settings:
     web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
     providers: str = ONNX  # who answers a job, in order; by task: "translate=onnx,openai; score=llamacpp"
     counterparts: str = ""  # JSON: the name that a model has at each provider, by the model's name
+    routes: str = ""  # JSON: the model, or the two models, of each pair of languages: {"fr-en": "opus-mt-fr-en"}
     openai_base_url: str = OPENAI_URL  # of a server that speaks the API of OpenAI; empty: none
     openai_api_key: str = ""
     openai_concurrency: int = 8  # requests at a time, of a worker's process
@@ -119,6 +121,11 @@ class Settings:
     def counterpart(self, provider: str, model: str) -> str | None:
         """The name of a model at a provider; None: none was set."""
         return parse_counterparts(self.counterparts).get(model, {}).get(provider)
+
+    @property
+    def route_table(self) -> RouteTable:
+        """The models of each pair of languages."""
+        return parse_table(self.routes)
 
     @property
     def openai_price(self) -> TokenPrice | None:
@@ -337,6 +344,7 @@ def _keep_alive(value: Any) -> str:
 _READERS: Mapping[str, Callable[[Any], str]] = {
     "providers": read_orders,
     "counterparts": read_counterparts,
+    "routes": read_table,
     "openai_base_url": _text(openai_url),
     "openai_api_key": _text(api_key),
     "openai_price_per_million": _price,

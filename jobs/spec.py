@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, ProviderOrder
+from jobs.routing.routes import Leg, Route, read_routes
 
 
 class Task(enum.StrEnum):
@@ -96,6 +97,7 @@ class TranslateOptions:
     batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
     reuse: bool = True  # take a segment that was translated before from the translation memory
     timing: Timing = Timing.STEPS
+    routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
 
     def __post_init__(self) -> None:
         _at_least(self.beam_size, 1, "beam_size", "1 is greedy search")
@@ -227,6 +229,37 @@ class JobSpec:
     options: Options  # of the task
     providers: ProviderOrder = ONNX_ALONE  # that may answer it, the first one first
 
+    @property
+    def legs(self) -> "tuple[JobSpec, ...]":
+        """The translations that a document goes through, each as the spec of its model alone, so that a sentence has
+        the result, and the place in the memory, that it has in a job of that model. Of a job without routes, itself."""
+        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+            return (self,)
+        (route,) = self.options.routes
+        return self._legs(route)
+
+    @property
+    def models(self) -> "tuple[JobSpec, ...]":
+        """The legs of all routes, each model once. Of a job without routes, itself."""
+        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+            return (self,)
+        legs = {leg.model_revision: leg for route in self.options.routes for leg in self._legs(route)}
+        return tuple(legs.values())
+
+    def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
+        return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))
+
+    def _leg(self, leg: Leg, *, is_last: bool) -> "JobSpec":
+        assert isinstance(self.options, TranslateOptions)
+        options = dataclasses.replace(
+            self.options,
+            routes=(),
+            source_language=leg.source_language,
+            target_language=leg.target_language,
+            n_best=self.options.n_best if is_last else 1,  # the second model reads the best
+        )
+        return dataclasses.replace(self, model=leg.model, model_revision=leg.model_revision, options=options)
+
     def options_json(self) -> str:
         """Canonical JSON: sorted keys, so that equal options are equal text.
 
@@ -297,7 +330,7 @@ def _as_before(options_json: str, options: Options) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
-_ADDED_LATER = {"allow_pad": False, "batch_size": None}
+_ADDED_LATER: Mapping[str, Any] = {"allow_pad": False, "batch_size": None, "routes": ()}
 _BATCH_SIZE_BEFORE = 32
 
 # Parsers of the options that are texts in JSON.
@@ -308,6 +341,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "bos": Bos,
     "method": Method,
     "stop": tuple,
+    "routes": read_routes,
 }
 
 _MAX_STOPS = 16  # each is looked for after every token

@@ -6,6 +6,7 @@ mypy compares the two there.
 """
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
     from jobs.providers import ProviderOrder
+    from jobs.routing.plan import PlannedRoute
     from jobs.settings import Settings
-    from jobs.spec import JobSpec, Options, Task
+    from jobs.spec import JobSpec, Options, Task, TranslateOptions
     from jobs.submission.dry_run import DryRun
     from jobs.submission.progress import OnProgress
 
@@ -93,6 +95,20 @@ class WorkerPort(Protocol):
         onnx alone is asked: NotFoundError where no model has this name, ModelError where its folder cannot be used,
         SpecError where the model is of another kind or cannot follow an option.
         """
+        ...
+
+    def admit_routes(
+        self,
+        planned: "Sequence[PlannedRoute]",
+        name: str | None,
+        options: "TranslateOptions",
+        settings: "Settings",
+        order: "ProviderOrder | None" = None,
+        *,
+        fallback: bool = True,
+    ) -> "JobSpec":
+        """As `admit`, for a job that translates with several models: each is checked for its own part. `name`: of all
+        together; None: that of the only route. Raises as `admit` does, and SpecError where onnx may not answer."""
         ...
 
     def advise(self, spec: "JobSpec", models_dir: Path, queue: str) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from sqlalchemy import func, insert, inspect, select
 
-from jobs.outcome import Ranking, Score, StepTiming, Translation
+from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation, Via
 from jobs.process import ProcessId
+from jobs.routing.routes import Leg, Route
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
@@ -53,7 +54,7 @@ class Line:
     alternatives: list[dict[str, Any]] | None = None
     log_prob: float = -1.5
     epoch: int = 1
-    result: Score | Ranking | None = None  # the result of a score or rerank job
+    result: Score | Ranking | Translation | None = None  # of a score or rerank job, or of two models
 
 
 def insert_job(
@@ -305,6 +306,23 @@ def add_timings(
 
 def translated(text: str = "x") -> Translation:
     return Translation(text=text, log_prob=-1.0, num_segments=2, num_reused=1, num_source_tokens=5, num_target_tokens=4)
+
+
+# Through English, with two models.
+PIVOT = Route(
+    legs=(
+        Leg(model="opus-mt-fr-en", model_revision="1" * 64, source_language="fr"),
+        Leg(model="opus-mt-en-de", model_revision="2" * 64, source_language="en"),
+    ),
+    via="en",
+)
+PIVOT_COLUMNS = {"model": PIVOT.models, "options": TranslateOptions(routes=(PIVOT,), source_language="fr")}
+
+
+def pivoted(text: str, via: str, *segments: tuple[AlignedSegment, tuple[int, int]]) -> Translation:
+    """The result of two models; each of `segments` in the source, in `text` and in `via`."""
+    middle = Via(via, -2.0, num_target_tokens=7, num_source_tokens=6, segments=tuple(one for _, one in segments))
+    return replace(translated(text), segments=tuple(one for one, _ in segments), via=middle)
 
 
 def enter(database: Database, process: ProcessId) -> int:

@@ -40,6 +40,7 @@ def drain(
         )
         if work is None:
             return
+        lane.latest_revision = work.spec.model_revision
         keeper.begin(work)
         keeper.work_log.begin(work)
         leasing = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)

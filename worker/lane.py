@@ -14,6 +14,7 @@ class Lane:
         self.fallback = Fallback(providers.breaker)
         self._providers = providers
         self._lanes: dict[str, ProviderLane] = {}
+        self.latest_revision: str | None = None  # of the latest job's models: of several together no model has it
 
     def provider(self, name: str) -> ProviderLane:
         """A provider as this lane uses it. Raises SpecError where there is none of this name."""
@@ -28,8 +29,9 @@ class Lane:
 
     @property
     def warm(self) -> tuple[str, ...]:
-        """The revisions of the models that this process keeps open, for any lane."""
-        return tuple(self._providers.warm())
+        """The revisions of the models that this process keeps open, for any lane, and that of the lane's latest job."""
+        latest = () if self.latest_revision is None else (self.latest_revision,)
+        return tuple(dict.fromkeys((*self._providers.warm(), *latest)))
 
     @property
     def buffer_stats(self) -> BufferStats:

@@ -3,12 +3,14 @@
 Each function imports what it needs when it is called: `kvjobs doctor` must not load numpy or onnxruntime.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
 from jobs.providers import ProviderOrder
+from jobs.routing.plan import PlannedRoute
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, Task
+from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
 from jobs.worker_port import InstalledModel, ProviderCheck, WorkerPort
@@ -30,6 +32,20 @@ class Port:
         from worker.model_tools.provider_admission import admit_order
 
         return admit_order(task, name, options, order, settings, fallback=fallback)
+
+    def admit_routes(
+        self,
+        planned: Sequence[PlannedRoute],
+        name: str | None,
+        options: TranslateOptions,
+        settings: Settings,
+        order: ProviderOrder | None = None,
+        *,
+        fallback: bool = True,
+    ) -> JobSpec:
+        from worker.model_tools.route_admission import admit_routes
+
+        return admit_routes(planned, name, options, order, settings, fallback=fallback)
 
     def advise(self, spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
         from worker.model_tools.admission import advise_job

@@ -14,11 +14,11 @@ import orjson
 from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, Format, format_of
 from jobs.errors import SpecError
 from jobs.queues import CPU
-from jobs.spec import OPTIONS, JobSpec, Options, Task
+from jobs.spec import OPTIONS, JobSpec, Options, Task, TranslateOptions
 
 STDIN = "standard input"  # `Corpus.source` of a pipe
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
-NO_OPTION = ("pairs", "early_stopping")  # the model decides, and its generation_config.json
+NO_OPTION = ("pairs", "early_stopping", "routes")  # the model decides, and its generation_config.json; `_of_models`
 ROLES = {"text": "text", "source": "source", "target": "target"}  # the default field of each role of a payload
 
 
@@ -53,7 +53,7 @@ def submit_command(job: StoredSubmit) -> str | None:
     except SpecError:
         return None
     corpus, run, pipe = _corpus(job)
-    words = ["kvjobs", "submit", corpus, "--task", spec.task.value, "--model", spec.model, *run]
+    words = ["kvjobs", "submit", corpus, "--task", spec.task.value, *_of_models(spec), *run]
     words += [*_of_options(spec.options), *_of_reading(job, spec.task)]
     words += ["--priority", str(job.priority)] if job.priority else []
     words += ["--queue", job.queue] if job.queue != CPU else []
@@ -71,6 +71,19 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
         run, _, folder = job.source.rpartition(RUN_OVER)
         return folder, ["--run", run], ""
     return job.source, [], ""
+
+
+def _of_models(spec: JobSpec) -> Iterator[str]:
+    """The model, or the two models of a way through a language in the middle."""
+    routes = spec.options.routes if isinstance(spec.options, TranslateOptions) else ()
+    if not routes:
+        yield from ("--model", spec.model)
+        return
+    (route,) = routes
+    first, second = route.legs
+    yield from ("--model", first.model)
+    yield from ("--via", route.via) if route.via else ()
+    yield from ("--via-model", second.model)
 
 
 def _of_options(options: Options) -> Iterator[str]:

@@ -25,6 +25,10 @@ OF_CORPUS: Mapping[str, Collection[Task]] = {
 }
 
 
+# Several models: see `jobs.routing.plan`.
+OF_ROUTES: Mapping[str, Collection[Task]] = {"via": (Task.TRANSLATE,), "via_model": (Task.TRANSLATE,)}
+
+
 class GroupedCommand(click.Command):
     """A command whose help lists the options of each task under a heading."""
 
@@ -58,7 +62,7 @@ def parse_task_options(task: Task, values: Mapping[str, Any]) -> Options:
     """The options of a task from the values of this call; raises SpecError for an option of another task."""
     names = {field.name for field in dataclasses.fields(OPTIONS[task])}
     for name in values:
-        if name not in names and task not in OF_CORPUS.get(name, ()) and is_given(name):
+        if name not in names and task not in _beside_options(name) and is_given(name):
             raise SpecError(f"{flag(name)} is for {_tasks_of(name)}, and the task is {task}: leave it out")
     given = {name: value for name, value in values.items() if name in names and value is not None}
     if "cache" in given:
@@ -87,8 +91,13 @@ def flag(name: str) -> str:
     return parameter.opts[-1]
 
 
+def _beside_options(name: str) -> Collection[Task]:
+    """The tasks of an option that is no field of their options."""
+    return OF_CORPUS.get(name) or OF_ROUTES.get(name, ())
+
+
 def _tasks_of(name: str) -> str:
-    tasks = OF_CORPUS.get(name) or [
+    tasks = _beside_options(name) or [
         task for task, options in OPTIONS.items() if name in {field.name for field in dataclasses.fields(options)}
     ]
     return " and ".join(f"--task {task}" for task in tasks)
@@ -186,8 +195,17 @@ _TRANSLATE = (
         _T,
         "--target-language",
         metavar="LABEL",
-        help="For a model with several target languages, e.g. fra; also if it scores pairs.",
+        help="For a model with several target languages, e.g. fra; also if it scores pairs. With --via: the language "
+        "to end in.",
     ),
+    _option(
+        _T,
+        "--via",
+        metavar="LANGUAGE",
+        help="Translate into this language first, and from it with a second model; both texts are kept. --model and "
+        "--via-model name the two, or the table [routes] of kvjobs.toml has them.",
+    ),
+    _option(_T, "--via-model", metavar="NAME", help="The second model, which reads what --model writes."),
 )
 _SCORE = (
     _option(

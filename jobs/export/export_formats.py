@@ -4,7 +4,8 @@
     {"id", "status", "score": {"nll_sum", "num_tokens", ..., "perplexity", ...}, "flags"?, "tokens"?, "error"?, ...}
     {"id", "status", "ranking": [{"id", "rank", "score", "first_score"?, "error"?}, ...], "flags"?, "error"?, ...}
 
-A job with other providers than onnx alone has "provider" too: who answered, null without a result.
+A translation through two models has "via" behind "translation": the text between them. A job with other providers than
+onnx alone has "provider" too: who answered, null without a result.
 
 The other fields of the corpus' line follow under their own names. A field with the name of one of these keys is kept
 under "fields" instead.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary
 
 Cells = dict[str, Any]
-PROVIDER = "provider"
+PROVIDER, VIA = "provider", "via"
 
 
 class Extra(enum.StrEnum):
@@ -39,12 +39,15 @@ class Shape(ABC):
     optional: Mapping[str, Callable[[Mapping[str, Any]], bool]] = field(default_factory=dict)  # key -> whether the
     # options of a job ask for it
     always: tuple[str, ...] = ()  # further columns of the result, in every record
+    beside: Mapping[Extra, tuple[str, ...]] = field(default_factory=dict)  # columns that an extra adds besides its own
 
     @property
     def keys(self) -> frozenset[str]:
         """Every key that a record may have; reserved in all records, so that a corpus field is always in one place."""
         extras = (*self.counts, *(extra for extra in self.extras if extra is not Extra.TOKENS))
-        return frozenset({"id", "status", "flags", "error", "fields", self.main, *self.optional, *extras, *self.always})
+        beside = (key for keys in self.beside.values() for key in keys)
+        own = {"id", "status", "flags", "error", "fields", self.main, *({VIA} & {*self.columns})}
+        return frozenset(own | {*self.optional, *extras, *beside, *self.always})
 
     @property
     def table_keys(self) -> frozenset[str]:
@@ -66,13 +69,17 @@ class Shape(ABC):
 
 class _Translation(Shape):
     def in_json(self, result: Mapping[str, Any]) -> Cells:
-        keys: Cells = {"translation": result.get("text"), **_flags(result)}
+        keys: Cells = {"translation": result.get("text"), **self._via(result), **_flags(result)}
         if result.get("alternatives"):
             keys["nbest"] = orjson.loads(result["alternatives"])
         return keys
 
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
-        yield {"translation": result.get("text"), "nbest": result.get("alternatives")}
+        yield {"translation": result.get("text"), **self._via(result), "nbest": result.get("alternatives")}
+
+    def _via(self, result: Mapping[str, Any]) -> Cells:
+        """The text between two models, of a job that may have one."""
+        return {VIA: result.get(VIA)} if VIA in self.columns else {}
 
     def as_text(self, result: Mapping[str, Any]) -> str | None:
         return str(result["text"])
@@ -158,8 +165,16 @@ SHAPES: Mapping[str, Shape] = {
 
 
 def shape_of(job: "JobSummary") -> Shape:
-    """How the results of a job are written: with who answered, where onnx is not the only provider."""
+    """How the results of a job are written: with the text between two models, where documents go through two, and with
+    who answered, where onnx is not the only provider."""
     shape = SHAPES[job.task]
+    if job.has_via:
+        shape = replace(
+            shape,
+            columns=(*shape.columns, VIA),
+            counts=(*shape.counts, "via_source_tokens", "via_target_tokens"),
+            beside={Extra.LOG_PROB: ("via_log_prob",)},
+        )
     return shape if job.order.is_default else replace(shape, always=(*shape.always, PROVIDER))
 
 
@@ -172,7 +187,7 @@ def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
             continue
         if extra not in shape.extras:
             raise SpecError(f"--with {extra} is not for jobs whose result is a {shape.main}; leave it out")
-        keys += shape.counts if extra is Extra.TOKENS else [extra.value]
+        keys += shape.counts if extra is Extra.TOKENS else [extra.value, *shape.beside.get(extra, ())]
     return keys
 
 
@@ -186,7 +201,19 @@ def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
     columns = () if shape.main == SHAPES[Task.RERANK].main else shape.columns  # a table has a row for each candidate
     extras = [extra.value for extra in Extra if extra in shape.extras and extra not in (Extra.TEXT, Extra.TOKENS)]
     optional = (name for name, is_asked_for in shape.optional.items() if is_asked_for(options))
-    names = (shape.main, *columns, *optional, *extras, *shape.counts, *shape.always, "flags", "status", "error")
+    beside = (key for extra in Extra for key in shape.beside.get(extra, ()))
+    names = (
+        shape.main,
+        *columns,
+        *optional,
+        *extras,
+        *beside,
+        *shape.counts,
+        *shape.always,
+        "flags",
+        "status",
+        "error",
+    )
     return list(dict.fromkeys(names))
 
 

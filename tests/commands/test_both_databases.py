@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from jobs.outcome import RankedCandidate, Ranking, Score, StepTiming
+from jobs.outcome import AlignedSegment, RankedCandidate, Ranking, Score, StepTiming
 from jobs.process import ProcessId
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
@@ -21,7 +21,7 @@ from jobs.store.schema.tables import Job
 from tests.answered_jobs import insert_answered_job
 from tests.command_line import Kvjobs
 from tests.databases import empty
-from tests.rows import Line, add_timings, enter, insert_job
+from tests.rows import PIVOT_COLUMNS, Line, add_timings, enter, insert_job, pivoted
 
 COMMANDS = """
 ls
@@ -65,6 +65,11 @@ compare scored nightly
 query 'select job_id, name, state, succeeded, finished_at from v_jobs order by job_id'
 query 'select id, status, translation, fields from v_documents order by job_id, position' --json
 query 'select * from v_phases order by phase, job_id' --csv
+show pivoted
+export pivoted --with log_prob --with tokens
+export pivoted --format csv --with log_prob
+export pivoted --where 'contains(via, ''WIND'') and via_log_prob < -1 and via_target_tokens = 7'
+query 'select id, via, via_log_prob, via_source_tokens, via_segments from v_documents where job_id = 7' --csv
 worker ls
 worker ls --json
 worker ping --json
@@ -109,6 +114,8 @@ def fill(database: Database) -> None:
     answered = insert_answered_job(database)
     with database.writing() as connection:
         connection.execute(update(Job).where(Job.id == answered).values(**times))
+    line = Line("v1", text="du vent", result=pivoted("Wind", "wind", (AlignedSegment(0, 7, 0, 4), (0, 4))))
+    insert_job(database, [line, Line("v2", **FAILED)], name="pivoted", **PIVOT_COLUMNS, **times)
     enter(database, ProcessId("another machine", 4711, 1.0))
 
 

@@ -1,5 +1,6 @@
 """Results of every task follow the same rules: one row, fenced by the lease, in the table of the job's task."""
 
+import dataclasses
 import math
 import sqlite3
 from contextlib import closing
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select, text
 
 from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
-from jobs.outcome import Failed, Outcome, RankedCandidate, Ranking, Score, TokenScore
+from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store import lease_expiry, leases
 from jobs.store.connection import sqlite_functions
@@ -29,7 +30,7 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 from jobs.store.work import Work
-from tests.rows import AddWaitingJob, translated
+from tests.rows import PIVOT_COLUMNS, AddWaitingJob, pivoted, translated
 
 LEASE_S = 60.0
 with closing(sqlite3.connect(":memory:")) as _connection:
@@ -69,6 +70,7 @@ KINDS = [
     Kind(spec_of(Task.SCORE, ScoreOptions()), scored(num_source_tokens=2), (2, 3)),
     Kind(spec_of(Task.RERANK, RerankOptions()), ranked(), (20, 7)),
 ]
+PHASES = ("encode.via", "decode.via", "encode", "decode", "segment")
 SCORE, RERANK = KINDS[1].spec, KINDS[2].spec
 every_task = pytest.mark.parametrize("kind", KINDS, ids=[kind.spec.task.value for kind in KINDS])
 # For tests whose claim test_leases.py covers for translations.
@@ -117,6 +119,29 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
     assert (row.succeeded, row.failed, row.estimated_done, row.shards_open) == (2, 1, 30, 0)
     assert (row.source_tokens, row.target_tokens) == tuple(2 * tokens for tokens in kind.counters)
     assert contradictions(database, job) == []
+
+
+def test_a_translation_of_two_models_is_recorded_with_the_text_and_the_seconds_between_them(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    spec = dataclasses.replace(KINDS[0].spec, options=PIVOT_COLUMNS["options"])
+    job = add_waiting_job(documents=2, per_shard=2, spec=spec)
+    steps = [StepTiming(phase, 0, 2, 9, 0, 0.5) for phase in PHASES]
+    outcomes = (pivoted("Wind", "wind", (AlignedSegment(0, 4, 0, 4), (0, 4))), translated())
+
+    record(database, take(database), 0, outcomes, learned={}, timings=steps, lease_s=LEASE_S)
+
+    assert contradictions(database, job) == []
+    with database.reading() as connection:
+        rows = connection.execute(
+            text("SELECT via, via_source_tokens, via_segments FROM v_documents ORDER BY position")
+        )
+        assert [tuple(row) for row in rows] == [("wind", 6, "[[0,4]]"), (None, None, None)]
+        assert connection.execute(text("SELECT model_s, busy_s FROM v_batches")).one() == (2.0, 2.5)
+        phases = connection.execute(text("SELECT phase, step FROM v_decoder_steps ORDER BY phase"))
+        assert [tuple(row) for row in phases] == [("decode", 0), ("decode.via", 0)]
+    infinite = dataclasses.replace(outcomes[0], via=dataclasses.replace(outcomes[0].via, log_prob=-math.inf))
+    assert isinstance(as_stored(infinite), Failed)
 
 
 @newer_task

@@ -73,12 +73,17 @@ def advise_job(spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
     if all(choice.name != ONNX for choice in usable):
         return []
     try:
-        first = (advise_queue(spec.model, models_dir, queue), advise_precision(spec, models_dir))
+        first = [
+            advice
+            for one in spec.models
+            for advice in (advise_queue(one.model, models_dir, queue), advise_precision(one, models_dir))
+        ]
     except SpecError as error:
         if len(usable) == 1:
             raise
-        first = (f"No document will be answered by {ONNX}: {error}.", None)
-    return [*(advice for advice in first if advice), *advise_departures(spec, models_dir)]
+        first = [f"No document will be answered by {ONNX}: {error}."]
+    departures = [advice for one in spec.models for advice in advise_departures(one, models_dir)]
+    return [*(advice for advice in first if advice), *departures]
 
 
 def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:

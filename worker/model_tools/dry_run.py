@@ -90,7 +90,8 @@ def count_work(
     texts = _Texts(corpus, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts | None
     try:
-        counts = _count(spec, find_model(spec.model, models_dir), texts)
+        first = spec.models[0]  # which reads the corpus
+        counts = _count(first, find_model(first.model, models_dir), texts)
     except (NotFoundError, ModelError):
         if any(choice.name == ONNX for choice in spec.providers.usable):
             raise

@@ -12,6 +12,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
+from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.score_reuse import score_with_reuse
@@ -38,11 +39,11 @@ class LocalEngines:
     def __init__(self, models: WarmModels) -> None:
         self._models = models
         self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
-        self._used: LoadedModel | None = None  # the last
+        self._used: tuple[LoadedModel, ...] = ()  # by the last use: one, or the two that a document goes through
 
     def open(self, spec: JobSpec) -> None:
-        """Load the model of a job if it is not open. Raises NotFoundError and ModelError where that fails."""
-        self._used = self._models.open(spec)
+        """Load the models of a job that are not open. Raises NotFoundError and ModelError where that fails."""
+        self._used = tuple(map(self._models.open, spec.legs))
 
     def process(
         self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
@@ -53,6 +54,8 @@ class LocalEngines:
         so.
         """
         match spec.options:
+            case TranslateOptions(routes=(_, *_)):
+                return self._translate_via(spec, texts, memory, should_stop)
             case TranslateOptions() as options:
                 return self.translator(spec).translate(texts, options, memory=memory, should_stop=should_stop)
             case ScoreOptions(pairs=True) as options:
@@ -65,14 +68,28 @@ class LocalEngines:
                 return self.continuer(spec).generate(texts, options, should_stop=should_stop)
 
     def changed_files(self) -> list[str]:
-        """The files that have changed since the model that was used last was opened. What it has computed in this use
-        may come from other weights than the job's."""
-        return self._used.files.changed() if self._used else []
+        """The files that have changed since the models that were used last were opened. What they have computed in this
+        use may come from other weights than the job's."""
+        return [file for model in self._used for file in model.files.changed()]
 
     def translator(self, spec: JobSpec) -> Translator:
         """The engine of a job that translates. Raises ModelError for a model of another kind, as the next ones do."""
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
+
+    def _translate_via(
+        self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> BatchResult:
+        """Translate through the two models of a route."""
+        legs: list[PivotLeg] = []
+        used: list[LoadedModel] = []
+        for leg in spec.legs:
+            assert isinstance(leg.options, TranslateOptions)
+            legs.append(PivotLeg(leg.model, self.translator(leg), leg.options, LegMemory(leg.memory_digest(), memory)))
+            used += self._used
+        self._used = tuple(used)
+        first, second = legs
+        return translate_via(texts, first, second, should_stop)
 
     def pair_scorer(self, spec: JobSpec) -> PairScorer:
         """The engine of a job that scores pairs."""
@@ -118,13 +135,15 @@ class LocalEngines:
         return engine
 
     def _translation(self, spec: JobSpec) -> LoadedTranslation:
-        self._used = model = self._models.open(spec)
+        model = self._models.open(spec)
+        self._used = (model,)
         if not isinstance(model, LoadedTranslation):
             raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
         return model
 
     def _causal(self, spec: JobSpec) -> LoadedCausal:
-        self._used = model = self._models.open(spec)
+        model = self._models.open(spec)
+        self._used = (model,)
         if not isinstance(model, LoadedCausal):
             raise ModelError(f"{spec.model} is not a causal language model, and the job needs one: cancel the job")
         return model

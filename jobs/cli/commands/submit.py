@@ -10,16 +10,18 @@ from jobs.cli.job_exit import exit_code_of, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_submitted
 from jobs.cli.render.task_terms import TASK_TERMS
+from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, parse_task_options, refuse_fields, task_options
 from jobs.errors import SpecError
-from jobs.spec import JobSpec, Task
+from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
+    from jobs.settings import Settings
     from jobs.store.database import Database
 
 
@@ -62,19 +64,20 @@ def submit(context: Context, /, **values: Any) -> int:
     if options.quiet:
         silence_messages()
     context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
-    spec = worker_port().admit(
-        options.task,
-        options.model,
-        parse_task_options(options.task, options.of_task),
-        context.settings,
-        options.order,
-        fallback=not options.no_fallback,
-    )
+    spec = _admit(options, context.settings)
     _print_skipped(spec)
     corpus = _corpus(options, spec)
     _check_results(options, corpus)
     _print_advice(context, options, spec, corpus)
     return _dry_run(context, options, spec, corpus) if options.dry_run else _submit(context, options, spec, corpus)
+
+
+def _admit(options: SubmitOptions, settings: "Settings") -> JobSpec:
+    """The spec of the job: its models exist, and can do what the options ask."""
+    of_task, fallback = parse_task_options(options.task, options.of_task), not options.no_fallback
+    if not isinstance(of_task, TranslateOptions) or not (routes := planned_routes(options, settings)):
+        return worker_port().admit(options.task, options.model, of_task, settings, options.order, fallback=fallback)
+    return worker_port().admit_routes(routes, None, of_task, settings, options.order, fallback=fallback)
 
 
 def _print_skipped(spec: JobSpec) -> None:
@@ -117,7 +120,7 @@ def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
 def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> None:
     for advice in worker_port().advise(spec, context.settings.models_dir, options.queue):
         print_message(advice)
-    if options.model is None:
+    if options.model is None and spec.model == spec.models[0].model:
         print_message(f"No --model was given: {TASK_TERMS[spec.task].doing} with the bundled {spec.model}.")
     if corpus.path == "-" and sys.stdin.isatty():
         form = "JSON Lines" if options.form in (None, "jsonl") else options.form

@@ -9,6 +9,7 @@ from jobs.advice.next_command import next_command
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.outcome import STAGE, Finish
+from jobs.routing.routes import models_in_words
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def describe(
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
-    yield f"  model      {job.model} (revision {job.model_revision[:12]})"
+    yield f"  model      {models_in_words(job.model, job.model_revision, orjson.loads(job.options))}"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
     nouns = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
@@ -113,6 +114,7 @@ def reused(job: "JobSummary") -> str:
 
 def _options(job: "JobSummary") -> str:
     options = orjson.loads(job.options)
+    options.pop("routes", None)  # the models say it
     return ", ".join(f"{name} {_written(value)}" for name, value in options.items() if value not in (None, []))
 
 

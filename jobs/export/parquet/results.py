@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FLOATS = frozenset(
     {"nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_prob", "score", "first_score"}
+    | {"via_log_prob"}
 )
 JSON = frozenset({"nbest", "tokens"})
 
@@ -129,4 +130,4 @@ def column_kind(name: str) -> Kind:
         return Kind.JSON
     if name in FLOATS:
         return Kind.FLOAT
-    return Kind.INT if name.startswith("num_") else Kind.TEXT
+    return Kind.INT if name.startswith("num_") or name.endswith("_tokens") else Kind.TEXT

@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Connection, Select, case, column, func, or_, sel
 from jobs.choices import CANCELLING, PAUSED
 from jobs.errors import NotFoundError, SpecError
 from jobs.providers import ProviderOrder
+from jobs.routing.routes import has_pivot
 from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
@@ -64,6 +65,11 @@ class JobSummary:
     def order(self) -> ProviderOrder:
         """The providers that may answer it."""
         return ProviderOrder.from_json(self.providers)
+
+    @property
+    def has_via(self) -> bool:
+        """Whether its documents may go through two models, and have a text between them."""
+        return has_pivot(json.loads(self.options))
 
     @property
     def label(self) -> str:

@@ -34,6 +34,7 @@ EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
     Translation: (
         *(Translation.text, Translation.flags, Translation.alternatives),
         *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens, Translation.provider),
+        *(Translation.via, Translation.via_log_prob, Translation.via_source_tokens, Translation.via_target_tokens),
     ),
     Score: (
         *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
@@ -89,7 +90,8 @@ def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
     match document:
         case outcome.Translation():
             row = _translation(document)
-            numbers = (document.log_prob or 0.0, *(one.score for one in document.alternatives))
+            middle = document.via.log_prob if document.via else 0.0
+            numbers = (document.log_prob or 0.0, middle, *(one.score for one in document.alternatives))
         case outcome.Score():
             row, numbers = _score(document), (document.nll_sum, *(token.log_prob or 0.0 for token in document.tokens))
         case outcome.Ranking():
@@ -115,7 +117,23 @@ def _translation(translation: outcome.Translation) -> Row:
         "flags": " ".join(translation.flags),
         "alternatives": _json(alternatives) if alternatives else None,
         "segments": _segments(translation.segments) if translation.segments else None,
+        **_via(translation.via),
     }
+
+
+def _via(via: outcome.Via | None) -> Row:
+    if via is None:
+        return _NO_VIA
+    return {
+        "via": via.text,
+        "via_log_prob": via.log_prob,
+        "via_target_tokens": via.num_target_tokens,
+        "via_source_tokens": via.num_source_tokens,
+        "via_segments": f"[{','.join([f'[{start},{stop}]' for start, stop in via.segments])}]",
+    }
+
+
+_NO_VIA: Row = dict.fromkeys(("via", "via_log_prob", "via_target_tokens", "via_source_tokens", "via_segments"))
 
 
 def _segments(segments: Iterable[outcome.AlignedSegment]) -> str:

@@ -175,6 +175,18 @@ class Translation(ResultRow):
         "translation], in characters (Unicode code points) from 0, in their order; null for a result of an older "
         "version and where there is no sentence"
     )
+    via: Mapped[str | None] = column(
+        "the text in the middle, where two models translated (`--via`): the first made it, the second read it; the "
+        "columns above without `via` are of the source and of the second model's translation"
+    )
+    via_log_prob: Mapped[float | None] = column(
+        "log-probability of `via`, summed over the tokens that the first model generated", unit="nats"
+    )
+    via_target_tokens: Mapped[int | None] = column("that the first model generated for `via`", unit="tokens")
+    via_source_tokens: Mapped[int | None] = column("of `via`, as the second model reads it", unit="tokens")
+    via_segments: Mapped[str | None] = column(
+        "where each sentence of `segments` is in `via`: a JSON list of [start, stop], in characters, in their order"
+    )
 
     __table_args__ = (
         Index(
@@ -305,7 +317,8 @@ class Step(Base):
         "model calls: `encode`, `prefill`, `decode`, `head`, `request` (one HTTP request to a provider's server); "
         "`stage.0`, `stage.1` ...: the part of such a call that a stage of a split model took, in its seconds too; "
         "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
-        "pause before a request is sent again: the server is busy, or the connection broke"
+        "pause before a request is sent again: the server is busy, or the connection broke; with `.via` at its end: of "
+        "the first of two models (`--via`), where those without it are of the second"
     )
     step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
     rows: Mapped[int] = column(

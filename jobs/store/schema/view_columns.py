@@ -202,6 +202,16 @@ VIEW_COLUMNS = {
             "finish": _result(Generation.finish, "generate"),
             "num_prompt_tokens": _result(Generation.num_prompt_tokens, "generate"),
             "num_new_tokens": _result(Generation.num_new_tokens, "generate"),
+            "via": _result(
+                Translation.via,
+                "translate",
+                "the text in the middle, where two models translated (`--via`); then `log_prob` and "
+                "`num_target_tokens` are of the second model, and `num_source_tokens` of the source",
+            ),
+            "via_log_prob": _result(Translation.via_log_prob, "translate"),
+            "via_source_tokens": _result(Translation.via_source_tokens, "translate"),
+            "via_target_tokens": _result(Translation.via_target_tokens, "translate"),
+            "via_segments": _result(Translation.via_segments, "translate"),
         },
     ),
     "v_steps": View(

@@ -12,11 +12,11 @@ from jobs.store.where.tree import Name
 INTEGERS = (
     *("position", "line", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens", "shard_id", "epoch"),
     *("worker_id", "num_tokens", "num_words", "num_bytes", "num_candidates", "num_unscored", "num_computed"),
-    "num_shared",
+    *("num_shared", "via_source_tokens", "via_target_tokens"),
 )
-DOUBLES = ("log_prob", "nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
+DOUBLES = ("log_prob", "via_log_prob", "nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 JSONS = ("fields", "token_scores", "ranking")
-TEXTS = ("id", "status", "text", "translation", "flags", "error_code", "error", "provider", *JSONS)
+TEXTS = ("id", "status", "text", "translation", "via", "flags", "error_code", "error", "provider", *JSONS)
 MOMENT = "finished_at"
 VIEW = table("v_documents", *map(column, ("job_id", *INTEGERS, *DOUBLES, *TEXTS, MOMENT)))
 

@@ -1,8 +1,8 @@
-"""A text and its translation, cut into pairs that belong together."""
+"""A text and its translation, cut into pairs that belong together; with the text between them, where there is one."""
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ class Pair:
     target: str
     number: int | None  # of the sentence, from 1; None: between sentences
     begins_paragraph: bool  # a line ends before it
+    via: str | None = None  # what the first of two models made of the sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,22 @@ class AlignedText:
     num_left_out: int  # pairs behind these
 
 
-def aligned(source: str, target: str, segments: str | None, max_characters: int) -> AlignedText | None:
-    """Pairs from `translations.segments`; None where there are none."""
+def aligned(
+    source: str,
+    target: str,
+    segments: str | None,
+    max_characters: int,
+    via: str | None = None,
+    via_segments: str | None = None,
+) -> AlignedText | None:
+    """Pairs from `translations.segments` and, of the text in the middle, `via_segments`; None where there are none."""
     if not segments:
         return None
     pairs = list(_pairs(source, target, orjson.loads(segments)))
-    ends = itertools.accumulate(len(one.source) + len(one.target) for one in pairs)
+    if via is not None and via_segments:
+        middle = [via[start:stop] for start, stop in orjson.loads(via_segments)]
+        pairs = [one if one.number is None else replace(one, via=middle[one.number - 1]) for one in pairs]
+    ends = itertools.accumulate(len(one.source) + len(one.via or "") + len(one.target) for one in pairs)
     num_shown = max(1, sum(end <= max_characters for end in ends))
     return AlignedText(pairs[:num_shown], len(pairs[num_shown:]))
 

@@ -74,18 +74,20 @@ class DocumentFilter:
         names = ("min_perplexity", "max_perplexity", "min_length", "max_length", "field", "where")
         return sum(name in self.parameters for name in names)
 
-    def written(self, task: str) -> str | None:
-        """The condition as `--where` takes it; None where there is none. Raises SpecError where `where` is none."""
+    def written(self, task: str, *, has_via: bool = False) -> str | None:
+        """The condition as `--where` takes it; None where there is none. `has_via`: the job's documents have a text
+        between two models. Raises SpecError where `where` is none."""
         if self.where.strip():
             Condition.parse(self.where)  # alone, so that the sentence is about what was written
-        parts = [*self._of_texts(task), *self._of_measures(task), *self._of_fields()]
+        parts = [*self._of_texts(task, has_via), *self._of_measures(task), *self._of_fields()]
         return " and ".join(parts) or None
 
-    def _of_texts(self, task: str) -> list[str]:
+    def _of_texts(self, task: str, has_via: bool) -> list[str]:
         parts = []
         if self.search:
             found = [f"contains(text, {_text(self.search)})"]
             found += [f"contains({TEXTS[Task(task)]}, {_text(self.search)})"] if task in TEXTS else []
+            found += [f"contains(via, {_text(self.search)})"] if has_via else []
             parts.append(found[0] if len(found) == 1 else f"({' or '.join(found)})")
         for column, value in (("status", self.status), ("error_code", self.code)):
             parts += [f"{column} = {_text(value)}"] if value else []

@@ -5,11 +5,11 @@ import json
 import re
 from dataclasses import dataclass
 
+from jobs.routing.language_pairs import pair_of
+from jobs.routing.routes import BETWEEN
 from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
 
-# The pair at the end of a model's name: opus-mt-en-zh, demo-en-zh-int8.
-_PAIR = re.compile(r"-([a-z]{2})-([a-z]{2})(?=$|[-_.])")
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 
 
@@ -19,6 +19,7 @@ class Languages:
 
     source: str | None
     target: str | None
+    via: str | None = None  # of the text between two models
 
 
 def languages_of(job: JobSummary) -> Languages:
@@ -26,10 +27,15 @@ def languages_of(job: JobSummary) -> Languages:
     if job.task != Task.TRANSLATE:
         return Languages(None, None)
     options = json.loads(job.options)
-    pair = _PAIR.search(job.model)
-    named = pair.groups() if pair else (None, None)
+    pairs = [pair_of(model) or (None, None) for model in job.model.split(BETWEEN)]
+    first, last = pairs[0], pairs[-1]
+    routes = options.get("routes") or [{}]
     # The option's default is English, whatever the corpus is, so the name of a model for one pair counts more.
-    return Languages(_tag(named[0] or options.get("source_language")), _tag(options.get("target_language") or named[1]))
+    return Languages(
+        source=_tag(first[0] or options.get("source_language")),
+        target=_tag(options.get("target_language") or last[1]),
+        via=_tag(routes[0].get("via")) if len(pairs) > 1 else None,
+    )
 
 
 def _tag(language: str | None) -> str | None:

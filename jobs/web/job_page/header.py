@@ -9,6 +9,7 @@ from typing import Any
 from jobs.advice.submit_command import StoredSubmit
 from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import count, counted, duration, moment, percent
+from jobs.routing.routes import models_in_words
 from jobs.spec import OPTIONS, Task
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import JobState
@@ -112,7 +113,7 @@ def facts(job: JobSummary) -> list[Fact]:
     return [
         Fact("Task", job.task),
         Fact("Corpus", job.source, is_code=True),
-        Fact("Model", f"{job.model}, revision {job.model_revision[:12]}"),
+        Fact("Model", models_in_words(job.model, job.model_revision, json.loads(job.options))),
         *([] if job.order.is_default else [Fact("Providers", str(job.order))]),
         Fact("Options", ", ".join(options_given(job)) or "all at their defaults"),
         Fact("Queue and priority", f"{job.queue}, {job.priority}"),
@@ -128,6 +129,7 @@ def options_given(job: JobSummary) -> Iterator[str]:
     """The options that are not at their default: `beam_size 4`. Every option is in the page as JSON."""
     values: dict[str, Any] = json.loads(job.options)
     defaults = {field.name: field.default for field in dataclasses.fields(OPTIONS[Task(job.task)])}
+    values.pop("routes", None)  # the models say it
     for name, value in values.items():
         if value == [] and defaults.get(name) == ():  # as JSON has it
             continue

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.formatting import counted, duration, percent
-from jobs.outcome import MODEL_PHASES, STAGE
+from jobs.outcome import MODEL_PHASES, STAGE, VIA
 from jobs.spec import Timing
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
@@ -34,6 +34,7 @@ class PhaseShare:
 
     name: str
     meaning: str
+    color: str  # the phase whose colour it has
     seconds: float
     share: float
     offset: float  # shares of the phases before it
@@ -50,7 +51,8 @@ def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
         shares.append(
             PhaseShare(
                 name=phase.group,
-                meaning=MEANINGS.get(phase.group, ""),
+                meaning=_meaning(phase.group),
+                color=phase.group.removesuffix(VIA),
                 seconds=phase.seconds,
                 share=phase.share,
                 offset=offset,
@@ -62,6 +64,11 @@ def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
         )
         offset += phase.share
     return shares
+
+
+def _meaning(phase: str) -> str:
+    meaning = MEANINGS.get(phase.removesuffix(VIA), "")
+    return f"{meaning}; by the first of two models" if phase.endswith(VIA) else meaning
 
 
 def phases_sentence(phases: Sequence[StepSummary], timing: str, elapsed_s: float | None) -> str:

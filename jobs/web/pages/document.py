@@ -76,18 +76,20 @@ def _data(
     limit = 2**62 if whole else MAX_CHARACTERS
     tokens = colored_tokens(result["token_scores"]) if result.get("token_scores") else []
     here = document_address(job.job_id, found.position, found.external_id, asked.parameters)
-    num_hidden = max(0, len(source or "") + len(target or "") - limit)
+    via = result.get("via")
+    num_hidden = max(0, sum(len(text or "") for text in (source, via, target)) - limit)
     return {
         "job": job,
         "document": {name: getattr(found, name) for name in OWN},
         "title": found.external_id if found.external_id is not None else f"line {found.line}",
         "source": payload.get("query", source),
         "target": target,
+        "via": via,
         "limit": limit,
         "is_cut": bool(num_hidden) or (len(tokens) > MAX_TOKENS and not whole),
         "whole_address": f"{here}{'&' if '?' in here else '?'}whole=true",
         "json_address": json_document_address(job.job_id, found.position, found.external_id, asked.parameters),
-        "aligned": aligned(source or "", target or "", result.get("segments"), limit) if result else None,
+        "aligned": aligned(source or "", target or "", result.get("segments"), limit, via, result.get("via_segments")),
         "measures": _measures(job, result),
         "alternatives": orjson.loads(result["alternatives"]) if result.get("alternatives") else [],
         "flags": [(flag, FLAG_WORDS.get(flag, "")) for flag in result.get("flags", "").split()],
@@ -129,6 +131,7 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
             {"name": "log-probability", "value": log_prob, "unit": "nats"},
             {"name": "source tokens", "value": result["num_source_tokens"]},
             {"name": "target tokens", "value": count},
+            *_measures_of_via(result),
             {"name": "sentences", "value": result["num_segments"]},
             {"name": "from the memory", "value": result["num_reused"], "unit": "sentences"},
         ]
@@ -155,6 +158,19 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
         ]
     names = ("num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared")
     return [{"name": name.removeprefix("num_").replace("_", " "), "value": result[name]} for name in names]
+
+
+def _measures_of_via(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of the text between two models; those beside them are of the source and of the translation."""
+    if result["via"] is None:
+        return []
+    count, log_prob = result["via_target_tokens"], result["via_log_prob"]
+    return [
+        {"name": "perplexity in the middle", "value": measures.perplexity(-log_prob, count)},
+        {"name": "log-probability there", "value": log_prob, "unit": "nats"},
+        {"name": "tokens written there", "value": count},
+        {"name": "tokens read there", "value": result["via_source_tokens"]},
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -62,7 +62,7 @@ def documents(
     backward = bool(before)
     place = Place.parse(before or after) if before or after else None
     try:
-        written = asked.written(job.task)
+        written = asked.written(job.task, has_via=job.has_via)
         chosen = selection_of(connection, job, asked)
         page, problem = read_page(connection, job, chosen, place=place, backward=backward, num_documents=A_PAGE), None
     except SpecError as error:
@@ -89,7 +89,7 @@ def documents(
 
 def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter) -> Selection:
     """What the store is asked for. Raises SpecError for a wrong condition."""
-    written = asked.written(job.task)
+    written = asked.written(job.task, has_via=job.has_via)
     condition = None if written is None else Condition.parse(written).of_job(connection, job.job_id, FIELD_AMONG)
     return Selection(
         condition=condition, status=asked.status, error_code=asked.code, order=asked.order, search=asked.search

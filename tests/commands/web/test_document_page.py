@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from jobs.outcome import Finish, Generation, RankedCandidate, Ranking, Score, TokenScore
+from jobs.outcome import AlignedSegment, Finish, Generation, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.answered_jobs import TRANSLATED, insert_answered_job
 from tests.databases import ON_BOTH
-from tests.rows import AddJob, Line
+from tests.rows import PIVOT_COLUMNS, AddJob, Line, pivoted
 
 
 def document(client: TestClient, address: str) -> dict[str, Any]:
@@ -173,3 +173,35 @@ def test_a_continued_prompt_has_its_continuation_and_why_that_ended(
     listed = client.get(f"/jobs/{job_id}/documents").text
     assert all(f'<th scope="col">{name}</th>' in listed for name in ("Prompt", "Continuation"))
     assert "stop []" not in client.get(f"/jobs/{job_id}").text
+
+
+@ON_BOTH
+def test_a_document_of_two_models_shows_three_texts_sentence_by_sentence(
+    client: TestClient, add_job: AddJob, database: Database
+) -> None:
+    line = Line(
+        "a",
+        text="Du vent. Soleil.",
+        result=pivoted(
+            "Wind. Sonne.",
+            "Windy. Sun.",
+            (AlignedSegment(0, 8, 0, 5), (0, 6)),
+            (AlignedSegment(9, 16, 6, 12), (7, 11)),
+        ),
+    )
+    job_id = add_job(line, **PIVOT_COLUMNS)
+
+    data = document(client, f"/jobs/{job_id}/documents/a.json")
+    page = client.get(f"/jobs/{job_id}/documents/a").text
+
+    assert [(one["source"], one["via"], one["target"]) for one in data["aligned"]["pairs"]] == [
+        ("Du vent.", "Windy.", "Wind."),
+        ("Soleil.", "Sun.", "Sonne."),
+    ]
+    assert data["languages"] == {"source": "fr", "via": "en", "target": "de"}
+    for lang, text in (("fr", "Soleil."), ("en", "Sun."), ("de", "Sonne.")):
+        assert f'lang="{lang}">{text}</bdi>' in page
+    measured = {one["name"]: one["value"] for one in data["measures"]}
+    assert (measured["tokens written there"], measured["tokens read there"]) == (7, 6)
+    assert client.get(f"/jobs/{job_id}/documents.json?search=windy").json()["documents"][0]["id"] == "a"
+    assert client.get(f"/jobs/{job_id}").text.count("opus-mt-en-de (revision 222222222222) (via en)") == 1

@@ -53,6 +53,7 @@ MOVING = {
     "web_token": '"theirs"',
     "providers": '"openai"',
     "counterparts": '{"demo-lm" = {openai = "theirs"}}',
+    "routes": '{"fr-en" = "theirs"}',
     "openai_base_url": '"http://elsewhere/v1"',
     "openai_api_key": '"theirs"',
     "openai_concurrency": "1000",
@@ -266,6 +267,7 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
     [
         ('providers = "sing=onnx"', "providers: providers names the task 'sing'"),
         ("counterparts = 3", "counterparts is not a table"),
+        ("routes = 3", "routes is not a table of pairs"),
         ('openai_base_url = "s3cret"', "openai_base_url: it is not the URL of a server"),
         ("openai_api_key = 3", "openai_api_key: it is not a text"),
         ('openai_api_key = "s3cret"\nopenai_api_key_file = "key"', "sets both openai_api_key and openai_api_key_file"),

@@ -26,6 +26,7 @@ from jobs.spec import (
     TranslateOptions,
     Window,
 )
+from tests.rows import PIVOT, PIVOT_COLUMNS
 
 JSONL = Corpus(path="/data/corpus.jsonl").reading
 
@@ -145,3 +146,13 @@ def test_a_folder_is_named_with_its_format_only_where_that_was_said(tmp_path: Pa
 
         options, _ = parsed(command)
         assert (options.corpus, options.form) == (f"{tmp_path}/*.jsonl", given)
+
+
+def test_the_two_models_of_a_way_through_a_language_are_named() -> None:
+    options = replace(PIVOT_COLUMNS["options"], beam_size=4)
+
+    command = submit_command(stored(Task.TRANSLATE, options, model=PIVOT.models))
+
+    asked, _options = parsed(command)
+    assert (asked.model, asked.of_task["via"], asked.of_task["via_model"]) == ("opus-mt-fr-en", "en", "opus-mt-en-de")
+    assert (asked.of_task["source_language"], asked.of_task["beam_size"]) == ("fr", 4)

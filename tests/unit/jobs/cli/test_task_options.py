@@ -7,11 +7,12 @@ import click
 import pytest
 
 from jobs.cli.commands.submit import submit
-from jobs.cli.task_options import OF_CORPUS, TaskOption, parse_task_options
+from jobs.cli.task_options import OF_CORPUS, OF_ROUTES, TaskOption, parse_task_options
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.command_line import Kvjobs
 
-NOT_ASKED = {"pairs", "early_stopping"}  # decided by the model, so without an option
+NOT_ASKED = {"pairs", "early_stopping", "routes"}  # decided by models, so without an option of its own
+ELSEWHERE = {**OF_CORPUS, **OF_ROUTES}
 
 
 def options_from(*arguments: str) -> object:
@@ -63,7 +64,7 @@ def test_each_field_of_a_spec_has_an_option(task: Task) -> None:
 
 def test_each_option_belongs_to_a_task() -> None:
     fields = {field.name for options in OPTIONS.values() for field in dataclasses.fields(options)}
-    assert _task_names() - {"timing"} <= fields | set(OF_CORPUS)
+    assert _task_names() - {"timing"} <= fields | set(ELSEWHERE)
 
 
 VALUES = {"beam_size": "4", "n_best": "2", "window": "stride", "bos": "auto", "method": "perplexity", "fusion": "0"}
@@ -75,7 +76,7 @@ def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task
     own = {field.name for field in dataclasses.fields(OPTIONS[task])}
     for parameter in submit.params:
         name = parameter.name or ""
-        if not isinstance(parameter, TaskOption) or name in own or task in OF_CORPUS.get(name, ()):
+        if not isinstance(parameter, TaskOption) or name in own or task in ELSEWHERE.get(name, ()):
             continue
         flag = parameter.opts[-1]
         value = [] if isinstance(parameter, click.Option) and (parameter.is_flag) else [VALUES.get(name, "1")]

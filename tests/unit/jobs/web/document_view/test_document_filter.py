@@ -45,6 +45,12 @@ def test_each_part_of_the_form_is_a_part_of_the_condition(
     asked: DocumentFilter, task: str, written: str | None
 ) -> None:
     assert asked.written(task) == written
+
+
+def test_a_job_of_two_models_is_searched_in_the_text_between_them_too() -> None:
+    written = DocumentFilter(search="rain").written(Task.TRANSLATE, has_via=True)
+
+    assert written == "(contains(text, 'rain') or contains(translation, 'rain') or contains(via, 'rain'))"
     if written is not None:
         Condition.parse(written)
 

@@ -72,5 +72,18 @@ def test_a_long_text_is_cut_between_sentences() -> None:
     assert (len(found.pairs), found.num_left_out) == (2, 1)
 
 
+def test_the_text_in_the_middle_stands_between_the_two() -> None:
+    found = aligned(
+        "Du vent. 42 Soleil.", "Wind. 42 Sonne.", "[[0,8,0,5],[12,19,9,15]]", 1000, "Wind.  42 Sun.", "[[0,5],[10,14]]"
+    )
+
+    assert found is not None
+    assert [(one.source, one.via, one.target) for one in found.pairs] == [
+        ("Du vent.", "Wind.", "Wind."),
+        (" 42 ", None, " 42 "),
+        ("Soleil.", "Sun.", "Sonne."),
+    ]
+
+
 def test_without_stored_sentences_nothing_is_aligned() -> None:
     assert aligned("a", "b", None, 10) is None

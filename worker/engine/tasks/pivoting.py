@@ -1,0 +1,147 @@
+"""
+Translating documents through a language in the middle, with both results.
+
+    texts    segment        -> sentences      of the source
+             first model    -> sentences      in the middle: of each the best hypothesis
+             second model   -> sentences      of the target; one whose middle has no letter passes through
+             join, twice    -> outcomes       the text in the middle and the translation, aligned sentence by sentence
+
+What the first model makes of a sentence is one sentence to the second, never cut anew: so three texts stay aligned, a
+sentence has the same translation whatever stands beside it, and each model's memory holds what it holds for a job of
+that model alone. A sentence that is too long for the second model's positions is translated in pieces, as always.
+
+Knows: two translators of one lane. Does not know: where models come from, jobs, tables.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from jobs.outcome import VIA, Flag, Outcome, Score, SegmentTranslation, StepTiming, Translation, Via
+from jobs.spec import TranslateOptions
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.document_assembly import join_document, merge_flags
+from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.tasks.translation import TranslatedSentences, Translator
+
+
+@dataclass(frozen=True, slots=True)
+class PivotLeg:
+    """One of the two translations."""
+
+    name: str  # of the model, for messages
+    translator: Translator
+    options: TranslateOptions  # as of a job of this model alone
+    memory: ResultMemory  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class LegMemory:
+    """The memory of a job's results, with the digest of one of its models."""
+
+    digest: bytes
+    memory: ResultMemory
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        """The stored translations, by key, of those keys that have one."""
+        return self.memory.recall(keys)
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        """The stored scores, by key, of those keys that have one."""
+        return self.memory.recall_scores(keys)
+
+
+def translate_via(
+    texts: Sequence[str], first: PivotLeg, second: PivotLeg, should_stop: Callable[[], bool]
+) -> BatchResult:
+    """Translate every text with the first model, and that with the second. Raises SpecError if one of them cannot do
+    what its options ask, before any work is done; Stopped if `should_stop` says so.
+
+    No text affects the outcome of another.
+    """
+    for leg in (first, second):
+        leg.translator.check(leg.options)
+    run, to_middle = (RunContext(Stopwatch(first.options.timing), should_stop) for _ in range(2))
+    with run.measure("segment", rows=len(texts)):
+        cut = CutTexts.of(texts, first.options)
+    middle = first.translator.translate_sentences(cut.sentences, first.options, memory=first.memory, run=to_middle)
+    final = _translate_middle(middle.results, second, run)
+    return BatchResult(
+        outcomes=[_outcome(cut, document, (first, middle), (second, final)) for document in cut.documents],
+        learned=middle.learned | final.learned,
+        timings=[*run.timings, *map(_in_first_leg, to_middle.timings)],
+    )
+
+
+def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: RunContext) -> TranslatedSentences:
+    """Translate the best hypothesis of each sentence; with `reuse`, equal ones once. The indices of the result are
+    those of `middle`."""
+    texts = [result.texts[0] for result in middle]
+    readable = [index for index, result in enumerate(middle) if is_finite(result) and _has_letter(texts[index])]
+    unique = list(dict.fromkeys(texts[index] for index in readable)) if leg.options.reuse else []
+    place = {text: number for number, text in enumerate(unique)}
+    sentences = unique or [texts[index] for index in readable]
+    places = {index: place.get(texts[index], number) for number, index in enumerate(readable)}
+    found = leg.translator.translate_sentences(sentences, leg.options, memory=leg.memory, run=run)
+    return TranslatedSentences(
+        results=[
+            found.results[places[index]] if index in places else _passed_through(result)
+            for index, result in enumerate(middle)
+        ],
+        computed={index for index, number in places.items() if number in found.computed},
+        learned=found.learned,
+    )
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _passed_through(middle: SegmentTranslation) -> SegmentTranslation:
+    """A sentence that the second model does not get: models hallucinate on punctuation alone."""
+    return SegmentTranslation(middle.texts[:1], (0.0,), 0.0, 0, 0, (Flag.PASSED_THROUGH,))
+
+
+def _outcome(
+    cut: CutTexts,
+    document: CutDocument,
+    first: tuple[PivotLeg, TranslatedSentences],
+    second: tuple[PivotLeg, TranslatedSentences],
+) -> Outcome:
+    """The translation of a document with the text in the middle; Failed where either model's numbers are not finite."""
+    for leg, found in (first, second):
+        if failed := cut.failure(document, found.results, f"{leg.name}'s"):
+            return failed
+    computed = set(first[1].computed) | set(second[1].computed)
+    middle, final = (
+        join_document(
+            document.spans,
+            document.translations(found.results),
+            num_reused=document.num_reused(computed),
+            n_best=leg.options.n_best,
+        )
+        for leg, found in (first, second)
+    )
+    return _with_middle(final, middle)
+
+
+def _with_middle(final: Translation, middle: Translation) -> Translation:
+    assert middle.log_prob is not None  # of an engine, not of a server
+    return replace(
+        final,
+        num_source_tokens=middle.num_source_tokens,
+        flags=merge_flags(final.flags, middle.flags),
+        via=Via(
+            text=middle.text,
+            log_prob=middle.log_prob,
+            num_target_tokens=middle.num_target_tokens,
+            num_source_tokens=final.num_source_tokens,
+            segments=tuple((one.target_start, one.target_stop) for one in middle.segments),
+        ),
+    )
+
+
+def _in_first_leg(timing: StepTiming) -> StepTiming:
+    return replace(timing, phase=timing.phase + VIA)
