@@ -5,8 +5,8 @@ from pathlib import Path
 
 from worker.graphs.causal.stages import cut_causal, write_stages
 from worker.graphs.causal.weights import CausalSizes
-from worker.graphs.marian.stages import cut_marian, write_marian_stages
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace
@@ -20,8 +20,8 @@ def split_kv_model(
     manifest, config = Manifest.read(whole), read_json(whole / "config.json")
     precision = Precision(manifest.precision or Precision.FP32)
     if manifest.architecture == "marian":
-        layers = cut_marian(config, num_target_ids(config, manifest), stages)
-        write_marian_stages(whole, folder, config, precision, layers)
+        layers = cut_decoder(config, num_target_ids(config, manifest), stages)
+        write_translation_stages(whole, folder, config, precision, layers)
         counts = [config["encoder_layers"], *map(len, layers)]
     else:
         layers = cut_causal(CausalSizes.read(config), stages)

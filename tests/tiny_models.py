@@ -29,9 +29,9 @@ from worker.engine.seq2seq.native.kv_calibration import measure_scales
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.padding import make_batches
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
-from worker.graphs.marian.graphs import quantize_kv, write_marian
-from worker.graphs.marian.quantized_kv import KVScales
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.graphs import quantize_kv, write_seq2seq
+from worker.graphs.seq2seq.quantized_kv import KVScales
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest
 
@@ -152,7 +152,7 @@ def build_kv(
     weights = load_file(GOLDEN / f"{family}.safetensors")
     change(weights)
     config = read_json(folder / "config.json")
-    write_marian(folder, config, weights, precision=precision, head_ids=head_ids)
+    write_seq2seq(folder, config, weights, precision=precision, head_ids=head_ids)
     if kv_in_int8 and precision is Precision.INT8:
         quantize_kv(folder, config, precision, _kv_scales(family))
     manifest = Manifest(
@@ -178,7 +178,7 @@ def _kv_scales(family: str) -> KVScales:
     config, weights = read_json(GOLDEN / family / "config.json"), load_file(GOLDEN / f"{family}.safetensors")
     sources = sorted(draw_sources(config, 16), key=len, reverse=True)
     with TemporaryDirectory() as name:
-        write_marian(Path(name), config, weights, precision=Precision.INT8)
+        write_seq2seq(Path(name), config, weights, precision=Precision.INT8)
         return measure_scales(Path(name), config, weights, None, sources)
 
 

@@ -2,7 +2,7 @@
 
     python -m bench.checkpoints.demo_checkpoint --out DIR [--model worker/demo/en-zh] [--check GOLDEN.json]
 
-Knows: how `worker.graphs.marian.graphs` names and packs tensors. Does not know: how to run one. Only the check needs
+Knows: how `worker.graphs.seq2seq.graphs` names and packs tensors. Does not know: how to run one. Only the check needs
 torch.
 """
 

@@ -16,9 +16,10 @@ from tests.checkpoints import write_marian_checkpoint
 from tests.places import GOLDEN
 from worker.graphs.causal import weights as causal_weights
 from worker.graphs.causal.graphs import write_causal
-from worker.graphs.marian import weights as marian_weights
-from worker.graphs.marian.graphs import write_marian
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq import weights as seq2seq_weights
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
@@ -253,9 +254,9 @@ def test_the_expected_names_of_a_marian_checkpoint_are_those_that_its_graph_read
     checkpoint = Checkpoint.open(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size))
     weights = Recorded(checkpoint.weights)
 
-    write_marian(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
+    write_seq2seq(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
 
-    names = marian_weights.tensor_names(marian_weights.MarianSizes.read(checkpoint.config))
+    names = seq2seq_weights.tensor_names(read_network(checkpoint.config))
     tied = {
         "lm_head.weight",
         "model.shared.weight",

@@ -7,7 +7,7 @@ Knows: `architectures` and `model_type`. Does not know: sizes, files. Needs only
 from collections.abc import Mapping
 from typing import Any
 
-MARIAN = "marian"
+MARIAN, M2M100 = "marian", "m2m_100"
 # The class in transformers, which config.json names in `architectures` -> its `model_type`.
 CAUSAL_ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
@@ -15,7 +15,8 @@ CAUSAL_ARCHITECTURES = {
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
 }
-ARCHITECTURES = {"MarianMTModel": MARIAN, **CAUSAL_ARCHITECTURES}
+SEQ2SEQ_ARCHITECTURES = {"MarianMTModel": MARIAN}
+ARCHITECTURES = {**SEQ2SEQ_ARCHITECTURES, **CAUSAL_ARCHITECTURES}
 
 
 def architecture_of(config: Mapping[str, Any]) -> str | None:

@@ -16,8 +16,8 @@ from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.file_names import DECODER
-from worker.graphs.marian.graphs import rebuild_decoder
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.graphs import rebuild_decoder
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 from worker.text.marian_tokenizer import MarianTokenizer

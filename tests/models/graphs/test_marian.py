@@ -12,8 +12,8 @@ from jobs.errors import ModelError
 from tests.places import GOLDEN
 from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
-from worker.graphs.marian.graphs import rebuild_decoder, write_marian
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.graphs import rebuild_decoder, write_seq2seq
 from worker.models.json_file import read_json
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -33,7 +33,7 @@ def weights_of(family: str) -> dict[str, Any]:
 def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, precision: Precision) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        write_marian(tmp_path / name, config_of(family), weights_of(family), precision=precision)
+        write_seq2seq(tmp_path / name, config_of(family), weights_of(family), precision=precision)
 
     for file in (ENCODER, DECODER, WEIGHTS):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
@@ -44,7 +44,7 @@ def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, preci
 def test_graphs_are_valid_and_use_versions_that_old_runtimes_read(
     tmp_path: Path, family: str, precision: Precision
 ) -> None:
-    write_marian(tmp_path, config_of(family), weights_of(family), precision=precision)
+    write_seq2seq(tmp_path, config_of(family), weights_of(family), precision=precision)
 
     for file in (ENCODER, DECODER):
         model = onnx.load(str(tmp_path / file), load_external_data=False)
@@ -58,7 +58,7 @@ def test_graphs_are_valid_and_use_versions_that_old_runtimes_read(
 def test_a_decoder_for_beams_needs_no_new_weights(tmp_path: Path, precision: Precision) -> None:
     """The graph for single rows is rebuilt as it was written; the one for four beams refers to the same tensors."""
     config = config_of("tiny-relu-separate")
-    write_marian(tmp_path, config, weights_of("tiny-relu-separate"), precision=precision)
+    write_seq2seq(tmp_path, config, weights_of("tiny-relu-separate"), precision=precision)
     size = (tmp_path / WEIGHTS).stat().st_size
 
     single, four = (rebuild_decoder(tmp_path / "decoder.onnx", config, precision, beams=beams) for beams in (1, 4))
@@ -77,13 +77,13 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
     del weights["model.decoder.layers.1.encoder_attn.k_proj.bias"]
 
     with pytest.raises(ModelError, match=r"lacks the tensor model\.decoder\.layers\.1\.encoder_attn\.k_proj\.bias"):
-        write_marian(tmp_path, config_of("tiny-swish-tied"), weights, precision=Precision.FP32)
+        write_seq2seq(tmp_path, config_of("tiny-swish-tied"), weights, precision=Precision.FP32)
 
 
 def test_int8_keeps_the_largest_number_of_each_column_and_zeros_exactly(tmp_path: Path) -> None:
     weights = weights_of("tiny-relu-separate")
     weights["model.decoder.layers.0.fc1.weight"][3] = 0
-    write_marian(tmp_path, config_of("tiny-relu-separate"), weights, precision=Precision.INT8)
+    write_seq2seq(tmp_path, config_of("tiny-relu-separate"), weights, precision=Precision.INT8)
 
     tensors = {tensor.name: tensor for tensor in onnx.load(str(tmp_path / DECODER)).graph.initializer}
     stored = onnx.numpy_helper.to_array(tensors["decoder.layers.0.fc1.int8"])  # (K, N)

@@ -11,11 +11,12 @@ from tests.tiny_models import TinyNative, build_kv, decode, draw_sources
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.kv_calibration import largest_seen
 from worker.engine.seq2seq.pair_batches import IdPair
-from worker.graphs.marian.graphs import cached_dtype
-from worker.graphs.marian.kv_bounds import largest_possible
-from worker.graphs.marian.quantized_kv import KVScales, Largest
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import cached_dtype
+from worker.graphs.seq2seq.kv_bounds import largest_possible
+from worker.graphs.seq2seq.quantized_kv import KVScales, Largest
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.models.json_file import read_json
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-relu-separate")
@@ -57,9 +58,9 @@ def test_small_differences_between_processors_do_not_change_a_scale() -> None:
 def test_no_key_or_value_is_beyond_its_bound(models: tuple[TinyNative, TinyNative]) -> None:
     plain, _ = models
     config = read_json(plain.folder / "config.json")
-    sizes = MarianSizes.read(config)
+    sizes = read_network(config)
     weights = load_file(GOLDEN / f"{read_json(plain.folder / 'kvjobs.json')['source']}.safetensors")
-    possible = largest_possible(sizes, MarianWeights(weights, sizes, None))
+    possible = largest_possible(sizes, Seq2SeqWeights(weights, sizes, None))
     sources = sorted(draw_sources(config, 40, seed=3), key=len, reverse=True)
 
     seen = largest_seen(plain.model.graphs, sources, plain.rules(num_beams=1))

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian.quantized_kv import ATTRIBUTES, INT8
+from worker.graphs.seq2seq.quantized_kv import ATTRIBUTES, INT8
 from worker.graphs.weights import WrittenWeights
 
 _HEADS, _HEAD_SIZE, _CAPACITY = 2, 16, 24

@@ -25,9 +25,14 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.gguf_files import build_gguf
 from worker.model_tools.add.kept_gguf import keep_gguf, try_kept
-from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
+from worker.model_tools.add.translation_files import (
+    build_translation,
+    copy_translation_export,
+    head_size,
+    try_translation,
+)
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_checkpoint import NoGraphsError
@@ -145,7 +150,7 @@ def _try_out(model: ModelFolder) -> None:
     if is_gguf(model.path):
         try_kept(model.path)
     else:
-        (try_marian if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
+        (try_translation if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
 
 
 def _record_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
@@ -222,7 +227,7 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         if kind_of(export) is ModelKind.TRANSLATION:
             if request.checkpoint is not None:
                 raise SpecError(f"--checkpoint is for causal models, and {request.source} translates: leave it out")
-            manifest = copy_marian_export(stage.path, origin)
+            manifest = copy_translation_export(stage.path, origin)
         else:
             checkpoint = _checkpoint(origin.folder, request)
             manifest = copy_causal_export(
@@ -278,7 +283,7 @@ def _build(folder: Path, origin: Origin, request: Request) -> Manifest:
     checkpoint = Checkpoint.open(origin.folder)
     precision = request.precision or Precision.FP32
     if checkpoint.kind is ModelKind.TRANSLATION:
-        return build_marian(folder, origin, checkpoint, precision, request.head)
+        return build_translation(folder, origin, checkpoint, precision, request.head)
     if request.head is not None:
         raise SpecError(
             f"--head is a choice for translation models, and {request.source} is {checkpoint.kind.noun}: leave it out"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.file_names import DECODER, ENCODER, stage_graph, stage_graphs
-from worker.graphs.marian.weights import MarianSizes
+from worker.graphs.seq2seq.families import read_network
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
 from worker.model_tools.inspect.stages import describe_stages
@@ -64,15 +64,15 @@ class InspectedSeq2Seq:
                 "target_vocab_size": layout.vocab_size,
                 **cache_fields(layout.cache),
             }
-        sizes = MarianSizes.read(config)
+        network = read_network(config)
         decoder = graphs.get(DECODER) or graphs[stage_graph(1)]  # the first with keys and values
         return {
             "layout": "kv",
-            "num_layers": sizes.decoder_layers,
-            "num_heads": sizes.heads,
-            "head_size": sizes.head_size,
+            "num_layers": network.decoder_layers,
+            "num_heads": network.decoder_heads.number,
+            "head_size": network.decoder_heads.size,
             "cache_dtype": native_cache_dtype(decoder),
-            "width": sizes.width,
+            "width": network.width,
             "target_vocab_size": _target_vocab_size(config),
         }
 

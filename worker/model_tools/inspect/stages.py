@@ -11,10 +11,10 @@ from jobs.formatting import counted
 from worker.graphs.causal.stages import stage_costs
 from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import stage_graph, stage_weights
-from worker.graphs.marian.graphs import cached_dtype
-from worker.graphs.marian.stages import marian_stage_costs
-from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import cached_dtype
+from worker.graphs.seq2seq.stages import translation_stage_costs
 from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
@@ -87,13 +87,13 @@ def _causal(config: Mapping[str, Any], manifest: Manifest, item: int) -> _Descri
 
 def _translation(config: Mapping[str, Any], manifest: Manifest, item: int, kv_dtype: np.dtype[Any]) -> _Described:
     assert manifest.split is not None
-    sizes, places = MarianSizes.read(config), manifest.split.stages
+    network, places = read_network(config), manifest.split.stages
     last = len(places) - 1
     parts = [("encoder",)] + [
         (*["embeddings"] * (number == 1), counted(place.layers, "decoder layer"), *["head"] * (number == last))
         for number, place in enumerate(places)
         if number
     ]
-    costs = marian_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))
-    layer_bytes = 2 * sizes.attention_width * kv_dtype.itemsize
-    return costs, layer_bytes, [sizes.decoder_layers * layer_bytes, *[sizes.width * item] * last], parts
+    costs = translation_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))
+    layer_bytes = 2 * network.decoder_heads.width * kv_dtype.itemsize
+    return costs, layer_bytes, [network.decoder_layers * layer_bytes, *[network.width * item] * last], parts

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.graphs.marian.stages import cut_marian, write_marian_stages
-from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.model_tools.split.protocol import check_stages
 from worker.models.file_names import CONFIG
@@ -22,12 +22,12 @@ class SplitSeq2Seq:
 
     def cut(self, folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
         config = read_json(folder.path / CONFIG)
-        sizes = MarianSizes.read(config)
-        has = f"an encoder and {sizes.decoder_layers} decoder layers"
-        check_stages(folder, has, stages, sizes.decoder_layers + 1)
-        layers = cut_marian(config, num_target_ids(config, manifest), stages)
-        write_marian_stages(folder.path, target, config, Precision(manifest.precision or Precision.FP32), layers)
-        return sizes.encoder_layers, *map(len, layers)
+        network = read_network(config)
+        has = f"an encoder and {network.decoder_layers} decoder layers"
+        check_stages(folder, has, stages, network.decoder_layers + 1)
+        layers = cut_decoder(config, num_target_ids(config, manifest), stages)
+        write_translation_stages(folder.path, target, config, Precision(manifest.precision or Precision.FP32), layers)
+        return network.encoder_layers, *map(len, layers)
 
     def try_stages(self, folder: Path) -> None:
         model = open_seq2seq_model(folder)

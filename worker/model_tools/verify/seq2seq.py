@@ -24,8 +24,8 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
-from worker.graphs.marian.graphs import write_marian
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
 from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.numpy_marian import Floats
@@ -86,7 +86,7 @@ class VerifiedSeq2Seq:
         return None
 
     def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
-        write_marian(folder, checkpoint.config, checkpoint.weights, precision=Precision.FP32, head_ids=None)
+        write_seq2seq(folder, checkpoint.config, checkpoint.weights, precision=Precision.FP32, head_ids=None)
 
 
 class Seq2SeqRun:

@@ -22,8 +22,9 @@ from jobs.errors import ModelError
 from worker.graphs.architectures import ARCHITECTURES, architecture_of, lacks_head
 from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.causal.weights import tensor_names as causal_names
-from worker.graphs.marian.weights import MarianSizes
-from worker.graphs.marian.weights import tensor_names as marian_names
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.network import Seq2SeqNetwork
+from worker.graphs.seq2seq.weights import tensor_names as seq2seq_names
 from worker.models.checkpoint.gguf_checkpoint import read_config, read_weights
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.pickle_reader import read_pickle
@@ -109,15 +110,15 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | MarianSizes:
+def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | Seq2SeqNetwork:
     is_causal = ModelKind.of_architecture(architecture) is ModelKind.CAUSAL
-    return CausalSizes.read(config) if is_causal else MarianSizes.read(config)
+    return CausalSizes.read(config) if is_causal else read_network(config)
 
 
 def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise ModelError for tensors that the native graphs do not use: what they compute would be missing."""
     sizes = _sizes(architecture, config)
-    known = causal_names(sizes) if isinstance(sizes, CausalSizes) else marian_names(sizes)
+    known = causal_names(sizes) if isinstance(sizes, CausalSizes) else seq2seq_names(sizes)
     unread = sorted(name for name in names if name not in known and not name.endswith(_BUFFERS))
     if unread:
         some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")

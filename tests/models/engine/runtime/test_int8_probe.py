@@ -19,8 +19,8 @@ from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs import matrix_products
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.marian import graphs as marian
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq import graphs as marian
 from worker.graphs.unsigned_weights import with_unsigned_weights
 from worker.graphs.weights import WrittenWeights
 from worker.model_tools.add.add import Request, add_model

@@ -19,11 +19,11 @@ from worker.engine.seq2seq.native.device_buffers import DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
 from worker.graphs.file_names import SCREENED
-from worker.graphs.marian.graphs import cached_dtype, rebuild_decoder
-from worker.graphs.marian.scoring import rebuild_body, rebuild_head
-from worker.graphs.marian.uncached import rebuild_uncached
-from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder
+from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_head
+from worker.graphs.seq2seq.uncached import rebuild_uncached
 
 # Graphs besides the decoders with a cache.
 UNCACHED, BODY, HEAD = "uncached", "scoring body", "scoring head"
@@ -49,13 +49,14 @@ class DecoderFile:
     @property
     def is_last(self) -> bool:
         """Whether it has the head."""
-        return self.layers.stop == MarianSizes.read(self.config).decoder_layers
+        return self.layers.stop == read_network(self.config).decoder_layers
 
     @property
     def shape(self) -> SlotShape:
         """The sizes of its keys and values. Raises ModelError where the file is not such a graph."""
-        sizes = MarianSizes.read(self.config)
-        return SlotShape(len(self.layers), sizes.heads, sizes.head_size, cached_dtype(self.file))
+        network = read_network(self.config)
+        heads = network.decoder_heads
+        return SlotShape(len(self.layers), heads.number, heads.size, cached_dtype(self.file))
 
 
 class DecoderGraphs:

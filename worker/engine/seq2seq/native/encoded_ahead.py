@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
-from worker.graphs.marian.quantized_kv import broken_sentences
+from worker.graphs.seq2seq.quantized_kv import broken_sentences
 
 # Of one call of the encoder. A token takes as long in larger calls, which need more memory.
 ENCODED_TOKENS = 512

@@ -28,10 +28,10 @@ from worker.engine.seq2seq.native.separate_stages import SeparateStages
 from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
-from worker.graphs.marian.graphs import map_head, map_head_bias, screen_bounds
-from worker.graphs.marian.quantized_kv import INT8
-from worker.graphs.marian.weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import map_head, map_head_bias, screen_bounds
+from worker.graphs.seq2seq.quantized_kv import INT8
 from worker.models.manifest import Split
 
 
@@ -73,12 +73,12 @@ class NativeSeq2SeqGraphs:
         `head_ids`: the vocabulary ids that the head has, ascending; None: all. `on_device`: keep keys and values in
         the device's memory, and move them there.
         """
-        sizes = MarianSizes.read(config)
+        network = read_network(config)
         self.head = TargetHead.of(head_ids)
         self.precision = precision
         self.encodes_on_device = on_device and split is None  # `encode_for_slots` gives a tensor in its memory
         self.has_slots_here = split is None and not on_device  # a sentence enters at the cost of a copy on the host
-        self._layers = (range(sizes.decoder_layers),) if split is None else split.layers(first=1)
+        self._layers = (range(network.decoder_layers),) if split is None else split.layers(first=1)
         names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
         files = [
             DecoderFile(folder / name, config, precision, layers)
@@ -96,7 +96,7 @@ class NativeSeq2SeqGraphs:
             devices = [device] * 2 if split is None else [providers(stage.device) for stage in split.stages]
             self._parts = SessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
         # Only now: opening says more about a file that is not a graph.
-        self.shape = replace(files[0].shape, num_layers=sizes.decoder_layers)
+        self.shape = replace(files[0].shape, num_layers=network.decoder_layers)
         if self.shape.dtype == INT8 and not attends_to_int8():
             raise ModelError(
                 f"{folder} keeps keys and values in int8, and onnxruntime {onnxruntime.__version__} computes attention "

@@ -1,6 +1,6 @@
 """
 How large the keys and values of a translation model become: it translates a sample, and the largest absolute value of
-each channel gives its scale in int8 (`worker.graphs.marian.quantized_kv`). The translations are the model's own, since
+each channel gives its scale in int8 (`worker.graphs.seq2seq.quantized_kv`). The translations are the model's own, since
 these are what a decoder caches.
 
 Shapes: m sentences of one length · S source length · T target length · L decoder layers · N heads · H head size.
@@ -24,10 +24,11 @@ from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.model import read_rules
 from worker.engine.seq2seq.protocol import decode_all
 from worker.graphs.checkpoint_weights import Weights
-from worker.graphs.marian.kv_bounds import largest_possible
-from worker.graphs.marian.quantized_kv import KVScales, Largest
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.kv_bounds import largest_possible
+from worker.graphs.seq2seq.quantized_kv import KVScales, Largest
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 
 _EXTRA_TOKENS = 8  # that a translation may be longer than its source: a model that never ends is stopped
 
@@ -48,8 +49,8 @@ def measure_scales(
     rules, max_positions = read_rules(folder, config)
     longest = min(rules.max_new_tokens, max_positions, len(sources[0]) + _EXTRA_TOKENS)
     rules = dataclasses.replace(rules, num_beams=1, max_new_tokens=longest, min_new_tokens=0, forced_bos_id=None)
-    sizes = MarianSizes.read(config)
-    possible = largest_possible(sizes, MarianWeights(weights, sizes, None))
+    network = read_network(config)
+    possible = largest_possible(network, Seq2SeqWeights(weights, network, None))
     return KVScales.of(largest_seen(graphs, sources, rules), possible)
 
 

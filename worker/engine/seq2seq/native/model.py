@@ -20,7 +20,7 @@ from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import NativeScorer
 from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
 from worker.graphs.file_names import DECODER
-from worker.graphs.marian.weights import MarianSizes
+from worker.graphs.seq2seq.families import read_network
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
@@ -95,7 +95,7 @@ def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfi
     """The model's own rules of search, and how many positions a source or a target may have. Raises ModelError for what
     is missing or cannot be done."""
     settings = folder / "generation_config.json"
-    max_positions = MarianSizes.read(config).max_positions
+    max_positions = read_network(config).max_positions
     generation = read_generation(
         config,
         read_json(settings) if settings.is_file() else None,

@@ -25,7 +25,7 @@ from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, en
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import BATCH_SIZE, Decoded
-from worker.graphs.marian.quantized_kv import broken_sentences
+from worker.graphs.seq2seq.quantized_kv import broken_sentences
 
 
 class UncachedDecoder:

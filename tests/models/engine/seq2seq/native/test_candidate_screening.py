@@ -9,7 +9,7 @@ import pytest
 from tests.repetition import share
 from tests.tiny_models import OpenKV, build_kv, decode
 from worker.graphs.file_names import SCREENED
-from worker.graphs.marian import graphs as marian
+from worker.graphs.seq2seq import graphs as marian
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 

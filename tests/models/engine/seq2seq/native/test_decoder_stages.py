@@ -15,8 +15,8 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.file_names import SCREENED
-from worker.graphs.marian import graphs as marian
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq import graphs as marian
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint
 

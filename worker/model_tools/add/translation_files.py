@@ -23,17 +23,17 @@ _DEFAULT_HEAD = {
 }
 
 
-def build_marian(
+def build_translation(
     folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
     """Write native graphs and copy the other files. `head`: None for the default of the precision."""
-    from worker.graphs.marian.graphs import quantize_kv, write_marian  # loads onnx, which a copy does not need
-    from worker.graphs.marian.weights import MarianSizes
+    from worker.graphs.seq2seq.families import read_network
+    from worker.graphs.seq2seq.graphs import quantize_kv, write_seq2seq  # loads onnx, which a copy does not need
 
     tokenizer = MarianTokenizer.open(origin.folder)  # before the work of building graphs
     head = head or _DEFAULT_HEAD[precision]
     head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
-    write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
+    write_seq2seq(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
     copied = origin.present(_OTHER_FILES)
     origin.copy(copied, folder)
     if precision is Precision.INT8:
@@ -42,7 +42,7 @@ def build_marian(
         from worker.engine.seq2seq.native.kv_calibration import measure_scales
 
         if attends_to_int8():
-            sources = made_up_sentences(tokenizer, MarianSizes.read(checkpoint.config).max_positions)
+            sources = made_up_sentences(tokenizer, read_network(checkpoint.config).max_positions)
             scales = measure_scales(folder, checkpoint.config, checkpoint.weights, head_ids, sources)
             quantize_kv(folder, checkpoint.config, precision, scales)
     return origin.manifest(
@@ -56,7 +56,7 @@ def build_marian(
     )
 
 
-def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
+def copy_translation_export(folder: Path, origin: Origin) -> Manifest:
     """Copy the graphs of the best exported layout, their external weights and the other files."""
     graphs = find_graphs(origin.folder)
     named = [*origin.with_weights_of(graphs.values()), *origin.present(_OTHER_FILES)]
@@ -64,7 +64,7 @@ def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
     return origin.manifest(folder, layout="optimum", architecture=MARIAN, read=named)
 
 
-def try_marian(folder: Path) -> None:
+def try_translation(folder: Path) -> None:
     """Open the model as a worker does; raise ModelError where that fails."""
     from worker.engine.seq2seq.open import open_seq2seq_model  # loads onnxruntime
 

@@ -1,5 +1,5 @@
 """
-A Marian decoder without a cache: every step computes all tokens of each row again.
+A decoder without a cache: every step computes all tokens of each row again.
 
 A reference for the decoder with the cache: both must choose the same tokens, and the difference in time is what the
 cache saves. The head reads the last position alone, and cross keys and values are those of the encoder, so the two
@@ -16,25 +16,27 @@ from typing import Any
 import numpy as np
 
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.marian.block import Block
-from worker.graphs.marian.graphs import head_rows_in
-from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import head_rows_in
+from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.seq2seq.network import Seq2SeqNetwork
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_uncached(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
     """The graph over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
-    sizes, store = MarianSizes.read(config), WrittenWeights.read(file)
-    net = uncached_graph(sizes, store, precision, head_bias="head.bias" in store, layers=layers)
+    network, store = read_network(config), WrittenWeights.read(file)
+    net = uncached_graph(network, store, precision, head_bias="head.bias" in store, layers=layers)
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
 
 def uncached_graph(
-    sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool, layers: range | None = None
+    network: Seq2SeqNetwork, store: Store, precision: Precision, *, head_bias: bool, layers: range | None = None
 ) -> GraphBuilder:
     """All tokens of all rows. Rows come in groups of equal size, which share a source. `layers`: those of a stage, as
     of `marian.decoder_graph`; each stage gets the ids, of which all but the first take the shape alone.
@@ -43,13 +45,13 @@ def uncached_graph(
     -> logits of the next token (R, V), and the keys and values of all tokens (R, N, T, H)
     """
     net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
-    layers = range(sizes.decoder_layers) if layers is None else layers
-    weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    block = Block(net, products, sizes, weights, precision.float_dtype)
+    layers = range(network.decoder_layers) if layers is None else layers
+    weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
+    block = Block(net, products, network, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])
-    source = MaskedCrossAttention(net, sizes, block.dtype)
+    source = MaskedCrossAttention(net, network.decoder_heads, block.dtype)
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
@@ -68,11 +70,12 @@ def uncached_graph(
         attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
-    if layers.stop < sizes.decoder_layers:
-        net.output(x, "next_residual", block.dtype, ["M", sizes.width])
+    if layers.stop < network.decoder_layers:
+        net.output(x, "next_residual", block.dtype, ["M", network.width])
         return net
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)
+    last = block.end_layers(last, "decoder")
     head = products_in(precision, "last_rows")
     rows = head_rows_in(store)
     logits, scales = head.head(net, last, rows, weights.head, weights.head_bias if head_bias else None)
@@ -86,6 +89,7 @@ def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int, c
     """Self-attention: every token attends to itself and those before it. Keys and values are outputs, for a search that
     goes on with a cache."""
     name = f"decoder.layers.{layer}"
+    x = block.read(x, name, "self_attn")
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R x T, 3 D)
     packed = net.op("Reshape", packed, by_row, name=f"{name}.qkv")  # (R, T, 3 D)
     attended = block.attend_to_all_before(packed, layer, [f"present.{cached}.{part}" for part in ("key", "value")])

@@ -1,5 +1,5 @@
 """
-The graphs of a Marian model, from its weights: post-norm Transformer, sinusoidal positions.
+The graphs of a seq2seq model, from its weights.
 
     encoder.onnx   ids (B, S), rows of equal length           -> cross-attention keys and values of all decoder layers
     decoder.onnx   one token a row, each at its own position  -> logits
@@ -8,7 +8,7 @@ Self-attention writes into a buffer of the caller, which is past and present at 
 values from a buffer of the caller. Each row has its own length in both, so rows may begin and end at different steps,
 and nothing is padded.
 
-Structure: transformers' modeling_marian.py. Attention: onnxruntime's contrib operators GroupQueryAttention and
+Attention: onnxruntime's contrib operators GroupQueryAttention and
 MultiHeadAttention (docs/ContribOperators.md).
 
 Shapes: R rows · B sentences (R / beams) · S source length · C capacity of the cache · L layers · N heads ·
@@ -27,12 +27,14 @@ from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.marian.block import Block
-from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
-from worker.graphs.marian.quantized_kv import KVScales
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.seq2seq.network import Seq2SeqNetwork
+from worker.graphs.seq2seq.quantized_kv import KVScales
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.weights import ExtendedWeights, Store, WeightsFile, WrittenWeights, read_graph
 
 LARGE_HEAD = 4096  # ids; for a smaller head a second graph does not pay off
@@ -40,7 +42,7 @@ _HEAD_BIAS = "head.bias"
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # tensors that may hold the head
 
 
-def write_marian(
+def write_seq2seq(
     folder: Path,
     config: Mapping[str, Any],
     weights: Weights,
@@ -52,29 +54,29 @@ def write_marian(
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
-    sizes = MarianSizes.read(config)
-    named = MarianWeights(weights, sizes, head_ids)
+    network = read_network(config)
+    named = Seq2SeqWeights(weights, network, head_ids)
     has_bias = bool(named.head_bias().any())
     graphs = {}
     with WeightsFile(folder / WEIGHTS) as file:
-        graphs[ENCODER] = encoder_graph(sizes, file, named, precision)
-        graphs[DECODER] = decoder_graph(sizes, file, named, precision, head_rows=named.head_rows, head_bias=has_bias)
+        graphs[ENCODER] = encoder_graph(network, file, named, precision)
+        graphs[DECODER] = decoder_graph(network, file, named, precision, head_rows=named.head_rows, head_bias=has_bias)
         if precision is Precision.FP32 and len(named.head()) > LARGE_HEAD:
-            graphs[SCREENED] = screened_decoder_graph(sizes, file, named)
+            graphs[SCREENED] = screened_decoder_graph(network, file, named)
     for name, net in graphs.items():
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
 
 
 def quantize_kv(folder: Path, config: Mapping[str, Any], precision: Precision, scales: KVScales) -> None:
-    """Let the model in `folder`, which `write_marian` wrote, keep keys and values in int8: write encoder and decoder
+    """Let the model in `folder`, which `write_seq2seq` wrote, keep keys and values in int8: write encoder and decoder
     anew, over the same weights, with the scales in them."""
-    sizes = MarianSizes.read(config)
+    network = read_network(config)
     for name in (ENCODER, DECODER):
         store = ExtendedWeights.read(folder / name)
         for tensor, values in scales.tensors().items():
             store.keep(tensor, values)
         if name == ENCODER:
-            net = encoder_graph(sizes, store, MarianWeights({}, sizes, None), precision)
+            net = encoder_graph(network, store, Seq2SeqWeights({}, network, None), precision)
         else:
             net = decoder_over(store, config, precision)
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
@@ -115,11 +117,11 @@ def decoder_over(
     layers: range | None = None,
 ) -> GraphBuilder:
     """See `rebuild_decoder`."""
-    sizes = MarianSizes.read(config)
-    no_weights = MarianWeights({}, sizes, None)  # all tensors are in the store
+    network = read_network(config)
+    no_weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
     rows, has_bias = head_rows_in(store), _HEAD_BIAS in store
     return decoder_graph(
-        sizes,
+        network,
         store,
         no_weights,
         precision,
@@ -154,13 +156,13 @@ def head_rows_in(store: Store) -> str:
     return next((name for name in _HEAD_ROWS if name in store), "")
 
 
-def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> GraphBuilder:
+def encoder_graph(network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights, precision: Precision) -> GraphBuilder:
     """All tokens of all sentences at once; the sentences of a call have equal length.
 
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = GraphBuilder("encoder", store), products_in(precision)
-    block = Block(net, products, sizes, weights, precision.float_dtype)
+    block = Block(net, products, network, weights, precision.float_dtype, "encoder")
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
@@ -169,19 +171,19 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
     positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="source_positions")
     x = net.op("Reshape", net.op("Add", embedded, positions, name="encoder.input"), block.rows_shape, name="encoder.x")
     sentences = net.op("Concat", shape, net.constant("minus_one", [-1]), name="sentences_shape", axis=0)  # (B, S, -1)
-    for layer in range(sizes.encoder_layers):
+    for layer in range(network.encoder_layers):
         name = f"encoder.layers.{layer}"
         attended = block.attend_to_all(x, name, sentences)
         x = block.end_attention(x, attended, name, "self_attn")
         x = block.feed_forward(x, name)
-    block.cross_keys_and_values(x, shape)
+    block.cross_keys_and_values(block.end_layers(x, "encoder"), shape)
     return net
 
 
 def decoder_graph(
-    sizes: MarianSizes,
+    network: Seq2SeqNetwork,
     store: Store,
-    weights: MarianWeights,
+    weights: Seq2SeqWeights,
     precision: Precision,
     *,
     head_rows: str,
@@ -202,10 +204,10 @@ def decoder_graph(
     -> logits (R, V), and in int8 scales (R, 1), the factors of the logits
     """
     net, products = GraphBuilder("decoder", store), products_in(precision)
-    layers = range(sizes.decoder_layers) if layers is None else layers
-    x = _decoder_layers(net, products, sizes, weights, precision, beams, masked, layers)
-    if layers.stop < sizes.decoder_layers:
-        net.output(x, "next_residual", precision.float_dtype, ["R", sizes.width])
+    layers = range(network.decoder_layers) if layers is None else layers
+    x = _decoder_layers(net, products, network, weights, precision, beams, masked, layers)
+    if layers.stop < network.decoder_layers:
+        net.output(x, "next_residual", precision.float_dtype, ["R", network.width])
         return net
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
@@ -217,7 +219,7 @@ def decoder_graph(
 
 
 def screened_decoder_graph(
-    sizes: MarianSizes, store: Store, weights: MarianWeights, layers: range | None = None
+    network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights, layers: range | None = None
 ) -> GraphBuilder:
     """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
@@ -226,13 +228,13 @@ def screened_decoder_graph(
     stage, the `layers` up to the last, are left to the caller.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
-    own = range(sizes.decoder_layers) if layers is None else layers
-    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False, layers=own)
+    own = range(network.decoder_layers) if layers is None else layers
+    x = _decoder_layers(net, products, network, weights, Precision.FP32, beams=1, masked=False, layers=own)
     logits, scales = Int8Products().head(net, x, "", weights.head, None)
     assert scales is not None
     net.output(logits, "logits", np.float32, ["R", store.tensor("head.int8").dims[1]])
     net.output(scales, "scales", np.float32, ["R", 1])
-    net.output(x, "hidden", np.float32, ["R", sizes.width])
+    net.output(x, "hidden", np.float32, ["R", network.width])
     if layers is None:
         error, norm = rounding(weights.head())
         net.metadata.update(screen_error=repr(error), screen_norm=repr(norm))
@@ -242,19 +244,19 @@ def screened_decoder_graph(
 def _decoder_layers(
     net: GraphBuilder,
     products: Products,
-    sizes: MarianSizes,
-    weights: MarianWeights,
+    network: Seq2SeqNetwork,
+    weights: Seq2SeqWeights,
     precision: Precision,
     beams: int,
     masked: bool,
     layers: range,
 ) -> str:
     """Add the inputs and these layers of the decoder; the hidden states (R, D), or the residual for the next layer."""
-    block = Block(net, products, sizes, weights, precision.float_dtype)
+    block = Block(net, products, network, weights, precision.float_dtype)
     x = net.input("ids", np.int64, ["R"]) if layers.start == 0 else block.residual("R")
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])
-    source = MaskedCrossAttention(net, sizes, block.dtype) if masked else None
+    source = MaskedCrossAttention(net, network.decoder_heads, block.dtype) if masked else None
     if source is None:
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
@@ -272,4 +274,4 @@ def _decoder_layers(
             attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
-    return x
+    return block.end_layers(x, "decoder") if layers.stop == network.decoder_layers else x

@@ -1,11 +1,11 @@
 """
-The parts of the encoder's and the decoder's layers of a Marian model.
+The parts of the encoder's and the decoder's layers.
 
 Self-attention of the decoder writes into a buffer of the caller, which is past and present at once; cross-attention
 reads keys and values from a buffer of the caller.
 
-Structure: transformers' modeling_marian.py. Attention: onnxruntime's contrib operators GroupQueryAttention and
-MultiHeadAttention (docs/ContribOperators.md).
+Structure: transformers' modeling_marian.py (post-norm) and modeling_m2m_100.py (pre-norm). Attention: onnxruntime's
+contrib operators GroupQueryAttention and MultiHeadAttention (docs/ContribOperators.md).
 
 Shapes: M tokens · R rows · B sentences (R / beams) · S source length · C capacity of the cache · L layers · N heads ·
 H head size · D width.
@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
-from worker.graphs.marian.quantized_kv import ATTRIBUTES, PARTS, as_cached, kv_dtype, quantize_cross, scale_inputs
-from worker.graphs.marian.weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.matrix_products import Products
+from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.seq2seq.network import ACTIVATIONS, Seq2SeqNetwork
+from worker.graphs.seq2seq.quantized_kv import ATTRIBUTES, PARTS, as_cached, kv_dtype, quantize_cross, scale_inputs
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 
 
 class Block:
@@ -31,30 +32,33 @@ class Block:
         self,
         net: GraphBuilder,
         products: Products,
-        sizes: MarianSizes,
-        weights: MarianWeights,
+        network: Seq2SeqNetwork,
+        weights: Seq2SeqWeights,
         dtype: np.dtype[Any],
+        side: str = "decoder",
     ) -> None:
+        """`side`: encoder or decoder, whose layers these are."""
         self.dtype = dtype
-        self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
-        self.attended_shape = net.constant("attended_shape", [-1, sizes.attention_width])
+        self._heads = network.heads(side)
+        self.rows_shape = net.constant("rows_shape", [-1, network.width])
+        self.attended_shape = net.constant("attended_shape", [-1, self._heads.width])
         self._net = net
         self._products = products
-        self._sizes = sizes
+        self._network = network
         self._weights = weights
         self._no_keys = ""
 
     def residual(self, rows: str) -> str:
         """The input that a stage reads in place of ids: (rows, D)."""
-        return self._net.input("residual", self.dtype, [rows, self._sizes.width])
+        return self._net.input("residual", self.dtype, [rows, self._network.width])
 
     def embed(self, ids: str, side: str) -> str:
         """ids (...) -> (..., D)."""
         net, weights = self._net, self._weights
-        name = "embeddings" if self._sizes.shared_embeddings else f"{side}.embeddings"
+        name = "embeddings" if self._network.shared_embeddings else f"{side}.embeddings"
         table = net.weight(name, lambda: weights.embeddings(side).astype(self.dtype))
         found = net.op("Gather", table, ids, name=f"{side}.found")
-        scale = net.constant("embedding_scale", self._sizes.scale, self.dtype)
+        scale = net.constant("embedding_scale", self._network.scale, self.dtype)
         return net.op("Mul", found, scale, name=f"{side}.embedded")
 
     def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
@@ -64,41 +68,44 @@ class Block:
             self._net, x, name, lambda: load(layer, *names)[0], lambda: load(layer, *names)[1], lowest=lowest
         )
 
-    def add_and_normalize(self, x: str, change: str, norm: str) -> str:
-        """Residual connection, then layer normalization."""
-        net, weights = self._net, self._weights
-        scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
-        bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
-        total = net.op("Add", x, change, name=f"{norm}.sum")
-        return net.op("LayerNormalization", total, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+    def read(self, x: str, layer: str, kind: str) -> str:
+        """What a part of a layer reads: the residual, normalized where norms come first. `kind`: self_attn,
+        encoder_attn or final, the feed-forward part."""
+        return self._normalize(x, f"{layer}.{kind}_layer_norm") if self._network.norm_first else x
 
     def end_attention(self, x: str, attended: str, layer: str, kind: str) -> str:
-        """Output projection, residual connection and normalization. `kind`: self_attn or encoder_attn."""
-        return self.add_and_normalize(x, self.linear(attended, layer, f"{kind}.out_proj"), f"{layer}.{kind}_layer_norm")
+        """Output projection and residual connection. `kind`: self_attn or encoder_attn."""
+        return self._add(x, self.linear(attended, layer, f"{kind}.out_proj"), f"{layer}.{kind}_layer_norm")
 
     def feed_forward(self, x: str, layer: str) -> str:
-        """Two products with the activation between them, residual connection, normalization."""
-        inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
-        outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._sizes.activation])
-        return self.add_and_normalize(x, outer, f"{layer}.final_layer_norm")
+        """Two products with the activation between them, and the residual connection."""
+        inner = self._activate(self.linear(self.read(x, layer, "final"), layer, "fc1"), f"{layer}.activated")
+        outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._network.activation])
+        return self._add(x, outer, f"{layer}.final_layer_norm")
+
+    def end_layers(self, x: str, side: str) -> str:
+        """What is behind the last layer: a norm, or nothing."""
+        return self._normalize(x, f"{side}.layer_norm") if self._network.final_norm else x
 
     def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
         """Self-attention of the encoder: every token attends to the whole sentence."""
-        net, sizes = self._net, self._sizes
+        net, heads = self._net, self._heads
+        x = self.read(x, layer, "self_attn")
         packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
         names = [f"{layer}.{part}" for part in ("q", "k", "v")]
-        parts = net.ops("Split", packed, net.constant("thirds", [sizes.attention_width] * 3), outputs=names, axis=1)
+        parts = net.ops("Split", packed, net.constant("thirds", [heads.width] * 3), outputs=names, axis=1)
         q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
         attended = net.op(
             "MultiHeadAttention", q, k, v,
-            name=f"{layer}.attended", domain=CONTRIB, num_heads=sizes.heads, scale=sizes.attention_scale,
+            name=f"{layer}.attended", domain=CONTRIB, num_heads=heads.number, scale=heads.scale,
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
 
     def attend_to_past(self, x: str, layer: int, cached: int) -> str:
         """Self-attention of the decoder: one new token a row, whose key and value go into the cache at its position.
         `cached`: the number of the layer among those with a past, as in the next methods."""
-        net, name = self._net, f"decoder.layers.{layer}"
+        net, heads, name = self._net, self._heads, f"decoder.layers.{layer}"
+        x = self.read(x, name, "self_attn")
         packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
         packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
         past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C", layer)
@@ -106,8 +113,7 @@ class Block:
         attended, *_present = net.ops(
             "GroupQueryAttention", packed, "", "", *past, "positions", "longest", *scales,
             outputs=[f"{name}.attended", f"present.{cached}.key", f"present.{cached}.value"],
-            domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
-            scale=self._sizes.attention_scale, **quantized,
+            domain=CONTRIB, num_heads=heads.number, kv_num_heads=heads.number, scale=heads.scale, **quantized,
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
@@ -117,26 +123,26 @@ class Block:
         With a query of one token and no new keys, GroupQueryAttention reads the cache alone, up to the length of each
         sentence.
         """
-        net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}.encoder_attn"
-        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")  # (R, D)
+        net, heads, name = self._net, self._heads, f"decoder.layers.{layer}.encoder_attn"
+        q = self.query_of_source(x, layer)
         if beams > 1:  # (B, beams, N, H) -> (B, N, beams, H)
             q = net.op(
-                "Reshape", q, net.constant("by_beam", [-1, beams, sizes.heads, sizes.head_size]), name=f"{name}.by_beam"
+                "Reshape", q, net.constant("by_beam", [-1, beams, heads.number, heads.size]), name=f"{name}.by_beam"
             )
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
-        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
+        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * heads.width]), name=f"{name}.q")
         no_keys = self._no_new_keys(q)  # (B, 0, D)
         cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S", layer)
         scales, quantized = self._quantized(layer, "encoder_attn")
         attended, *_lent = net.ops(
             "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source", *scales,
             outputs=[f"{name}.attended", f"lent.{cached}.key", f"lent.{cached}.value"],
-            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
+            domain=CONTRIB, num_heads=heads.number * beams, kv_num_heads=heads.number, scale=heads.scale,
             **quantized,
         )  # fmt: skip
         if beams > 1:
             attended = net.op(
-                "Reshape", attended, net.constant("by_kv_head", [-1, sizes.heads, beams, sizes.head_size]),
+                "Reshape", attended, net.constant("by_kv_head", [-1, heads.number, beams, heads.size]),
                 name=f"{name}.attended_by_head",
             )  # fmt: skip
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
@@ -148,8 +154,8 @@ class Block:
 
         `present`: outputs for what a cache would hold, key and value (R, N, T, H).
         """
-        net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}"
-        attributes = {"num_heads": sizes.heads, "kv_num_heads": sizes.heads, "scale": sizes.attention_scale}
+        net, heads, name = self._net, self._heads, f"decoder.layers.{layer}"
+        attributes = {"num_heads": heads.number, "kv_num_heads": heads.number, "scale": heads.scale}
         dtype = kv_dtype(net, layer, self.dtype)
         if dtype == self.dtype:
             outputs = [f"{name}.attended", *(present or (f"{name}.key", f"{name}.value"))]
@@ -158,11 +164,10 @@ class Block:
                 outputs=outputs, domain=CONTRIB, **attributes,
             )  # fmt: skip
         else:
-            thirds = net.constant("thirds", [sizes.attention_width] * 3)
+            thirds = net.constant("thirds", [heads.width] * 3)
             q, *parts = net.ops("Split", packed, thirds, outputs=[f"{name}.{part}" for part in "qkv"], axis=2)
             both = [
-                as_cached(net, x, layer, part, sizes.heads, sizes.head_size)
-                for x, part in zip(parts, PARTS, strict=True)
+                as_cached(net, x, layer, part, heads.number, heads.size) for x, part in zip(parts, PARTS, strict=True)
             ]
             net.ops(
                 "GroupQueryAttention", q, *(read for read, _cached in both), "", "", "ends", "length",
@@ -170,38 +175,54 @@ class Block:
             )  # fmt: skip
             for output, (_read, cached) in zip(present, both, strict=False):
                 net.op("Identity", cached, name=output)
-        shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
+        shape: Shape = ["R", heads.number, "T", heads.size]
         for output in present:
             net.output(output, output, dtype, shape)
         return f"{name}.attended"
 
     def attend_to_masked_source(self, x: str, layer: int, cached: int, source: MaskedCrossAttention) -> str:
         """Cross-attention over padded sources."""
-        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
+        q = self.query_of_source(x, layer)
         name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
         return self._net.op("Reshape", source.attend(q, layer, cached), self.attended_shape, name=name)
 
+    def query_of_source(self, x: str, layer: int) -> str:
+        """The queries of cross-attention (M, D)."""
+        name = f"decoder.layers.{layer}"
+        return self.linear(self.read(x, name, "encoder_attn"), name, "encoder_attn.q_proj")
+
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""
-        net, sizes, weights = self._net, self._sizes, self._weights
+        net, network, weights = self._net, self._network, self._weights
 
         def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             layers = (
                 weights.layer(f"decoder.layers.{layer}", "encoder_attn.k_proj", "encoder_attn.v_proj")
-                for layer in range(sizes.decoder_layers)
+                for layer in range(network.decoder_layers)
             )
             matrices, biases = zip(*layers, strict=True)
             return np.concatenate(matrices), np.concatenate(biases)
 
         packed = self._products.linear(net, x, "packed_cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
-        axes = [2 * sizes.decoder_layers, sizes.heads, sizes.head_size]
+        axes = [2 * network.decoder_layers, network.decoder_heads.number, network.decoder_heads.size]
         cross_shape = net.op("Concat", shape, net.constant("cross_axes", axes), name="cross_shape", axis=0)
         small, dtype = quantize_cross(net, packed, x, shape) or (packed, self.dtype)
         # Not transposed here (5 % of a call): the copy into the slots does it on the way.
         net.output(net.op("Reshape", small, cross_shape, name="cross"), "cross", dtype, ["B", "S", *axes])
 
+    def _add(self, x: str, change: str, norm: str) -> str:
+        """Residual connection, normalized where norms come last."""
+        total = self._net.op("Add", x, change, name=f"{norm}.sum")
+        return total if self._network.norm_first else self._normalize(total, norm)
+
+    def _normalize(self, x: str, norm: str) -> str:
+        net, weights = self._net, self._weights
+        scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
+        bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
+        return net.op("LayerNormalization", x, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+
     def _activate(self, x: str, name: str) -> str:
-        match self._sizes.activation:
+        match self._network.activation:
             case "relu":
                 return self._net.op("Relu", x, name=name)
             case "gelu":
@@ -211,7 +232,7 @@ class Block:
 
     def _borrow(self, past: str, present: str, rows: str, length: str, layer: int) -> tuple[str, str]:
         """Inputs for keys and values in the caller's buffer, and outputs that the caller binds to the same buffer."""
-        shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
+        shape: Shape = [rows, self._heads.number, length, self._heads.size]
         dtype = kv_dtype(self._net, layer, self.dtype)
         for part in PARTS:
             self._net.input(f"{past}.{part}", dtype, shape)
@@ -229,7 +250,7 @@ class Block:
         if not self._no_keys:
             net, zeros = self._net, self._net.constant("zeros", [0, 0])
             ends, axes = (
-                net.constant("no_rows", [0, self._sizes.attention_width]),
+                net.constant("no_rows", [0, self._heads.width]),
                 net.constant("rows_and_width", [1, 2]),
             )
             self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.places import GOLDEN
-from worker.graphs.marian.weights import MarianSizes
+from worker.graphs.seq2seq.families import read_network
 from worker.models.json_file import read_json
 
 
@@ -21,7 +21,7 @@ def config_of(family: str) -> dict[str, Any]:
         ({"add_final_layer_norm": True}, "add_final_layer_norm"),
         ({"activation_function": "tanh"}, "activation_function = tanh; supported are swish"),
         ({"decoder_attention_heads": 3}, "is not a multiple of its 3 heads"),
-        ({"decoder_attention_heads": 1}, "2 heads for the encoder and 1 for the decoder"),
+        ({"encoder_attention_heads": 0}, "is not a multiple of its 0 heads"),
         ({"d_model": None}, "lacks"),
     ],
 )
@@ -30,4 +30,4 @@ def test_a_setting_that_no_graph_is_built_for_is_refused_by_name(changes: dict[s
     assert (config["d_model"], config["decoder_attention_heads"]) == (16, 2)
 
     with pytest.raises(ModelError, match=message):
-        MarianSizes.read(config | changes)
+        read_network(config | changes)

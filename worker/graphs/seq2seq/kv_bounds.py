@@ -2,8 +2,8 @@
 How large keys and values can become at most, by the weights alone.
 
 What the projections read is a normalized residual y = g n + c, elementwise, with |n| <= sqrt(D). So by Cauchy and
-Schwarz |w y + b| <= |w g| sqrt(D) + |w c + b| for each row w of a projection. The first layer of the decoder reads an
-embedding and a position instead, of which the longest are known.
+Schwarz |w y + b| <= |w g| sqrt(D) + |w c + b| for each row w of a projection. Where norms come last, the first layer of
+the decoder reads an embedding and a position instead, of which the longest are known.
 
 Shapes: L decoder layers · N heads · H head size · D width.
 """
@@ -12,38 +12,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.graphs.marian.quantized_kv import Largest
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
+from worker.graphs.seq2seq.network import Seq2SeqNetwork
+from worker.graphs.seq2seq.quantized_kv import Largest
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 
 
-def largest_possible(sizes: MarianSizes, weights: MarianWeights) -> Largest:
+def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Largest:
     """The bound of every key and value. A row of embeddings that is not finite is left out, since sentences with it
     fail; raises ModelError for projections that are not finite."""
     embeddings = weights.embeddings("decoder")
-    longest = sizes.scale * _longest(embeddings) + _longest(weights.positions())
-    source = f"encoder.layers.{sizes.encoder_layers - 1}.final_layer_norm"
+    longest = network.scale * _longest(embeddings) + _longest(weights.positions())
+    source = (
+        "encoder.layer_norm" if network.final_norm else f"encoder.layers.{network.encoder_layers - 1}.final_layer_norm"
+    )
     past, cross = [], []
-    for layer in range(sizes.decoder_layers):
+    for layer in range(network.decoder_layers):
         name = f"decoder.layers.{layer}"
         for part in ("k_proj", "v_proj"):
             weight, bias = weights.layer(name, f"self_attn.{part}")
-            if layer == 0:
+            if network.norm_first:
+                bound = _of_normalized(network, weights, f"{name}.self_attn_layer_norm", weight, bias)
+            elif layer == 0:
                 bound = longest * np.linalg.norm(weight, axis=1) + np.abs(bias)
             else:
-                bound = _of_normalized(sizes, weights, f"decoder.layers.{layer - 1}.final_layer_norm", weight, bias)
+                bound = _of_normalized(network, weights, f"decoder.layers.{layer - 1}.final_layer_norm", weight, bias)
             past.append(bound)
-            cross.append(_of_normalized(sizes, weights, source, *weights.layer(name, f"encoder_attn.{part}")))
+            cross.append(_of_normalized(network, weights, source, *weights.layer(name, f"encoder_attn.{part}")))
     if not np.isfinite(past).all() or not np.isfinite(cross).all():
         raise ModelError("the projections to keys and values have weights that are not finite (NaN or infinity)")
-    shape = 2 * sizes.decoder_layers, sizes.heads, sizes.head_size
+    shape = 2 * network.decoder_layers, network.decoder_heads.number, network.decoder_heads.size
     return Largest(np.reshape(past, shape), np.reshape(cross, shape))
 
 
 def _of_normalized(
-    sizes: MarianSizes, weights: MarianWeights, norm: str, weight: NDArray[np.float32], bias: NDArray[np.float32]
+    network: Seq2SeqNetwork, weights: Seq2SeqWeights, norm: str, weight: NDArray[np.float32], bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     gain, offset = weights.one(f"{norm}.weight"), weights.one(f"{norm}.bias")
-    spread = np.linalg.norm(weight * gain, axis=1) * np.float32(sizes.width**0.5)
+    spread = np.linalg.norm(weight * gain, axis=1) * np.float32(network.width**0.5)
     bound: NDArray[np.float32] = spread + np.abs(weight @ offset + bias)
     return bound
 

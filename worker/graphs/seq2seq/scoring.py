@@ -1,5 +1,5 @@
 """
-Two graphs that score given translations with a Marian model: all tokens of all targets in one call.
+Two graphs that score given translations with a seq2seq model: all tokens of all targets in one call.
 
     body    the decoder's layers   decoder inputs -> hidden states
     head                           hidden states and the next token -> its log-probability
@@ -19,18 +19,20 @@ import numpy as np
 from onnx import TensorProto
 
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.marian.block import Block
-from worker.graphs.marian.graphs import head_rows_in
-from worker.graphs.marian.masked_cross_attention import MaskedCrossAttention
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import head_rows_in
+from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
+from worker.graphs.seq2seq.network import Seq2SeqNetwork
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_body(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
     """The body over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
-    net = body_graph(MarianSizes.read(config), WrittenWeights.read(file), precision, layers)
+    net = body_graph(read_network(config), WrittenWeights.read(file), precision, layers)
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
@@ -38,25 +40,27 @@ def rebuild_body(file: Path, config: Mapping[str, Any], precision: Precision, la
 def rebuild_head(file: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
     """The head over the weights of the decoder in `file`, or of its last stage."""
     graph: bytes = (
-        head_graph(MarianSizes.read(config), WrittenWeights.read(file), precision)
+        head_graph(read_network(config), WrittenWeights.read(file), precision)
         .model()
         .SerializeToString(deterministic=True)
     )
     return graph
 
 
-def body_graph(sizes: MarianSizes, store: Store, precision: Precision, layers: range | None = None) -> GraphBuilder:
+def body_graph(
+    network: Seq2SeqNetwork, store: Store, precision: Precision, layers: range | None = None
+) -> GraphBuilder:
     """ids, positions (M,): of each token; places (B, T): the token at each place of a row, behind its end any token of
     the row; tokens (M,): the place of each token in (B x T); ends (B,): T - 1, length (1,): T; and the inputs of
     `MaskedCrossAttention`
     -> hidden (M, D)
 
-    `layers`: those of a stage, as of `marian.decoder_graph`; all but the first have no ids and no positions.
+    `layers`: those of a stage, as of `graphs.decoder_graph`; all but the first have no ids and no positions.
     """
-    layers = range(sizes.decoder_layers) if layers is None else layers
+    layers = range(network.decoder_layers) if layers is None else layers
     net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
-    weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    block = Block(net, products, sizes, weights, precision.float_dtype)
+    weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
+    block = Block(net, products, network, weights, precision.float_dtype)
     if layers.start == 0:
         x = net.input("ids", np.int64, ["M"])
         net.input("positions", np.int64, ["M"])
@@ -66,7 +70,7 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision, layers: r
     net.input("tokens", np.int64, ["M"])
     net.input("ends", np.int32, ["B"])
     net.input("length", np.int32, [1])
-    source = MaskedCrossAttention(net, sizes, block.dtype)
+    source = MaskedCrossAttention(net, network.decoder_heads, block.dtype)
     if layers.start == 0:
         table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
         positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
@@ -75,21 +79,22 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision, layers: r
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, x, layer)
         x = block.end_attention(x, attended, name, "self_attn")
-        q = block.linear(x, name, "encoder_attn.q_proj")  # (M, D)
+        q = block.query_of_source(x, layer)
         q = net.op("Gather", q, "places", name=f"{name}.encoder_attn.q_by_row")  # (B, T, D)
         attended = _by_token(net, block, source.attend(q, layer, cached), f"{name}.encoder_attn")
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
-    name = "hidden" if layers.stop == sizes.decoder_layers else "next_residual"
-    net.output(x, name, block.dtype, ["M", sizes.width])
+    is_last = layers.stop == network.decoder_layers
+    x, name = (block.end_layers(x, "decoder"), "hidden") if is_last else (x, "next_residual")
+    net.output(x, name, block.dtype, ["M", network.width])
     return net
 
 
-def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
+def head_graph(network: Seq2SeqNetwork, store: Store, precision: Precision) -> GraphBuilder:
     """hidden (M, D), next (M, 1): rows of the head -> log_probs (M, 1), float32."""
     net, products = GraphBuilder("scoring_head", store), products_in(precision)
-    weights = MarianWeights({}, sizes, None)
-    x = net.input("hidden", precision.float_dtype, ["M", sizes.width])
+    weights = Seq2SeqWeights({}, network, None)
+    x = net.input("hidden", precision.float_dtype, ["M", network.width])
     net.input("next", np.int64, ["M", 1])
     has_bias = "head.bias" in store
     logits, scales = products.head(net, x, head_rows_in(store), weights.head, weights.head_bias if has_bias else None)
@@ -106,6 +111,7 @@ def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
 def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int) -> str:
     """Self-attention: every token attends to itself and those before it in its row; padding is at the end."""
     name = f"decoder.layers.{layer}"
+    x = block.read(x, name, "self_attn")
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
     packed = net.op("Gather", packed, "places", name=f"{name}.qkv")  # (B, T, 3 D)
     return _by_token(net, block, block.attend_to_all_before(packed, layer), name)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian.quantized_kv import PARTS, dequantize_cross, kv_dtype
-from worker.graphs.marian.weights import MarianSizes
+from worker.graphs.seq2seq.network import AttentionHeads
+from worker.graphs.seq2seq.quantized_kv import PARTS, dequantize_cross, kv_dtype
 
 
 class MaskedCrossAttention:
@@ -19,14 +19,14 @@ class MaskedCrossAttention:
     source_mask (B, S): 1 token, 0 padding; cross.L.key and .value (B, N, S, H), finite everywhere
     """
 
-    def __init__(self, net: GraphBuilder, sizes: MarianSizes, dtype: np.dtype[Any]) -> None:
+    def __init__(self, net: GraphBuilder, heads: AttentionHeads, dtype: np.dtype[Any]) -> None:
         self._net = net
-        self._sizes = sizes
-        self._shape: Shape = ["B", sizes.heads, "S", sizes.head_size]
+        self._heads = heads
+        self._shape: Shape = ["B", heads.number, "S", heads.size]
         self._dtype = dtype
         net.input("source_mask", np.int32, ["B", "S"])
         num_sources = net.op("Shape", "source_mask", name="source_mask.shape", start=0, end=1)
-        axes = net.constant("any_and_width", [-1, sizes.attention_width])
+        axes = net.constant("any_and_width", [-1, heads.width])
         self._by_source = net.op("Concat", num_sources, axes, name="by_source", axis=0)  # (B, -1, D)
 
     def attend(self, q: str, layer: int, cached: int) -> str:
@@ -40,5 +40,5 @@ class MaskedCrossAttention:
             key, value = (dequantize_cross(net, x, layer, part) for x, part in zip((key, value), PARTS, strict=True))
         return net.op(
             "MultiHeadAttention", q, key, value, "", "source_mask",
-            name=f"{q}.attended", domain=CONTRIB, num_heads=self._sizes.heads, scale=self._sizes.attention_scale,
+            name=f"{q}.attended", domain=CONTRIB, num_heads=self._heads.number, scale=self._heads.scale,
         )  # fmt: skip

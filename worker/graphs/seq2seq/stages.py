@@ -1,5 +1,5 @@
 """
-A Marian model cut into stages: the encoder, and the decoder at the residual between two layers.
+A seq2seq model cut into stages: the encoder, and the decoder at the residual between two layers.
 
     stage.0.onnx            the encoder: ids -> cross-attention keys and values of all decoder layers
     stage.1.onnx            the embeddings and the first decoder layers: ids -> residual
@@ -17,36 +17,37 @@ from typing import Any
 from onnx import ModelProto, helper
 
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph, stage_weights
-from worker.graphs.marian.graphs import decoder_over, screened_decoder_graph
-from worker.graphs.marian.weights import MarianSizes, MarianWeights
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.graphs import decoder_over, screened_decoder_graph
+from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.stage_cuts import cut_layers
 from worker.graphs.weights import WrittenWeights, move_weights, read_graph
 
 
-def cut_marian(config: Mapping[str, Any], num_target_ids: int, stages: int) -> tuple[range, ...]:
+def cut_decoder(config: Mapping[str, Any], num_target_ids: int, stages: int) -> tuple[range, ...]:
     """The decoder layers of each stage after the encoder's, balanced by multiply-adds; from 2 stages to L + 1.
     `num_target_ids`: of the head."""
-    sizes = MarianSizes.read(config)
-    return cut_layers(sizes.decoder_layers, _layer_cost(config), sizes.width * num_target_ids, stages - 1)
+    network = read_network(config)
+    return cut_layers(network.decoder_layers, _layer_cost(config), network.width * num_target_ids, stages - 1)
 
 
-def marian_stage_costs(config: Mapping[str, Any], num_target_ids: int, stages: Sequence[range]) -> list[int]:
+def translation_stage_costs(config: Mapping[str, Any], num_target_ids: int, stages: Sequence[range]) -> list[int]:
     """The multiply-adds of each stage for one token: the encoder's for a source token, with the keys and values of
     cross-attention, the others' for a target token."""
-    sizes = MarianSizes.read(config)
-    width, attention = sizes.width, sizes.attention_width
-    encoder_layer = 4 * width * attention + 2 * width * int(config.get("encoder_ffn_dim", 4 * width))
-    encoder = sizes.encoder_layers * encoder_layer + 2 * sizes.decoder_layers * width * attention
+    network = read_network(config)
+    width = network.width
+    encoder_layer = 4 * width * network.encoder_heads.width + 2 * width * network.encoder_inner
+    encoder = network.encoder_layers * encoder_layer + 2 * network.decoder_layers * width * network.decoder_heads.width
     costs = [encoder, *(len(layers) * _layer_cost(config) for layers in stages)]
     costs[-1] += width * num_target_ids
     return costs
 
 
-def write_marian_stages(
+def write_translation_stages(
     source: Path, folder: Path, config: Mapping[str, Any], precision: Precision, stages: Sequence[range]
 ) -> None:
-    """Write the stages of the model in `source`, which `write_marian` wrote, into `folder`; `stages`: those of the
+    """Write the stages of the model in `source`, which `write_seq2seq` wrote, into `folder`; `stages`: those of the
     decoder. Reads the weights in pieces. Raises ModelError where `source` is damaged."""
     _write(source, folder, 0, {stage_graph(0): read_graph(source / ENCODER)})
     store = WrittenWeights.read(source / DECODER)
@@ -59,9 +60,9 @@ def write_marian_stages(
 
 def _screened(source: Path, config: Mapping[str, Any], layers: range) -> ModelProto:
     """The last stage with the head in int8, and the bounds of its error."""
-    whole, sizes = read_graph(source / SCREENED), MarianSizes.read(config)
+    whole, network = read_graph(source / SCREENED), read_network(config)
     store = WrittenWeights.read(source / SCREENED)
-    graph = screened_decoder_graph(sizes, store, MarianWeights({}, sizes, None), layers).model()
+    graph = screened_decoder_graph(network, store, Seq2SeqWeights({}, network, None), layers).model()
     helper.set_model_props(graph, {entry.key: entry.value for entry in whole.metadata_props})
     return graph
 
@@ -75,6 +76,5 @@ def _write(source: Path, folder: Path, number: int, graphs: Mapping[str, ModelPr
 
 def _layer_cost(config: Mapping[str, Any]) -> int:
     """The multiply-adds of a decoder layer's matrix products, for one token."""
-    sizes = MarianSizes.read(config)
-    inner = int(config.get("decoder_ffn_dim", 4 * sizes.width))
-    return 6 * sizes.width * sizes.attention_width + 2 * sizes.width * inner
+    network = read_network(config)
+    return 6 * network.width * network.decoder_heads.width + 2 * network.width * network.decoder_inner

@@ -1,1 +1,0 @@
-"""The native graphs of a translation model: Marian."""

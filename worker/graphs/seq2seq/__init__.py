@@ -1,0 +1,1 @@
+"""The native graphs of a translation model, from one description of its network."""
