@@ -91,8 +91,8 @@ class TranslateOptions:
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
     max_new_tokens: int | None = None  # per segment, end-of-sentence included
     allow_pad: bool = False  # allow padding as output unless the model's own settings forbid it, as transformers does
-    source_language: str = "en"  # for the sentence splitter
-    target_language: str | None = None  # the label of a multilingual model, without >> and <<
+    source_language: str = "en"  # for the sentence splitter, and multilingual models
+    target_language: str | None = None  # of a multilingual model; a label without >> and <<
     cache: CachePolicy = CachePolicy()
     batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
     reuse: bool = True  # take a segment that was translated before from the translation memory
@@ -121,7 +121,8 @@ class ScoreOptions:
     stride: int | None = None  # tokens from the start of one window to the next; None: half of max_length
     bos: Bos = Bos.AUTO
     token_scores: bool = False  # keep the log-probability of every token
-    target_language: str | None = None  # pairs: the label of a multilingual model, without >> and <<
+    source_language: str = "en"  # pairs: of a multilingual model
+    target_language: str | None = None  # pairs: of a multilingual model; a label without >> and <<
     packing: bool = True  # several documents in one row of a model call, without padding
     reuse: bool = True  # take the score of a document that was scored before from the score memory
     timing: Timing = Timing.STEPS
@@ -272,8 +273,11 @@ class JobSpec:
                 del values[name]
         if isinstance(self.options, TranslateOptions | GenerateOptions):
             values["cache"] = str(self.options.cache)
-        if isinstance(self.options, ScoreOptions) and self.options.reuse:
-            del values["reuse"]  # added later, too
+        if isinstance(self.options, ScoreOptions):  # added later, too
+            if self.options.reuse:
+                del values["reuse"]
+            if self.options.source_language == "en":
+                del values["source_language"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
@@ -288,10 +292,12 @@ class JobSpec:
         part of the keys of the memories. (Reranking and generating have no memory.)
 
         `cache`, `batch_size` and `packing` change no token, but they are included: a user who varies them wants to
-        measure the computation.
+        measure the computation. The language of a segment is left to the models that know it (`memory_key`).
         """
         values = json.loads(_as_before(self.options_json(), self.options))
-        for name in ("source_language", "reuse", "timing"):
+        if isinstance(self.options, TranslateOptions):
+            del values["source_language"]
+        for name in ("reuse", "timing"):
             values.pop(name, None)
         if values.get("n_best", 1) > 1:
             values["equal_texts"] = "kept"  # an earlier version dropped equal texts, so its entries may have fewer

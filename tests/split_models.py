@@ -10,6 +10,7 @@ from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace
+from worker.models.model_kind import ModelKind
 
 
 def split_kv_model(
@@ -19,7 +20,7 @@ def split_kv_model(
     folder.mkdir(parents=True)
     manifest, config = Manifest.read(whole), read_json(whole / "config.json")
     precision = Precision(manifest.precision or Precision.FP32)
-    if manifest.architecture == "marian":
+    if ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
         layers = cut_decoder(config, num_target_ids(config, manifest), stages)
         write_translation_stages(whole, folder, config, precision, layers)
         counts = [config["encoder_layers"], *map(len, layers)]

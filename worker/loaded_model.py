@@ -22,7 +22,7 @@ from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_folder import FileStamp, ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class LoadedTranslation:
     name: str
     files: OpenedFiles
     model: Seq2SeqModel
-    tokenizer: MarianTokenizer
+    tokenizer: TranslationTokenizer
     load_s: float
 
     @property
@@ -98,8 +98,8 @@ def load_model(
         tokenizer = open_causal_tokenizer(folder.path, causal)
         return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
     seq2seq = open_seq2seq_model(folder.path, threads=threads, providers=providers)
-    marian = MarianTokenizer.open(folder.path)
-    return LoadedTranslation(spec.model, files, seq2seq, marian, time.perf_counter() - started)
+    texts = open_translation_tokenizer(folder.path)
+    return LoadedTranslation(spec.model, files, seq2seq, texts, time.perf_counter() - started)
 
 
 def _supported(folder: ModelFolder, providers: Sequence[Provider]) -> Sequence[Provider]:

@@ -187,16 +187,18 @@ _TRANSLATE = (
     _option(
         _T,
         "--source-language",
+        metavar="LANGUAGE",
         default="en",
         show_default=True,
-        help="The language for splitting sentences, e.g. en or de.",
+        help="The language of the texts, for splitting sentences, e.g. en or de; for a model with several source "
+        "languages also that of its tokens, e.g. deu_Latn; also if it scores pairs.",
     ),
     _option(
         _T,
         "--target-language",
-        metavar="LABEL",
-        help="For a model with several target languages, e.g. fra; also if it scores pairs. With --via: the language "
-        "to end in.",
+        metavar="LANGUAGE",
+        help="For a model with several target languages: its own name of it, e.g. fra or fra_Latn, or another code of "
+        "the language, e.g. fr; also if it scores pairs. With --via: the language to end in.",
     ),
     _option(
         _T,

@@ -21,6 +21,9 @@ class Letters:
 
     languages = frozenset({"fra", "deu"})
 
+    def for_source(self, language: str) -> "Letters":
+        return self
+
     def encode(self, text: str, language: str | None) -> list[int]:
         label = [] if language is None else [{"deu": 1, "fra": 2}[language]]
         return [*label, *(3 + ord(character) % 30 for character in text), 0]

@@ -14,7 +14,7 @@ from tests.command_line import Kvjobs
 from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.numpy_causal import NumpyCausal
-from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 from worker.models import registry
 
 
@@ -142,7 +142,7 @@ def test_add_of_an_unknown_source_exits_with_5(kvjobs: Kvjobs, home: Path) -> No
 
 @pytest.fixture
 def added(kvjobs: Kvjobs, checkpoint: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("worker.model_tools.verify.seq2seq.open_seq2seq_reference", NumpyMarian.open)
+    monkeypatch.setattr("worker.model_tools.verify.seq2seq.open_seq2seq_reference", NumpySeq2Seq.open)
     kvjobs("models", "add", checkpoint)
     return home / "models" / "opus-tiny"
 

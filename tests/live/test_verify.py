@@ -11,10 +11,10 @@ pytest.importorskip("transformers")
 from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
-from worker.model_tools.verify.transformers_references import TransformersMarian
+from worker.model_tools.verify.transformers_references import TransformersSeq2Seq
 from worker.model_tools.verify.verify import verify
 from worker.models.model_folder import ModelFolder
 
@@ -32,7 +32,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_both_references_give_the_same_results(tmp_path: Path, shape: str) -> None:
     folder = write_marian_checkpoint(tmp_path / shape, **SHAPES[shape])  # type: ignore[arg-type]
-    plain, reference = NumpyMarian.open(folder), TransformersMarian.open(folder)
+    plain, reference = NumpySeq2Seq.open(folder), TransformersSeq2Seq.open(folder)
     rng = np.random.default_rng(1)
 
     for length in (1, 2, 7, 30):
@@ -50,7 +50,7 @@ def test_transformers_is_the_reference_if_it_is_installed(tmp_path: Path, precis
 
     found = {check.name: check for check in verify(folder, sources, VerifiedSeq2Seq())}
 
-    assert isinstance(open_seq2seq_reference(checkpoint), TransformersMarian)
+    assert isinstance(open_seq2seq_reference(checkpoint), TransformersSeq2Seq)
     assert found["checkpoint"].against == "checkpoint, in transformers"
     assert found["checkpoint"].verdict == ("same" if precision is Precision.FP32 else "measured")
     assert not any(check.has_failed for check in found.values())

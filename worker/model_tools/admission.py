@@ -35,8 +35,8 @@ from worker.models.manifest import is_gguf
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import default_model, find_model
-from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
 _KINDS = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL, Task.GENERATE: ModelKind.CAUSAL}
 
@@ -55,7 +55,8 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
         options = dataclasses.replace(options, pairs=kind is ModelKind.TRANSLATION)
     match options:
         case TranslateOptions():
-            MarianTokenizer.open(folder.path).check_language(options.target_language)
+            tokenizer = open_translation_tokenizer(folder.path).for_source(options.source_language)
+            tokenizer.check_language(options.target_language)
             model = open_seq2seq_model(folder.path)
             model.check_cache(options.cache)
             model.generation.with_options(options, max_positions=model.max_positions)
@@ -137,7 +138,7 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
                 f"{name} is for causal language models, and {folder.name} is {ModelKind.TRANSLATION.noun}, which "
                 f"scores the target of a pair: leave --{name.replace('_', '-')} out"
             )
-    scorer = PairScorer(open_seq2seq_model(folder.path), MarianTokenizer.open(folder.path))
+    scorer = PairScorer(open_seq2seq_model(folder.path), open_translation_tokenizer(folder.path))
     scorer.score([], options, should_stop=lambda: False)
 
 

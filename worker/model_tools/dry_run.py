@@ -27,9 +27,9 @@ from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segment_counts import count_segments
 from worker.text.sequence_counts import count_sequences
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
 SHOWN_REJECTED = 20
 
@@ -126,7 +126,9 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:
     """Segments to translate, or the two sides of pairs to score."""
-    tokenizer, max_positions = MarianTokenizer.open(folder), open_seq2seq_model(folder).max_positions
+    tokenizer, max_positions = open_translation_tokenizer(folder), open_seq2seq_model(folder).max_positions
+    if isinstance(options, TranslateOptions | ScoreOptions):
+        tokenizer = tokenizer.for_source(options.source_language)
     if isinstance(options, TranslateOptions):
         return count_segments(
             texts,

@@ -17,7 +17,7 @@ from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
 SKIPPED = "it translates with one model, and this job has routes through several, which onnx runs"
 
@@ -98,7 +98,7 @@ def _label(folder: ModelFolder, language: str) -> str | None:
     """The language as the model is to be told it; None where it has one target language only."""
     if kind_of(folder) is not ModelKind.TRANSLATION:
         return language  # `admit` says what is wrong
-    tokenizer = MarianTokenizer.open(folder.path)
+    tokenizer = open_translation_tokenizer(folder.path)
     for label in (language, None):
         try:
             tokenizer.check_language(label)

@@ -9,8 +9,8 @@ from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.tasks.tokenizers import TextTokenizer
-from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segments import segment
+from worker.text.translation_tokenizer import TranslationTokenizer
 
 _BULLETINS = 100
 _SEED = 1
@@ -18,7 +18,7 @@ _SEED = 1
 
 def read_segments(
     path: str | None,
-    tokenizer: MarianTokenizer,
+    tokenizer: TranslationTokenizer,
     *,
     source_language: str,
     target_language: str | None,
@@ -33,6 +33,7 @@ def read_segments(
     chosen = list(islice(dict.fromkeys(islice(sentences, 100 * limit)), limit))
     if not chosen:
         raise SpecError(f"{path} has no sentence that could be translated: name another corpus")
+    tokenizer = tokenizer.for_source(source_language)
     return [ids for sentence in chosen for ids in tokenizer.split(sentence, target_language, max_tokens)]
 
 

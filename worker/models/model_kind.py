@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Self
 
-from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.architectures import SEQ2SEQ_ARCHITECTURES, architecture_of
 
 UNNAMED = "causal"  # the architecture of an export whose configuration names none
 
@@ -16,13 +16,13 @@ UNNAMED = "causal"  # the architecture of an export whose configuration names no
 class ModelKind(enum.StrEnum):
     """What a model computes."""
 
-    TRANSLATION = "translation"  # a target text from a source text: seq2seq, Marian
+    TRANSLATION = "translation"  # a target text from a source text: seq2seq
     CAUSAL = "causal"  # the probability of a text, token by token
 
     @classmethod
     def of_architecture(cls, name: str) -> Self:
         """`name`: model_type in config.json, `architecture` in the manifest."""
-        return cls(cls.TRANSLATION if name == MARIAN else cls.CAUSAL)
+        return cls(cls.TRANSLATION if name in SEQ2SEQ_ARCHITECTURES.values() else cls.CAUSAL)
 
     @property
     def noun(self) -> str:
@@ -35,4 +35,4 @@ def names_causal(config: Mapping[str, Any]) -> bool:
     named = config.get("architectures") or []
     if isinstance(named, list) and any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in named):
         return True
-    return architecture_of(config) not in (None, MARIAN)
+    return architecture_of(config) not in (None, *SEQ2SEQ_ARCHITECTURES.values())

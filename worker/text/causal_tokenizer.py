@@ -151,6 +151,11 @@ class CausalTokenizer:
         return [*self._beginning, *self.encode(text).ids]
 
     @property
+    def special_ids(self) -> Mapping[str, int]:
+        """The id of each special token, by its content."""
+        return {content: token_id for token_id, content in self._special.items()}
+
+    @property
     def special_names(self) -> Mapping[str, str]:
         """How `encode_rendered` spells each special token, by its content: a string that no text contains."""
         return {content: self._tokenizer.id_to_token(token_id) for token_id, content in self._special.items()}
@@ -182,6 +187,10 @@ class CausalTokenizer:
         if self._has_bytes and (match := _BYTE.fullmatch(piece)):
             return readable(bytes.fromhex(match[1]))
         return piece.replace(_WORD_START, " ")
+
+    def piece(self, token_id: int) -> str:
+        """A token as the vocabulary has it: `▁` for a space."""
+        return self._pieces[token_id]
 
     def _num_bytes(self, token_id: int) -> tuple[int, bool]:
         """The number of bytes of text that a token stands for, and whether it begins with a space."""

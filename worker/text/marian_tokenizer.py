@@ -15,7 +15,6 @@ width and ligatures.
 
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,12 +26,15 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
+from worker.text.piece_splits import split_pieces
+from worker.text.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL_PIECES = ("<pad>", "<s>")  # besides the end and <unk>
 _NUM_SHOWN = 12  # labels in an error message
+_OWNER = "a Marian model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class MarianTokenizer:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
-        source = _read_spm(folder / "source.spm")
-        target = _read_spm(folder / "target.spm")
+        source = read_sentencepiece(folder / "source.spm", _OWNER)
+        target = read_sentencepiece(folder / "target.spm", _OWNER)
         config = _read_object(folder / "config.json")
         file = folder / "vocab.json"
         source_ids = target_ids = _read_vocabulary(file, config, "vocab_size")
@@ -104,6 +106,21 @@ class MarianTokenizer:
             silent_ids=silent_ids,
             target_unk_id=_special_id(file, target_ids, "<unk>"),
         )
+
+    @property
+    def source_language(self) -> None:
+        """None: a Marian model has no names of source languages."""
+
+    def for_source(self, language: str) -> Self:
+        """The tokenizer itself: it does not depend on the language of a text."""
+        return self
+
+    def first_target_id(self, language: str | None) -> None:
+        """None: the language of a target is that of the label in the source."""
+
+    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
+        """The first ids of an encoded sentence, and EOS; the label is the first of them."""
+        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence: the label of the target language if one is given, the pieces, EOS.
@@ -140,24 +157,14 @@ class MarianTokenizer:
         return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
-        """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS.
-
-        Split where a word starts; else after a punctuation mark; else anywhere. max_tokens 5, no label:
-
-            ▁a b ▁c d e f g        ->   ▁a b </s> · ▁c d e f </s> · g </s>
-        """
+        """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS; see `split_pieces`."""
         room = max_tokens - len(self._wrap([], language))
         if room < 1:
             raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the language label and the end")
         pieces = self._cut(text)
-        lists = []
-        start = 0
-        while start < len(pieces) - room:
-            end = _last_cut(pieces, start, start + room)
-            lists.append(pieces[start:end])
-            start = end
-        lists.append(pieces[start:])
-        return [self._wrap([self._id(piece) for piece in part], language) for part in lists]
+        return [
+            self._wrap([self._id(piece) for piece in pieces[part]], language) for part in split_pieces(pieces, room)
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids. EOS, padding, `<unk>` and ids without a piece are dropped."""
@@ -202,30 +209,6 @@ class MarianTokenizer:
         shown = [*close, *sorted(self.languages - set(close))][:_NUM_SHOWN]
         num_more = len(self.languages) - len(shown)
         return ", ".join(shown) + (f" and {num_more} more" if num_more else "")
-
-
-def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
-    """Where in the second half of pieces[start:end] to split; `end` if there is no better place."""
-    middle = start + (end - start) // 2
-    for cut in range(end, middle, -1):
-        if pieces[cut].startswith(_WORD_START):
-            return cut
-    for cut in range(end, middle, -1):
-        if unicodedata.category(pieces[cut - 1][-1]).startswith("P"):
-            return cut
-    return end
-
-
-def _read_spm(file: Path) -> sentencepiece.SentencePieceProcessor:
-    content = _read(file)
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(content)
-    except (RuntimeError, ValueError, OSError) as error:
-        raise ModelError(
-            f"{file} is not a SentencePiece model ({len(content)} bytes): download or export it again"
-        ) from error
-    return processor
 
 
 def _read_vocabulary(file: Path, config: Mapping[str, Any], size_key: str) -> dict[str, int]:
@@ -275,18 +258,9 @@ def _special_id(
 
 def _read_object(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(_read(file))
+        content = json.loads(read_tokenizer_file(file, _OWNER))
     except ValueError as error:
         raise ModelError(f"{file} is not JSON ({error}): download or export it again") from error
     if not isinstance(content, dict):
         raise ModelError(f"{file} holds a JSON {type(content).__name__}, not an object")
     return content
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError as error:
-        raise ModelError(f"{file} is missing: it belongs to the tokenizer of a Marian model") from error
-    except OSError as error:
-        raise ModelError(f"{file} cannot be read: {error.strerror}") from error

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.spec import GenerateOptions, JobSpec, Task, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task, TranslateOptions
 
 
 def spec(**options: Any) -> JobSpec:
@@ -44,6 +44,17 @@ def test_a_newer_option_is_in_the_text_if_it_has_an_effect() -> None:
     assert JobSpec.restore(**row, options_json=spec().options_json()) == spec()
     assert allowed.digest() != spec().digest()
     assert allowed.memory_digest() != spec().memory_digest()
+
+
+def test_the_source_language_of_pairs_is_part_of_the_job_and_of_the_memory_key() -> None:
+    english, german = (
+        JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions(pairs=True, source_language=one))
+        for one in ("en", "de")
+    )
+
+    assert "source_language" not in english.options_json(), "as before there was such an option"
+    assert english.digest() != german.digest()
+    assert english.memory_digest() != german.memory_digest()
 
 
 def test_memory_entries_that_lack_duplicate_hypotheses_are_not_reused() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
     from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
     from worker.models.model_folder import ModelFolder
-    from worker.text.marian_tokenizer import MarianTokenizer
+    from worker.text.translation_tokenizer import TranslationTokenizer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -153,10 +153,10 @@ def _translation(
     """So many segments for a translation model."""
     from worker.engine.seq2seq.open import open_seq2seq_model
     from worker.engine.tasks.cache_work import TranslationWork
-    from worker.text.marian_tokenizer import MarianTokenizer
+    from worker.text.translation_tokenizer import open_translation_tokenizer
 
     opened = open_seq2seq_model(folder.path)
-    tokenizer = MarianTokenizer.open(folder.path)
+    tokenizer = open_translation_tokenizer(folder.path).for_source("en")
     segments = list(islice(_segments(tokenizer, source_tokens), count))
     return TranslationWork(opened, segments, num_beams=beam_size, batch_size=batch_size)
 
@@ -192,13 +192,13 @@ def _row(report: "CacheReport", source_tokens: int, report_id: int | None, stage
     }
 
 
-def _segments(tokenizer: "MarianTokenizer", num_tokens: int) -> Iterator[list[int]]:
+def _segments(tokenizer: "TranslationTokenizer", num_tokens: int) -> Iterator[list[int]]:
     """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
     from worker.bulletins.grammar import unseen_bulletins
 
     language = min(tokenizer.languages, default=None)
     texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
     head = tokenizer.encode("", language)  # the language label, if any, and the end of the sentence
-    pieces = chain.from_iterable(tokenizer.encode(text, None)[:-1] for text in texts)
+    pieces = chain.from_iterable(tokenizer.encode(text, language)[len(head) - 1 : -1] for text in texts)
     while True:
         yield [*head[:-1], *islice(pieces, num_tokens - len(head)), head[-1]]

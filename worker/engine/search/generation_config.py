@@ -89,6 +89,10 @@ class GenerationConfig:
             )
         return rules
 
+    def with_first(self, token_id: int | None) -> Self:
+        """These rules, with the first token forced; None: as they are."""
+        return self if token_id is None else dataclasses.replace(self, forced_bos_id=token_id)
+
 
 def read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, *, vocab_size: int, max_positions: int

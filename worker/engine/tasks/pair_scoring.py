@@ -15,6 +15,8 @@ and aligning their sentences anew would hide that they do not. A side that is lo
 not correspond. A cut source still gets its end-of-sentence, as in transformers; that of a cut target is not scored,
 because the target does not end there. Otherwise the end-of-sentence counts as a token. The first token is always
 scored, because the decoder's start token comes before it. A target without text consists of its end-of-sentence alone.
+The target language of a multilingual model, which comes before the first token, is given and not scored: translation
+forces it, too.
 
 Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
@@ -49,12 +51,13 @@ class _Pair:
     target: str
     pieces: list[TargetPiece]  # of the target, as far as they are scored
     ids: IdPair
+    num_given: int  # of the target's first ids, which are not scored: its language
     is_truncated: bool
 
     @property
     def covered(self) -> bytes:
         """The scored part of the target, in UTF-8."""
-        is_cut = len(self.ids.target) == len(self.pieces)
+        is_cut = len(self.ids.target) == self.num_given + len(self.pieces)
         text = self.target.encode("utf-8", "surrogatepass")
         return text[: self.pieces[-1].stop] if is_cut else text
 
@@ -78,10 +81,11 @@ class PairScorer:
         Each text is the JSON object {"source", "target"}. No pair affects the outcome of another. Without
         `options.packing` each pair is a batch of its own. `bos`, `window` and `stride` do not apply to pairs.
         """
-        self._tokenizer.check_language(options.target_language)
+        tokenizer = self._tokenizer.for_source(options.source_language)
+        tokenizer.check_language(options.target_language)
         run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(texts)) as counted:
-            read = [self._tokenize(text, options) for text in texts]
+            read = [self._tokenize(tokenizer, text, options) for text in texts]
             pairs = [pair for pair in read if isinstance(pair, _Pair)]
             counted.tokens = sum(len(pair.ids.source) + len(pair.ids.target) for pair in pairs)
         scored = iter(self._run([pair.ids for pair in pairs], options, run))
@@ -105,29 +109,30 @@ class PairScorer:
                 batches.extendleft((batch[attempt.half :], batch[: attempt.half]))
         return [found[place] for place in range(len(pairs))]
 
-    def _tokenize(self, text: str, options: ScoreOptions) -> _Pair | Failed:
+    def _tokenize(self, tokenizer: PairTokenizer, text: str, options: ScoreOptions) -> _Pair | Failed:
         try:
             source, target = _read(text)
         except ValueError as error:
             return Failed("bad-pair", str(error))
         limit = min(self.model.max_positions, options.max_length or self.model.max_positions)
-        source_ids = self._tokenizer.encode(source, options.target_language)
-        pieces = self._tokenizer.cut_target(target)
-        # The end of the text is cut off; the language label before it and the end-of-sentence behind it stay.
-        source_fits, target_fits = len(source_ids) <= limit, len(pieces) < limit
-        if not source_fits:
-            source_ids = [*source_ids[: limit - 1], self._tokenizer.eos_id]
-        pieces = pieces[:limit] if not target_fits else pieces
-        ids = [piece.id for piece in pieces]
+        source_ids = tokenizer.encode(source, options.target_language)
+        pieces = tokenizer.cut_target(target)
+        first = tokenizer.first_target_id(options.target_language)
+        given = [] if first is None else [first]
+        # The end of the text is cut off; languages and the end-of-sentence of the source stay.
+        source_fits, target_fits = len(source_ids) <= limit, len(given) + len(pieces) < limit
+        source_ids = tokenizer.shorten(source_ids, limit)
+        pieces = pieces[: limit - len(given)] if not target_fits else pieces
+        ids = [*given, *(piece.id for piece in pieces)]
         if not (has_ids := self._scorer.has_ids(ids)).all():
-            piece = self._tokenizer.target_piece(ids[int(has_ids.argmin())])
+            piece = tokenizer.target_piece(ids[int(has_ids.argmin())])
             return Failed(
                 "unscorable",
                 f"the model's head lacks the piece {piece!r} of the target: add the model again with --head full",
             )
         if target_fits:
-            ids.append(self._tokenizer.eos_id)
-        return _Pair(target, pieces, IdPair(source_ids, ids), not (source_fits and target_fits))
+            ids.append(tokenizer.eos_id)
+        return _Pair(target, pieces, IdPair(source_ids, ids), len(given), not (source_fits and target_fits))
 
 
 def _read(text: str) -> tuple[str, str]:
@@ -145,6 +150,7 @@ def _read(text: str) -> tuple[str, str]:
 
 
 def _outcome(pair: _Pair, log_probs: Floats, options: ScoreOptions) -> Score | Failed:
+    log_probs = log_probs[pair.num_given :]
     finite = np.isfinite(log_probs)
     if not finite.all():
         return Failed(

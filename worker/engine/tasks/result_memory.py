@@ -21,9 +21,13 @@ class ResultMemory(Protocol):
         """The stored scores, by key, of those keys that have one."""
 
 
-def memory_key(memory: ResultMemory, text: str) -> bytes:
-    """The key under which the memory stores the result of a segment or a document."""
-    return hashlib.sha256(memory.digest + text.encode("utf-8", "surrogatepass")).digest()
+def memory_key(memory: ResultMemory, text: str, language: str | None = None) -> bytes:
+    """The key under which the memory stores the result of a segment or a document.
+
+    `language`: of the text, where the result depends on it; the digest leaves it out, since most models do not know it.
+    """
+    content = text if language is None else f"[{language}]{text}"
+    return hashlib.sha256(memory.digest + content.encode("utf-8", "surrogatepass")).digest()
 
 
 class NoMemory:

@@ -82,14 +82,15 @@ class Translator:
         self, sentences: Sequence[str], options: TranslateOptions, *, memory: ResultMemory, run: RunContext
     ) -> TranslatedSentences:
         """Translate every sentence as a unit, however many a splitter would find in it. Raises as `translate`."""
+        tokenizer = self._tokenizer.for_source(options.source_language)
         rules = self.check(options)
         if options.cache != self._policy:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
-        keys = [memory_key(memory, sentence) for sentence in sentences]
+        keys = [memory_key(memory, sentence, tokenizer.source_language) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
         unknown = [index for index, key in enumerate(keys) if key not in known]
-        results = self._translate_sentences([sentences[index] for index in unknown], rules, options, run)
+        results = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
         new = dict(zip(unknown, results, strict=True))
         return TranslatedSentences(
             results=[new[index] if index in new else known[key] for index, key in enumerate(keys)],
@@ -99,12 +100,15 @@ class Translator:
 
     def check(self, options: TranslateOptions) -> GenerationConfig:
         """The search's settings for these options. Raises SpecError before any work is done."""
-        self._tokenizer.check_language(options.target_language)
+        tokenizer = self._tokenizer.for_source(options.source_language)
+        tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
-        return self.model.generation.with_options(options, max_positions=self.model.max_positions)
+        rules = self.model.generation.with_options(options, max_positions=self.model.max_positions)
+        return rules.with_first(tokenizer.first_target_id(options.target_language))
 
     def _translate_sentences(
         self,
+        tokenizer: TranslationTokenizer,
         sentences: Sequence[str],
         rules: GenerationConfig,
         options: TranslateOptions,
@@ -113,8 +117,7 @@ class Translator:
         """Tokenize, decode and detokenize; the translations are in the order of `sentences`."""
         with run.measure("tokenize", rows=len(sentences)) as counted:
             split = [
-                self._tokenizer.split(sentence, options.target_language, self.model.max_positions)
-                for sentence in sentences
+                tokenizer.split(sentence, options.target_language, self.model.max_positions) for sentence in sentences
             ]
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))

@@ -20,11 +20,13 @@ from urllib.parse import urlsplit
 
 from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
+from worker.graphs.architectures import MARIAN, architecture_of
 from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
 from worker.models.checkpoint.checkpoint import check_architecture
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import lacks_tokenizer
+from worker.models.contents.tokenizer_files import TRANSLATION_TOKENIZERS, required_tokenizer
 from worker.models.file_names import (
     CAUSAL_GRAPH,
     CAUSAL_TOKENIZER,
@@ -34,16 +36,14 @@ from worker.models.file_names import (
     DECODER,
     ENCODER,
     INDEX,
-    MARIAN_TOKENIZER,
-    MARIAN_TOKENIZER_EXTRAS,
     MERGED,
     PICKLE,
     SAFETENSORS,
     WITH_PAST,
 )
-from worker.models.json_file import read_json
+from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.manifest import MANIFEST
-from worker.models.model_folder import ModelFolder
+from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
 
@@ -111,7 +111,7 @@ def wanted(names: Collection[str]) -> list[str]:
     A model that kvjobs added comes before a checkpoint, safetensors before a pickle, a checkpoint before an export.
     """
     if MANIFEST in names:
-        return sorted(name for name in names if name.endswith((".onnx", ".data", ".json", ".spm")))
+        return sorted(name for name in names if name.endswith((".onnx", ".data", ".json", ".spm", ".model")))
     if SAFETENSORS in names:
         main = [SAFETENSORS]
     elif INDEX in names:
@@ -120,11 +120,11 @@ def wanted(names: Collection[str]) -> list[str]:
         main = [PICKLE]
     else:
         main = _export(names)
-    is_marian = any(name in names for name in MARIAN_TOKENIZER if name.endswith(".spm"))
-    required, extras = (
-        (MARIAN_TOKENIZER, MARIAN_TOKENIZER_EXTRAS) if is_marian else (CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS)
-    )
-    beside = (name for name in (*CONFIGURATION, *required, *extras) if name in names)
+    tokenizer: tuple[str, ...] = (*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+    for files in TRANSLATION_TOKENIZERS.values():
+        if any(name in names for name in files if name.endswith((".spm", ".bpe.model"))):
+            tokenizer = files
+    beside = (name for name in (*CONFIGURATION, *tokenizer) if name in names)
     return sorted([*main, *beside]) if main else []
 
 
@@ -172,7 +172,7 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(descriptor_file))
     if descriptor != MANIFEST and not is_causal_export:
         check_architecture(descriptor_file, model_id)
-    _check_tokenizer(model_id, hub, files.keys(), kind_of(ModelFolder(model_id, descriptor_file.parent)))
+    _check_tokenizer(model_id, hub, files.keys(), ModelFolder(model_id, descriptor_file.parent))
     for name in chosen:
         if files[name].sha256:
             _fetch_large(model_id, commit, hub, files[name])
@@ -215,11 +215,23 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
         raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is not a model that kvjobs supports")
 
 
-def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: ModelKind) -> None:
-    for name in MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER:
+def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], folder: ModelFolder) -> None:
+    for name in _required_tokenizer(folder, names):
         if name not in names:
-            why = "it is not a Marian model" if kind is ModelKind.TRANSLATION else lacks_tokenizer(names)
+            is_causal = kind_of(folder) is ModelKind.CAUSAL
+            why = lacks_tokenizer(names) if is_causal else f"it is not a {_family(folder)} model"
             raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
+
+
+def _required_tokenizer(folder: ModelFolder, names: Collection[str]) -> tuple[str, ...]:
+    """The files without which a model has no tokenizer. `folder` has what describes the model."""
+    return CAUSAL_TOKENIZER if kind_of(folder) is ModelKind.CAUSAL else required_tokenizer(_family(folder), names)
+
+
+def _family(folder: ModelFolder) -> str:
+    manifest = read_manifest(folder)
+    named = manifest.architecture if manifest else architecture_of(read_json_or_empty(folder.path / "config.json"))
+    return named or MARIAN
 
 
 def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot:
@@ -233,8 +245,7 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     folder = Path(found).parent
     names = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
     chosen = wanted(names)
-    tokenizer = MARIAN_TOKENIZER if kind_of(ModelFolder(named, folder)) is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
-    if not chosen or not set(tokenizer) <= set(names):
+    if not chosen or not set(_required_tokenizer(ModelFolder(named, folder), names)) <= set(names):
         raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
     _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})
     return Snapshot(folder, folder.name, f"{why}: took {named} from the cache")

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from worker.graphs.architectures import MARIAN
+from jobs.errors import SpecError
+from worker.graphs.architectures import MARIAN, architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.kv_sample import made_up_sentences
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.file_names import CONFIGURATION, MARIAN_TOKENIZER, MARIAN_TOKENIZER_EXTRAS
-from worker.models.json_file import read_json
+from worker.models.contents.tokenizer_files import TRANSLATION_TOKENIZERS
+from worker.models.file_names import CONFIG, CONFIGURATION
+from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
-# Files of a model besides graphs and weights.
-_OTHER_FILES = (*CONFIGURATION, *MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS)
 _DEFAULT_HEAD = {
     Precision.FP32: HeadChoice.FULL,  # gives exactly the ids of the checkpoint
     Precision.FP16: HeadChoice.FULL,
@@ -30,11 +30,11 @@ def build_translation(
     from worker.graphs.seq2seq.families import read_network
     from worker.graphs.seq2seq.graphs import quantize_kv, write_seq2seq  # loads onnx, which a copy does not need
 
-    tokenizer = MarianTokenizer.open(origin.folder)  # before the work of building graphs
-    head = head or _DEFAULT_HEAD[precision]
+    tokenizer = open_translation_tokenizer(origin.folder)  # before the work of building graphs
+    head = _head(origin, checkpoint, precision, head)
     head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
     write_seq2seq(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
-    copied = origin.present(_OTHER_FILES)
+    copied = origin.present(_other_files(checkpoint.architecture))
     origin.copy(copied, folder)
     if precision is Precision.INT8:
         # These load onnxruntime.
@@ -59,17 +59,35 @@ def build_translation(
 def copy_translation_export(folder: Path, origin: Origin) -> Manifest:
     """Copy the graphs of the best exported layout, their external weights and the other files."""
     graphs = find_graphs(origin.folder)
-    named = [*origin.with_weights_of(graphs.values()), *origin.present(_OTHER_FILES)]
+    architecture = architecture_of(read_json_or_empty(origin.folder / CONFIG)) or MARIAN
+    named = [*origin.with_weights_of(graphs.values()), *origin.present(_other_files(architecture))]
     origin.copy(named, folder)
-    return origin.manifest(folder, layout="optimum", architecture=MARIAN, read=named)
+    return origin.manifest(folder, layout="optimum", architecture=architecture, read=named)
 
 
 def try_translation(folder: Path) -> None:
     """Open the model as a worker does; raise ModelError where that fails."""
     from worker.engine.seq2seq.open import open_seq2seq_model  # loads onnxruntime
 
-    MarianTokenizer.open(folder)
+    open_translation_tokenizer(folder)
     open_seq2seq_model(folder)
+
+
+def _other_files(family: str) -> tuple[str, ...]:
+    """Of a model, besides graphs and weights."""
+    return *CONFIGURATION, *TRANSLATION_TOKENIZERS[family]
+
+
+def _head(origin: Origin, checkpoint: Checkpoint, precision: Precision, wanted: HeadChoice | None) -> HeadChoice:
+    """Raises SpecError for a choice that the family does not have."""
+    if checkpoint.architecture == MARIAN:
+        return wanted or _DEFAULT_HEAD[precision]
+    if wanted is HeadChoice.TARGET:
+        raise SpecError(
+            f"--head target keeps the pieces of target.spm, and {origin.source} has one vocabulary for all languages: "
+            "leave it out"
+        )
+    return HeadChoice.FULL
 
 
 def head_size(folder: Path, manifest: Manifest) -> int | None:

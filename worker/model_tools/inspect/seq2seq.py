@@ -15,7 +15,7 @@ from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import LayoutKind, find_graphs, read_layout
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
 
 class InspectedSeq2Seq:
@@ -77,7 +77,7 @@ class InspectedSeq2Seq:
         }
 
     def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
-        return {"languages": tuple(sorted(MarianTokenizer.open(folder).languages))}
+        return {"languages": tuple(sorted(open_translation_tokenizer(folder).languages))}
 
     def open_model(self, folder: Path) -> Fields:
         """Refused search settings, and a merged graph that rejects a past, only show when the model is opened."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
-from worker.model_tools.verify.numpy_marian import NumpyMarian
-from worker.model_tools.verify.transformers_references import TransformersCausal, TransformersMarian
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
+from worker.model_tools.verify.transformers_references import TransformersCausal, TransformersSeq2Seq
 
 
 class Seq2SeqReference(Protocol):
@@ -40,7 +40,7 @@ class CausalReference(Protocol):
 
 def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
     """The best reference of the checkpoint in `folder` that this machine has; raises ModelError for a damaged one."""
-    return TransformersMarian.open(folder) if _has_transformers() else NumpyMarian.open(folder)
+    return TransformersSeq2Seq.open(folder) if _has_transformers() else NumpySeq2Seq.open(folder)
 
 
 def open_causal_reference(folder: Path) -> CausalReference:

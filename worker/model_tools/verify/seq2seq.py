@@ -28,16 +28,16 @@ from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.numpy_marian import Floats
+from worker.model_tools.verify.numpy_seq2seq import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.file_names import MARIAN_TOKENIZER
+from worker.models.file_names import M2M100_TOKENIZER, MARIAN_TOKENIZER
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder, read_manifest
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation_tokenizer import open_translation_tokenizer
 
 _TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
 _SLOTS = 8  # few, so that they are refilled
@@ -57,7 +57,7 @@ class VerifiedSeq2Seq:
 
     @staticmethod
     def check_same_vocabulary(folder: ModelFolder, other: ModelFolder) -> None:
-        check_same_files(folder, other, MARIAN_TOKENIZER)
+        check_same_files(folder, other, (*MARIAN_TOKENIZER, *M2M100_TOKENIZER))
 
     def __init__(self, *, source_language: str = "en", target_language: str | None = None) -> None:
         """`source_language`: of the sample, for cutting sentences; `target_language`: of a multilingual model."""
@@ -66,7 +66,7 @@ class VerifiedSeq2Seq:
 
     def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
         """Sentences; raises SpecError for a target language that the model does not have, too."""
-        tokenizer = MarianTokenizer.open(folder.path)
+        tokenizer = open_translation_tokenizer(folder.path)
         tokenizer.check_language(self._target_language)
         return read_segments(
             corpus,
@@ -78,8 +78,9 @@ class VerifiedSeq2Seq:
         )
 
     def run(self, folder: ModelFolder, sample: Sample) -> "Seq2SeqRun":
-        decode_text = MarianTokenizer.open(folder.path).decode
-        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, decode_text)
+        tokenizer = open_translation_tokenizer(folder.path)
+        first_id = tokenizer.first_target_id(self._target_language)
+        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, tokenizer.decode, first_id)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
         """None: exports of translation models are compared only with other models."""
@@ -92,12 +93,21 @@ class VerifiedSeq2Seq:
 class Seq2SeqRun:
     """A translation model and its greedy translations of a sample."""
 
-    def __init__(self, model: Seq2SeqModel, manifest: Manifest | None, sample: Sample, decode_text: DecodeText) -> None:
+    def __init__(
+        self,
+        model: Seq2SeqModel,
+        manifest: Manifest | None,
+        sample: Sample,
+        decode_text: DecodeText,
+        first_id: int | None,
+    ) -> None:
+        """`first_id`: that every translation begins with; None: there is none."""
         self._is_native = manifest is not None and manifest.is_native
         self.is_exact = manifest is not None and manifest.precision == Precision.FP32
         self._model = model
         self._sample = sample
         self._decode_text = decode_text
+        self._first_id = first_id
         self._head_ids = manifest.head_ids if manifest else None
         self._greedy = _greedy(model.generation, sample)
         self._translations = _decode(model, sample, self._greedy, batch_size=_SLOTS)
@@ -154,7 +164,7 @@ class Seq2SeqRun:
 
     @cached_property
     def _search(self) -> GenerationConfig:
-        return _bounded(self._model.generation, self._sample)
+        return _bounded(self._model.generation, self._sample).with_first(self._first_id)
 
     @cached_property
     def _searched(self) -> list[Hypothesis]:

@@ -17,8 +17,8 @@ from worker.models.json_file import read_json
 _NAME = "checkpoint, in transformers"
 
 
-class TransformersMarian:
-    """A MarianMTModel in float32."""
+class TransformersSeq2Seq:
+    """An AutoModelForSeq2SeqLM in float32."""
 
     name = _NAME
 
@@ -28,10 +28,10 @@ class TransformersMarian:
     @classmethod
     def open(cls, folder: Path) -> Self:
         import torch
-        from transformers import MarianMTModel
+        from transformers import AutoModelForSeq2SeqLM
 
         _silence()
-        return cls(MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
+        return cls(AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
         """The logits (T, V) of the id that follows each id of `target` (T,)."""

@@ -14,9 +14,10 @@ _SAMPLE = (
 
 
 def check_same_files(folder: ModelFolder, other: ModelFolder, names: Sequence[str]) -> None:
-    """Raise SpecError where two models differ in one of these files of their tokenizers."""
+    """Raise SpecError where two models differ in one of these files of their tokenizers. A model may lack a file."""
     for name in names:
-        if (folder.path / name).read_bytes() != (other.path / name).read_bytes():
+        one, another = folder.path / name, other.path / name
+        if one.is_file() != another.is_file() or (one.is_file() and one.read_bytes() != another.read_bytes()):
             raise SpecError(f"{folder.name} and {other.name} differ in {name}: their ids cannot be compared")
 
 

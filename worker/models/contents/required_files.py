@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.architectures import MARIAN, SEQ2SEQ_ARCHITECTURES, architecture_of
 from worker.graphs.file_names import stage_files
 from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import (
@@ -23,6 +23,7 @@ from worker.models.contents.present_files import (
     has_graph,
     has_weights,
 )
+from worker.models.contents.tokenizer_files import required_tokenizer
 from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
 from worker.models.file_names import (
     CAUSAL_GRAPH,
@@ -32,7 +33,6 @@ from worker.models.file_names import (
     ENCODER,
     GENAI_CONFIG,
     GGUF_MODEL,
-    MARIAN_TOKENIZER,
     MERGED,
     NATIVE_GRAPHS,
     SENTENCEPIECE,
@@ -62,7 +62,11 @@ def check_files(folder: ModelFolder) -> None:
     """Raise ModelError that names the first file which a model of its kind needs and this folder lacks."""
     manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
     if manifest is not None and manifest.layout == "kv":
-        tokenizer = MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
+        tokenizer = (
+            required_tokenizer(manifest.architecture, _names(path))
+            if kind is ModelKind.TRANSLATION
+            else CAUSAL_TOKENIZER
+        )
         graphs = (
             NATIVE_GRAPHS[kind]
             if manifest.split is None
@@ -118,24 +122,31 @@ def _check_export(path: Path) -> None:
         _refuse_checkpoint(path)
     _require(path / CONFIG, f"the model's configuration. {_A_MODEL}")
     _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
-    named = _other_architecture(read_json_or_empty(path / CONFIG))
+    config = read_json_or_empty(path / CONFIG)
+    named = _other_architecture(config)
     if named is not None:
         what, where = named
         raise ModelError(
             f"{path} is an export of {what} ({where} in its config.json), which kvjobs cannot translate with "
-            "yet: take a Marian (OPUS-MT) model"
+            f"yet: take a model of {', '.join(SEQ2SEQ_ARCHITECTURES.values())}"
         )
     if not (graphs / MERGED).is_file():
         _require(graphs / DECODER, f"the decoder (or {MERGED}, which does the work of both decoders). {_A_MODEL}")
-    for name in MARIAN_TOKENIZER:
-        _require(path / name, f"it belongs to the Marian tokenizer, which the export copies. {_A_MODEL}")
+    family = architecture_of(config) or MARIAN
+    for name in required_tokenizer(family, _names(path)):
+        _require(path / name, f"it belongs to the tokenizer of {family}, which the export copies. {_A_MODEL}")
+
+
+def _names(path: Path) -> set[str]:
+    return {file.name for file in files_in(path)}
 
 
 def _other_architecture(config: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The architecture that a config.json names, and by which key; None where that is Marian, or none is named."""
+    """The architecture that a config.json names, and by which key; None for a known family, or where none is named."""
     if config.get("model_type") is not None:
-        return None if config["model_type"] == MARIAN else (str(config["model_type"]), "model_type")
-    if config.get("architectures") and architecture_of(config) != MARIAN:
+        known = config["model_type"] in SEQ2SEQ_ARCHITECTURES.values()
+        return None if known else (str(config["model_type"]), "model_type")
+    if config.get("architectures") and architecture_of(config) not in SEQ2SEQ_ARCHITECTURES.values():
         named = config["architectures"]
         return (", ".join(map(str, named)) if isinstance(named, list) else str(named)), "architectures"
     return None

@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from jobs.errors import SpecError
 from jobs.outcome import Outcome
@@ -28,6 +28,15 @@ class IdTokenizer:
 
     def __init__(self, eos_id: int) -> None:
         self.eos_id = eos_id
+
+    def for_source(self, language: str) -> Self:
+        return self
+
+    def first_target_id(self, language: str | None) -> None:
+        """None: no target begins with a language."""
+
+    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
+        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def check_language(self, language: str | None) -> None:
         if language not in (None, "fr"):

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from jobs.errors import SpecError
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, TranslateOptions
-from tests.models.engine.tasks.texts import DIGEST, GREEDY, TEXTS, DictMemory, WordTokenizer, one, translate
+from tests.models.engine.tasks.texts import (
+    DIGEST,
+    GREEDY,
+    TEXTS,
+    DictMemory,
+    LanguageTokenizer,
+    WordTokenizer,
+    one,
+    translate,
+)
 from tests.repetition import times
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.exported import decoder as exported_decoder
@@ -110,6 +119,17 @@ def test_learned_segments_equal_those_of_the_document(translator: Translator) ->
     assert segment.log_prob == document.log_prob
     assert [alternative.text for alternative in document.alternatives] == list(segment.texts)
     assert list(segment.scores) == sorted(segment.scores, reverse=True)
+
+
+def test_a_segment_is_reused_for_the_same_source_language_alone(translator: Translator) -> None:
+    tokenizer, memory = LanguageTokenizer(), DictMemory()
+    translator = Translator(translator.model, tokenizer)
+    german, french = (dataclasses.replace(GREEDY, source_language=language) for language in ("de", "fr"))
+
+    memory.update(translate(translator, ["Alpha."], german, memory=memory).learned)
+
+    assert one(translate(translator, ["Alpha."], german, memory=memory)).num_reused == 1
+    assert one(translate(translator, ["Alpha."], french, memory=memory)).num_reused == 0
 
 
 def test_without_reuse_the_memory_is_neither_read_nor_written(translator: Translator, tokenizer: WordTokenizer) -> None:

@@ -21,6 +21,14 @@ class WordTokenizer:
         self.max_tokens = max_tokens
         self.seen: list[str] = []
 
+    source_language: str | None = None
+
+    def for_source(self, language: str) -> "WordTokenizer":
+        return self
+
+    def first_target_id(self, language: str | None) -> None:
+        """None: no target begins with a language."""
+
     def check_language(self, language: str | None) -> None:
         if language is not None and language not in self.languages:
             raise SpecError(f"no target language {language!r}")
@@ -33,6 +41,17 @@ class WordTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(f"t{token_id}" for token_id in ids if token_id != 0)
+
+
+class LanguageTokenizer(WordTokenizer):
+    """A tokenizer that depends on the source language."""
+
+    def __init__(self, source_language: str | None = None) -> None:
+        super().__init__()
+        self.source_language = source_language
+
+    def for_source(self, language: str) -> "LanguageTokenizer":
+        return LanguageTokenizer(language)
 
 
 class DictMemory(dict[bytes, SegmentTranslation]):

@@ -19,7 +19,7 @@ from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Check
-from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
@@ -32,7 +32,7 @@ Make = Callable[..., ModelFolder]
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seq2seq, "open_seq2seq_reference", NumpyMarian.open)
+    monkeypatch.setattr(seq2seq, "open_seq2seq_reference", NumpySeq2Seq.open)
 
 
 @pytest.fixture

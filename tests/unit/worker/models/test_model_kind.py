@@ -11,9 +11,9 @@ def test_an_architecture_is_recognized_by_its_class_name_or_else_by_its_model_ty
     assert architecture_of({"architectures": [named]}) == model_type
     assert architecture_of({"model_type": model_type}) == model_type
     assert ModelKind.of_architecture(model_type) is (
-        ModelKind.TRANSLATION if model_type == "marian" else ModelKind.CAUSAL
+        ModelKind.TRANSLATION if model_type in ("marian", "m2m_100") else ModelKind.CAUSAL
     )
-    assert names_causal({"architectures": [named]}) == (model_type != "marian")
+    assert names_causal({"architectures": [named]}) == (model_type not in ("marian", "m2m_100"))
 
 
 @pytest.mark.parametrize(

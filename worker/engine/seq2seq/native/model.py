@@ -19,6 +19,7 @@ from worker.engine.seq2seq.native.continuous_batching import ContinuousDecoder
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import NativeScorer
 from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
+from worker.graphs.architectures import SEQ2SEQ_ARCHITECTURES
 from worker.graphs.file_names import DECODER
 from worker.graphs.seq2seq.families import read_network
 from worker.models.json_file import read_json
@@ -47,7 +48,7 @@ class NativeSeq2Seq:
         `on_device`: keep keys and values in the device's memory, and move them there; None: unless it is a CPU.
         """
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
-        if manifest.architecture != "marian":
+        if manifest.architecture not in SEQ2SEQ_ARCHITECTURES.values():
             raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
         precision = native_precision(folder, manifest, providers)
         generation, max_positions = read_rules(folder, config)

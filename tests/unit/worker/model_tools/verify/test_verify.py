@@ -7,12 +7,12 @@ import pytest
 from worker.engine.search.hypothesis import Hypothesis
 from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Verdict
-from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seq2seq, "open_seq2seq_reference", NumpyMarian.open)
+    monkeypatch.setattr(seq2seq, "open_seq2seq_reference", NumpySeq2Seq.open)
 
 
 # --- counting

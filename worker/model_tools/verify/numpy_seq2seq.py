@@ -1,7 +1,8 @@
 """
-A Marian network in numpy, computed from the weights of a checkpoint without graph or cache.
+A seq2seq network in numpy, computed from the weights of a checkpoint without graph or cache.
 
-The reference for native graphs where transformers is not installed. Written after modeling_marian.py of transformers.
+The reference for native graphs where transformers is not installed. Written after modeling_marian.py and
+modeling_m2m_100.py of transformers.
 It shares no code with worker/graphs, so an error there is not repeated here.
 
 Shapes: S source length · T target length · D width · N heads · H head size · V vocabulary.
@@ -23,7 +24,7 @@ Floats = NDArray[np.float32]
 _EPSILON = 1e-5  # of layer normalization
 
 
-class NumpyMarian:
+class NumpySeq2Seq:
     """Holds all weights in memory, as float32."""
 
     name = "checkpoint, in numpy"
@@ -31,10 +32,12 @@ class NumpyMarian:
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
         """Raises ModelError for an unknown activation."""
         self._weights = dict(weights)
+        self._is_m2m100 = config.get("model_type") == "m2m_100"  # norms first; positions behind that of padding
         self._width = int(config["d_model"])
         self._layers = {"encoder": int(config["encoder_layers"]), "decoder": int(config["decoder_layers"])}
         self._heads = {side: int(config[f"{side}_attention_heads"]) for side in ("encoder", "decoder")}
-        self._scale = math.sqrt(self._width) if config.get("scale_embedding") else 1.0
+        self._scale = math.sqrt(self._width) if config.get("scale_embedding", self._is_m2m100) else 1.0
+        self._first_position = int(config["pad_token_id"]) + 1 if self._is_m2m100 else 0
         activation = str(config["activation_function"])
         if activation not in _ACTIVATIONS:
             raise ModelError(f"activation_function is {activation}; supported are {', '.join(_ACTIVATIONS)}")
@@ -55,29 +58,48 @@ class NumpyMarian:
         x = self._embed("encoder", ids)
         for layer in range(self._layers["encoder"]):
             name = f"model.encoder.layers.{layer}"
-            x = self._norm(x + self._attend(x, x, f"{name}.self_attn", "encoder"), f"{name}.self_attn_layer_norm")
+            x = self._self_attention(x, name, "encoder")
             x = self._feed_forward(x, name)
-        return x
+        return self._norm(x, "model.encoder.layer_norm") if self._is_m2m100 else x
 
     def _decode(self, hidden: Floats, ids: Sequence[int]) -> Floats:
         """(S, D), (T,) -> (T, V)."""
         x = self._embed("decoder", ids)
         for layer in range(self._layers["decoder"]):
             name = f"model.decoder.layers.{layer}"
-            own = self._attend(x, x, f"{name}.self_attn", "decoder", causal=True)
-            x = self._norm(x + own, f"{name}.self_attn_layer_norm")
-            cross = self._attend(x, hidden, f"{name}.encoder_attn", "decoder")
-            x = self._norm(x + cross, f"{name}.encoder_attn_layer_norm")
+            x = self._self_attention(x, name, "decoder")
+            x = self._cross_attention(x, hidden, name)
             x = self._feed_forward(x, name)
+        if self._is_m2m100:
+            x = self._norm(x, "model.decoder.layer_norm")
         head = self._first("lm_head.weight", "model.decoder.embed_tokens.weight", "model.shared.weight")
         logits: Floats = x @ head.T
         return logits + self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else logits
 
     def _embed(self, side: str, ids: Sequence[int]) -> Floats:
         table = self._first(f"model.{side}.embed_tokens.weight", "model.shared.weight")
-        angles = np.arange(len(ids))[:, None] / 10_000 ** (2 * np.arange(self._width // 2) / self._width)
+        places = np.arange(len(ids))[:, None] + self._first_position
+        if self._is_m2m100:  # M2M100SinusoidalPositionalEmbedding, which computes in float32
+            step = np.float32(math.log(10_000) / (self._width // 2 - 1))
+            angles = places.astype(np.float32) * np.exp(-step * np.arange(self._width // 2, dtype=np.float32))
+        else:
+            angles = places / 10_000 ** (2 * np.arange(self._width // 2) / self._width)
         positions = np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
         return table[list(ids)] * np.float32(self._scale) + positions
+
+    def _self_attention(self, x: Floats, name: str, side: str) -> Floats:
+        return self._part(
+            x,
+            f"{name}.self_attn_layer_norm",
+            lambda read: self._attend(read, read, f"{name}.self_attn", side, causal=side == "decoder"),
+        )
+
+    def _cross_attention(self, x: Floats, hidden: Floats, name: str) -> Floats:
+        return self._part(
+            x,
+            f"{name}.encoder_attn_layer_norm",
+            lambda read: self._attend(read, hidden, f"{name}.encoder_attn", "decoder"),
+        )
 
     def _attend(self, x: Floats, to: Floats, name: str, side: str, *, causal: bool = False) -> Floats:
         heads = self._heads[side]
@@ -93,8 +115,17 @@ class NumpyMarian:
         return self._linear(mixed.swapaxes(0, 1).reshape(len(x), -1), f"{name}.out_proj")
 
     def _feed_forward(self, x: Floats, name: str) -> Floats:
-        inner = self._activate(self._linear(x, f"{name}.fc1"))
-        return self._norm(x + self._linear(inner, f"{name}.fc2"), f"{name}.final_layer_norm")
+        return self._part(
+            x,
+            f"{name}.final_layer_norm",
+            lambda read: self._linear(self._activate(self._linear(read, f"{name}.fc1")), f"{name}.fc2"),
+        )
+
+    def _part(self, x: Floats, norm: str, compute: Callable[[Floats], Floats]) -> Floats:
+        """A part of a layer with its residual connection and its norm."""
+        if self._is_m2m100:
+            return x + compute(self._norm(x, norm))
+        return self._norm(x + compute(x), norm)
 
     def _linear(self, x: Floats, name: str) -> Floats:
         return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]

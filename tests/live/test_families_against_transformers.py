@@ -1,0 +1,185 @@
+"""Checkpoints of the seq2seq families besides Marian, added by `models add`, compared with transformers: tokenizers on
+text of many scripts, ids of greedy and beam search, log-probabilities of pairs."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from jobs.outcome import Score, Translation
+from jobs.spec import ScoreOptions, TranslateOptions
+from tests.seq2seq_checkpoints import FAMILIES, TEXTS, TOKENIZERS, train_spm
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
+from worker.engine.seq2seq.open import open_seq2seq_model
+from worker.engine.tasks.pair_scoring import PairScorer
+from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.tasks.translation import Translator
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.text.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+SENTENCES = [text for text in TEXTS if text.count("。") < 2]  # that the splitter leaves whole
+LANGUAGES = {"m2m100": ("de", "fr"), "nllb": ("deu_Latn", "fra_Latn")}
+# The largest difference of a token's log-probability.
+LEAST_NEAR = {Precision.FP32: 1e-5, Precision.FP16: 2e-2}
+
+texts = st.text() | st.lists(st.sampled_from([*" ".join(TEXTS).split(), "  ", "\n", "ﬁ", "①"])).map(" ".join)
+
+
+@dataclass(frozen=True)
+class Both:
+    """A tokenizer of transformers and ours, of the same files."""
+
+    theirs: Any
+    ours: TranslationTokenizer
+    target: str
+
+
+@pytest.fixture(scope="module", params=[(kind, fast) for kind in TOKENIZERS for fast in (False, True)], ids=str)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    kind, fast = request.param
+    write, source, target = TOKENIZERS[kind]
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write(folder, train_spm())
+    (folder / "config.json").write_text('{"model_type": "m2m_100"}')
+    theirs = transformers.AutoTokenizer.from_pretrained(folder, use_fast=fast)
+    if theirs.is_fast:
+        theirs.save_pretrained(folder)  # with tokenizer.json
+    elif fast:
+        pytest.skip("transformers has no fast tokenizer of this kind")
+    theirs.src_lang, theirs.tgt_lang = source, target
+    return Both(theirs, open_translation_tokenizer(folder).for_source(source), target)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@given(text=texts)
+@example(text="")
+@example(text="  rain  ")
+@example(text="\U0001f327\ufe0f 雨 e\u0301")
+def test_ids_are_equal(both: Both, text: str) -> None:
+    assume(not any(word in text for word in both.theirs.all_special_tokens))
+
+    assert both.ours.encode(text, both.target) == both.theirs(text)["input_ids"]
+    ids = [piece.id for piece in both.ours.cut_target(text)]
+    target = both.theirs(text_target=text)["input_ids"]
+    assert ids == [one for one in target if one not in (both.ours.first_target_id(both.target), both.ours.eos_id)]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@given(ids=st.lists(st.integers(0, 300)))
+def test_decoded_text_is_equal(both: Both, ids: list[int]) -> None:
+    """Of ids that have a piece."""
+    ids = [one for one in ids if one < both.theirs.vocab_size]
+
+    assert both.ours.decode(ids) == both.theirs.decode(ids, skip_special_tokens=True)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checkpoint, its model and tokenizer in transformers."""
+
+    checkpoint: Path
+    model: Any
+    tokenizer: Any
+    source: str
+    target: str
+
+    @property
+    def first_id(self) -> int:
+        name = f"__{self.target}__" if "_" not in self.target else self.target
+        return int(self.tokenizer.convert_tokens_to_ids(name))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    torch.set_num_threads(1)
+    checkpoint = FAMILIES[request.param](tmp_path_factory.mktemp("live") / "checkpoint")
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoint).eval()
+    source, target = LANGUAGES[request.param]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, use_fast=False)
+    tokenizer.src_lang, tokenizer.tgt_lang = source, target
+    return Model(checkpoint, theirs, tokenizer, source, target)
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+def test_translations_are_equal(model: Model, tmp_path: Path, beams: int) -> None:
+    translator = Translator(open_added(model, tmp_path), open_translation_tokenizer(tmp_path / "model"))
+    options = TranslateOptions(
+        beam_size=beams, source_language=model.source, target_language=model.target, n_best=beams, reuse=False
+    )
+
+    found = translator.translate(SENTENCES, options, memory=NoMemory(), should_stop=lambda: False).outcomes
+
+    for sentence, outcome in zip(SENTENCES, found, strict=True):
+        with torch.no_grad():
+            wanted = model.model.generate(
+                **model.tokenizer(sentence, return_tensors="pt"),
+                forced_bos_token_id=model.first_id,
+                num_beams=beams,
+                num_return_sequences=beams,
+            )
+        assert isinstance(outcome, Translation)
+        texts = [model.tokenizer.decode(ids, skip_special_tokens=True) for ids in wanted]
+        assert outcome.text == texts[0]
+        assert [one.text for one in outcome.alternatives] == (texts if beams > 1 else [])
+
+
+@pytest.mark.parametrize("precision", LEAST_NEAR)
+def test_log_probs_of_pairs_are_equal(model: Model, tmp_path: Path, precision: Precision) -> None:
+    scorer = PairScorer(
+        open_added(model, tmp_path, precision=precision), open_translation_tokenizer(tmp_path / "model")
+    )
+    pairs = list(zip(SENTENCES, SENTENCES[1:] + SENTENCES[:1], strict=True))
+    options = ScoreOptions(
+        pairs=True, source_language=model.source, target_language=model.target, token_scores=True, reuse=False
+    )
+    written = [f'{{"source": "{source}", "target": "{target}"}}' for source, target in pairs]
+
+    found = scorer.score(written, options, should_stop=lambda: False).outcomes
+
+    for (source, target), outcome in zip(pairs, found, strict=True):
+        assert isinstance(outcome, Score)
+        ours = [token.log_prob for token in outcome.tokens]
+        inputs = model.tokenizer(source, text_target=target, return_tensors="pt")
+        with torch.no_grad():
+            logits = model.model(**inputs).logits[0]
+        labels = inputs["labels"][0]
+        theirs = torch.log_softmax(logits, -1)[torch.arange(len(labels)), labels][1:]  # the language is given
+        np.testing.assert_allclose(ours, theirs, atol=LEAST_NEAR[precision])
+
+
+def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path) -> None:
+    exports = pytest.importorskip("bench.checkpoints.models")
+    checkpoint = FAMILIES["nllb"](tmp_path / "checkpoint")
+    exports.export_checkpoint(checkpoint, tmp_path / "exported", "merged")
+    for file in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+        shutil.copy(checkpoint / file, tmp_path / "exported")
+    options = TranslateOptions(beam_size=4, target_language="fr", reuse=False)
+
+    native, exported = (
+        translate_with(Path(add_model(Request(source=str(tmp_path / name)), tmp_path / "models").path), options)
+        for name in ("checkpoint", "exported")
+    )
+
+    assert [one.text for one in exported] == [one.text for one in native]
+    np.testing.assert_allclose([one.log_prob for one in exported], [one.log_prob for one in native], atol=1e-4)
+
+
+def translate_with(folder: Path, options: TranslateOptions) -> list[Any]:
+    translator = Translator(open_seq2seq_model(folder), open_translation_tokenizer(folder))
+    return list(translator.translate(SENTENCES, options, memory=NoMemory(), should_stop=lambda: False).outcomes)
+
+
+def open_added(model: Model, models_dir: Path, **options: Any) -> NativeSeq2Seq:
+    added = add_model(Request(source=str(model.checkpoint), name="model", **options), models_dir)
+    return NativeSeq2Seq.open(Path(added.path))

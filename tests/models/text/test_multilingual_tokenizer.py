@@ -1,0 +1,149 @@
+"""The tokenizers of M2M100 and NLLB: the ids of transformers, languages, and files that are refused."""
+
+import base64
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError, SpecError
+from tests.places import GOLDEN
+from tests.seq2seq_checkpoints import TOKENIZERS
+from worker.text.multilingual_files import open_multilingual
+from worker.text.multilingual_tokenizer import MultilingualTokenizer
+
+RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
+SPM = base64.b64decode(RECORDED["spm"])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    found = {}
+    for kind, (write, _source, _target) in TOKENIZERS.items():
+        found[kind] = tmp_path_factory.mktemp("tokenizer")
+        write(found[kind], SPM)
+    return found
+
+
+@pytest.fixture(params=TOKENIZERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def golden(kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = RECORDED["tokenizers"][kind]
+    return found
+
+
+@pytest.fixture
+def tokenizer(folders: dict[str, Path], kind: str, golden: dict[str, Any]) -> MultilingualTokenizer:
+    return open_multilingual(folders[kind]).for_source(golden["source"])
+
+
+def test_the_ids_of_a_source_are_those_of_transformers(tokenizer, golden):
+    for case in golden["encoded"]:
+        assert tokenizer.encode(case["text"], golden["target"]) == case["ids"], case["text"]
+
+
+def test_the_ids_of_a_target_are_those_of_transformers(tokenizer, golden, kind):
+    first, end = tokenizer.first_target_id(golden["target"]), tokenizer.eos_id
+    for case in golden["targets"]:
+        ids = [piece.id for piece in tokenizer.cut_target(case["text"])]
+        # transformers puts the language of a legacy target last, where a model does not generate it.
+        assert [*ids, end, first] if kind == "nllb, legacy" else [first, *ids, end] == case["ids"]
+
+
+def test_decoded_text_is_that_of_transformers(tokenizer, golden):
+    for case in golden["decoded"]:
+        assert tokenizer.decode(case["ids"]) == case["text"]
+
+
+def test_languages_and_special_tokens_are_dropped_from_decoded_text(tokenizer, golden):
+    ids = tokenizer.encode("The rain falls.", golden["target"])
+
+    assert tokenizer.decode([0, 1, *ids, 3]) == "The rain falls."
+
+
+def test_special_words_in_a_text_are_plain_text(tokenizer, golden):
+    ids = tokenizer.encode("</s> __fr__ fra_Latn <pad>", golden["target"])
+
+    surroundings = set(tokenizer.encode("", golden["target"]))
+    inner = [one for one in ids if one not in surroundings]
+    assert len(ids) == len(inner) + 2
+    assert tokenizer.first_target_id("fr") not in inner
+
+
+def test_a_long_text_is_split_into_parts_with_all_that_surrounds_them(tokenizer, golden):
+    text = "The rain falls on the hills, and the wind is cold. " * 4
+    whole = tokenizer.encode(text, None)
+
+    parts = tokenizer.split(text, None, 20)
+
+    surroundings = tokenizer.encode("", None)
+    assert max(map(len, parts)) <= 20
+    assert all([one for one in part if one in surroundings] == surroundings for part in parts)
+    pieces = [one for part in parts for one in part if one not in surroundings]
+    assert pieces == [one for one in whole if one not in surroundings]
+    with pytest.raises(SpecError, match="no piece fits"):
+        tokenizer.split(text, None, 2)
+
+
+def test_a_shortened_source_keeps_its_language_and_end(tokenizer):
+    ids = tokenizer.encode("The rain falls on the hills.", None)
+    surroundings = tokenizer.encode("", None)
+
+    short = tokenizer.shorten(ids, 6)
+
+    assert len(short) == 6
+    assert [one for one in short if one in surroundings] == surroundings
+    assert tokenizer.shorten(ids, len(ids)) == ids
+
+
+def test_drawn_sentences_have_a_language_and_an_end(folders, kind):
+    drawn = open_multilingual(folders[kind]).draw(random.Random(0), 5)
+
+    assert len(drawn) == 7
+    assert 2 in drawn
+
+
+def test_a_source_needs_a_language(folders, kind):
+    with pytest.raises(SpecError, match="several source languages; choose one: "):
+        open_multilingual(folders[kind]).encode("rain", "fr")
+
+
+def test_a_target_needs_a_language_unless_the_model_forces_one(folders, tmp_path, kind, golden):
+    opened = open_multilingual(folders[kind])
+    with pytest.raises(SpecError, match="several target languages; choose one: "):
+        opened.check_language(None)
+
+    TOKENIZERS[kind][0](tmp_path, SPM)
+    forced = {"forced_bos_token_id": opened.first_target_id(golden["target"])}
+    (tmp_path / "generation_config.json").write_text(json.dumps(forced))
+
+    assert open_multilingual(tmp_path).first_target_id(None) == forced["forced_bos_token_id"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "content", "message"),
+    [
+        ("m2m100", "vocab.json", "[]", "is not a table of pieces and ids"),
+        ("m2m100", "vocab.json", "{}", "has no piece </s>"),
+        ("m2m100", "vocab.json", "{", "is not JSON"),
+        ("m2m100", "sentencepiece.bpe.model", "?", "is not a SentencePiece model"),
+        ("m2m100", "tokenizer_config.json", '{"language_codes": "x"}', "language_codes = 'x'; m2m100 and wmt21"),
+        ("nllb", "tokenizer_config.json", '{"sp_model_kwargs": {"alpha": 1}}', "would be cut at random"),
+        ("nllb", "tokenizer_config.json", '{"tokenizer_class": "NllbTokenizer"}', "which ids languages have"),
+        ("nllb", "config.json", '{"vocab_size": 9}', "but config.json beside it gives a vocabulary of 9"),
+        ("nllb", "config.json", '{"eos_token_id": 9}', "eos_token_id = 9"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_by_name(tmp_path, kind, file, content, message):
+    TOKENIZERS[kind][0](tmp_path, SPM)
+    (tmp_path / file).write_text(content)
+
+    with pytest.raises(ModelError, match=message):
+        open_multilingual(tmp_path)

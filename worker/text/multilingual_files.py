@@ -1,0 +1,160 @@
+"""
+The files of the tokenizers of M2M100 and NLLB-200.
+
+    M2M100Tokenizer     sentencepiece.bpe.model cuts, vocab.json has the ids; languages follow, in a fixed order
+    NllbTokenizerFast   tokenizer.json
+    NllbTokenizer       sentencepiece.bpe.model, whose ids are moved by 1 for the special tokens of fairseq
+
+As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
+
+Knows: the files, tokenizer_config.json. Does not know: how text is encoded.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from jobs.errors import ModelError
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.multilingual_tokenizer import MultilingualTokenizer
+from worker.text.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
+from worker.text.sentencepiece_file import read_sentencepiece, read_tokenizer_file
+from worker.text.special_tokens import class_of
+from worker.text.tokenizer_files import read_object
+
+_OWNER = "an M2M100 or NLLB model"
+_SENTENCEPIECE, _VOCABULARY, _TOKENIZER, _CONFIG = (
+    "sentencepiece.bpe.model", "vocab.json", "tokenizer.json", "tokenizer_config.json",
+)  # fmt: skip
+FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+FAIRSEQ_OFFSET = 1  # of the id of a piece to that in the SentencePiece model, which has no <pad>
+_FLORES = re.compile("[a-z]{3}_[A-Z][a-z]{3}")
+# The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_m2m_100.py, by `language_codes`.
+M2M100_LANGUAGES = {
+    "m2m100": (
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
+        "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
+        "ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+    ),
+    "wmt21": "en ha is ja cs ru zh de",
+}
+
+
+def open_multilingual(folder: Path) -> MultilingualTokenizer:
+    """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
+    config = read_object(folder / _CONFIG, is_optional=True)
+    if kwargs := config.get("sp_model_kwargs"):
+        raise ModelError(
+            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
+            "at random: remove it"
+        )
+    named = class_of(folder, config)
+    if named not in ("M2M100", "Nllb"):
+        named = "M2M100" if (folder / _VOCABULARY).is_file() else "Nllb"
+    opened = _open_m2m100(folder, config) if named == "M2M100" else _open_nllb(folder, config)
+    _check_sizes(folder, opened)
+    return opened
+
+
+def _open_m2m100(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer:
+    vocabulary = _read_vocabulary(folder / _VOCABULARY)
+    processor = read_sentencepiece(folder / _SENTENCEPIECE, _OWNER)
+    order = config.get("language_codes", "m2m100")
+    if order not in M2M100_LANGUAGES:
+        raise ModelError(f"{folder / _CONFIG} says language_codes = {order!r}; m2m100 and wmt21 are known")
+    languages = M2M100_LANGUAGES[order].split()
+    special = {name: _special_id(folder / _VOCABULARY, vocabulary, name) for name in ("</s>", "<unk>", "<pad>", "<s>")}
+    pieces = {piece: piece_id for piece, piece_id in vocabulary.items() if piece not in special}
+    return MultilingualTokenizer(
+        cutter=SentencePieceCutter(processor, pieces, special["<unk>"], joins=True),
+        language_ids={code: len(vocabulary) + place for place, code in enumerate(languages)},
+        eos_id=special["</s>"],
+        given_language=_given_language(folder, {len(vocabulary) + at: code for at, code in enumerate(languages)}),
+        cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
+    )
+
+
+def _open_nllb(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer:
+    cutter: TokenizerJsonCutter | SentencePieceCutter
+    if (folder / _TOKENIZER).is_file():
+        tokenizer = CausalTokenizer.open(folder)
+        cutter, added = TokenizerJsonCutter(tokenizer), tokenizer.special_ids
+    else:
+        processor = read_sentencepiece(folder / _SENTENCEPIECE, _OWNER)
+        pieces = {
+            processor.id_to_piece(place): place + FAIRSEQ_OFFSET
+            for place in range(len(processor))
+            if not (processor.is_control(place) or processor.is_unknown(place))
+        }
+        cutter, added = (
+            SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=False),
+            _added_ids(folder, config),
+        )
+    languages = {name: token_id for name, token_id in added.items() if _FLORES.fullmatch(name)}
+    if not languages or "</s>" not in added:
+        raise ModelError(
+            f"{folder} does not say which ids languages have: {_TOKENIZER}, or added_tokens_decoder in {_CONFIG}, is "
+            "needed; download the tokenizer again"
+        )
+    return MultilingualTokenizer(
+        cutter=cutter,
+        language_ids=languages,
+        eos_id=added["</s>"],
+        given_language=_given_language(folder, {token_id: name for name, token_id in languages.items()}),
+        language_is_last=bool(config.get("legacy_behaviour", False)),
+        cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
+    )
+
+
+def _added_ids(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """The ids of special tokens that the files beside a SentencePiece model give."""
+    listed = config.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        return {str(token.get("content")): int(number) for number, token in listed.items() if isinstance(token, dict)}
+    written = read_object(folder / "added_tokens.json", is_optional=True)
+    return FAIRSEQ | {name: number for name, number in written.items() if type(number) is int}
+
+
+def _given_language(folder: Path, languages: Mapping[int, str]) -> str | None:
+    """The language that the model's own settings force as the first token of every target."""
+    for name in ("generation_config.json", "config.json"):
+        settings = read_object(folder / name, is_optional=True)
+        if settings:
+            return languages.get(settings.get("forced_bos_token_id", -1))
+    return None
+
+
+def _check_sizes(folder: Path, tokenizer: MultilingualTokenizer) -> None:
+    """Raise ModelError where the tokenizer has languages, or an end, that are not those of the model."""
+    config = read_object(folder / "config.json", is_optional=True)
+    size, eos_id = config.get("vocab_size"), config.get("eos_token_id")
+    highest = max(tokenizer.language_ids.values())
+    if isinstance(size, int) and highest >= size:
+        raise ModelError(
+            f"the tokenizer in {folder} has languages with ids up to {highest:,}, but config.json beside it gives a "
+            f"vocabulary of {size:,}: the files belong to different models"
+        )
+    if isinstance(eos_id, int) and eos_id != tokenizer.eos_id:
+        raise ModelError(
+            f"the tokenizer in {folder} has </s> as {tokenizer.eos_id}, but config.json beside it says eos_token_id = "
+            f"{eos_id}: the files belong to different models"
+        )
+
+
+def _read_vocabulary(file: Path) -> dict[str, int]:
+    try:
+        content = orjson.loads(read_tokenizer_file(file, _OWNER))
+    except orjson.JSONDecodeError as error:
+        raise ModelError(f"{file} is not JSON ({error}): download or export it again") from error
+    if not isinstance(content, dict) or any(type(one) is not int or one < 0 for one in content.values()):
+        raise ModelError(f"{file} is not a table of pieces and ids: download or export it again")
+    return content
+
+
+def _special_id(file: Path, vocabulary: Mapping[str, int], piece: str) -> int:
+    if piece not in vocabulary:
+        raise ModelError(f"{file} has no piece {piece}: it is not the vocabulary of an M2M100 model")
+    return vocabulary[piece]

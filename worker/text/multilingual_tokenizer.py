@@ -1,0 +1,118 @@
+"""
+The tokenizer of a model of many languages: M2M100, NLLB-200.
+
+    source   [source language] pieces </s>         or, in NLLB's legacy behaviour, pieces </s> [source language]
+    target   [target language] pieces </s>         the decoder's start token comes before; the language is given
+
+Encoding gives the ids of the class in transformers 4.57, with one intended difference: text is always plain text.
+`</s>` and `__fr__` inside a document are tokenized like any other characters.
+
+Knows: ids of pieces and of languages. Does not know: files.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
+
+from jobs.errors import SpecError
+from worker.text.language_codes import find_language, some_languages
+from worker.text.marian_tokenizer import TargetPiece
+from worker.text.piece_cutter import PieceCutter
+from worker.text.piece_splits import split_pieces
+
+_BEFORE_MARKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultilingualTokenizer:
+    """Immutable, so several lanes may share one."""
+
+    cutter: PieceCutter
+    language_ids: Mapping[str, int]  # by the model's own codes
+    eos_id: int
+    source_language: str | None = None  # one of the model's codes; None: not chosen yet
+    given_language: str | None = None  # the target language that the model's own settings force
+    language_is_last: bool = False  # of a source: behind its end
+    cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """The target languages, which are the source languages too."""
+        return frozenset(self.language_ids)
+
+    def for_source(self, language: str) -> Self:
+        """The tokenizer for texts in a language; raise SpecError where the model has no such language, or several."""
+        return replace(self, source_language=find_language(language, self.language_ids, "source"))
+
+    def check_language(self, language: str | None) -> None:
+        """Raise SpecError unless this is a target language of the model; None: that of the model's settings."""
+        self._target(language)
+
+    def first_target_id(self, language: str | None) -> int | None:
+        """The id that every target begins with."""
+        return self.language_ids[self._target(language)]
+
+    def encode(self, text: str, language: str | None) -> list[int]:
+        """The ids of a sentence."""
+        return self._wrap([piece.id for piece in self.cutter.cut(text)])
+
+    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
+        """The first ids of an encoded sentence, with its language and end."""
+        _before, behind = self._ends()
+        return [*ids[: max_tokens - len(behind)], *behind] if len(ids) > max_tokens else list(ids)
+
+    def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
+        """`encode`, split into lists of at most `max_tokens` ids, each with language and end; see `split_pieces`."""
+        room = max_tokens - len(self._wrap([]))
+        if room < 1:
+            raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the language and the end")
+        pieces = self.cutter.cut(text)
+        parts = split_pieces([piece.text for piece in pieces], room)
+        return [self._wrap([piece.id for piece in pieces[part]]) for part in parts]
+
+    def cut_target(self, text: str) -> list[TargetPiece]:
+        """The pieces of a target sentence with their ids and places in the text; without language and EOS."""
+        return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
+
+    def target_piece(self, piece_id: int) -> str:
+        """The text of a target piece, for messages."""
+        return self.cutter.piece(piece_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of generated ids. Languages, EOS, padding, `<unk>` and ids without a piece are dropped."""
+        text = self.cutter.join(ids)
+        return _clean_spaces(text) if self.cleans_spaces else text
+
+    def draw(self, rng: Random, num_pieces: int) -> list[int]:
+        """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
+        law) and any, in any language."""
+        ids = self.cutter.by_frequency()
+        drawn = rng.choices(ids, [1 / (place + 1) for place in range(len(ids))], k=num_pieces)
+        drawn[1::2] = rng.choices(ids, k=num_pieces // 2)
+        return replace(self, source_language=rng.choice(sorted(self.language_ids)))._wrap(drawn)
+
+    def _target(self, language: str | None) -> str:
+        if language is not None:
+            return find_language(language, self.language_ids, "target")
+        if self.given_language is None:
+            raise SpecError(f"this model has several target languages; choose one: {some_languages(self.language_ids)}")
+        return self.given_language
+
+    def _wrap(self, ids: list[int]) -> list[int]:
+        before, behind = self._ends()
+        return [*before, *ids, *behind]
+
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """What is before the pieces of a source, and what is behind them."""
+        if self.source_language is None:
+            raise SpecError(f"this model has several source languages; choose one: {some_languages(self.language_ids)}")
+        language = self.language_ids[self.source_language]
+        return ([], [self.eos_id, language]) if self.language_is_last else ([language], [self.eos_id])
+
+
+def _clean_spaces(text: str) -> str:
+    """As `clean_up_tokenization` of transformers (tokenization_utils_base.py)."""
+    for mark in _BEFORE_MARKS:
+        text = text.replace(mark, mark.replace(" ", ""))
+    return text

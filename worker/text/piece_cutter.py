@@ -1,0 +1,108 @@
+"""
+Cutting text into pieces with ids, and joining ids to text: the part of a translation tokenizer that knows no languages.
+
+    SentencePieceCutter   a SentencePiece model cuts; a table, or an offset, gives the ids      slow classes
+    TokenizerJsonCutter   tokenizer.json does both                                              ...Fast classes
+
+Text is always plain text: `</s>` in a document is cut like any other characters.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import sentencepiece
+from sentencepiece import sentencepiece_pb2
+
+from worker.text.causal_tokenizer import CausalTokenizer
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORD_START = "▁"  # how SentencePiece writes a space
+
+
+@dataclass(frozen=True, slots=True)
+class CutPiece:
+    """A piece of a text and its place in UTF-8 bytes. Where several pieces make up one character, all but the last have
+    an empty place."""
+
+    text: str  # with ▁ for a space
+    id: int
+    start: int
+    stop: int
+
+
+class PieceCutter(Protocol):
+    """See above."""
+
+    def cut(self, text: str) -> list[CutPiece]:
+        """The pieces of a text. A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD."""
+
+    def join(self, ids: Sequence[int]) -> str:
+        """The text of ids; those without a piece are dropped."""
+
+    def piece(self, piece_id: int) -> str:
+        """The text of a piece, for messages."""
+
+    def by_frequency(self) -> Sequence[int]:
+        """The ids of all pieces, the most frequent first as far as the vocabulary tells."""
+
+
+class SentencePieceCutter:
+    """Immutable, so several lanes may share one."""
+
+    def __init__(
+        self, processor: sentencepiece.SentencePieceProcessor, ids: Mapping[str, int], unk_id: int, *, joins: bool
+    ) -> None:
+        """`ids`: of pieces, without special ones; others have the id `unk_id`. `joins`: text is joined by the
+        SentencePiece model, which knows pieces of bytes; else by putting the pieces together."""
+        self._processor = processor
+        self._ids = ids
+        self._pieces = {piece_id: piece for piece, piece_id in ids.items()}
+        self._unk_id = unk_id
+        self._joins = joins
+
+    def cut(self, text: str) -> list[CutPiece]:
+        serialized = self._processor.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
+        return [
+            CutPiece(piece.piece, self._ids.get(piece.piece, self._unk_id), piece.begin, piece.end)
+            for piece in sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
+        ]
+
+    def join(self, ids: Sequence[int]) -> str:
+        pieces = [self._pieces[int(one)] for one in ids if int(one) in self._pieces]
+        text: str = self._processor.decode_pieces(pieces) if self._joins else "".join(pieces)
+        return text.replace(_WORD_START, " ").strip()
+
+    def piece(self, piece_id: int) -> str:
+        return self._pieces.get(piece_id, f"<{piece_id}>")
+
+    def by_frequency(self) -> Sequence[int]:
+        return sorted(self._pieces)
+
+
+class TokenizerJsonCutter:
+    """Immutable, so several lanes may share one."""
+
+    def __init__(self, tokenizer: CausalTokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def cut(self, text: str) -> list[CutPiece]:
+        found = self._tokenizer.encode(text)
+        places = zip(found.ids, found.starts.tolist(), found.stops.tolist(), strict=True)
+        return [CutPiece(self._tokenizer.piece(one), one, start, stop) for one, start, stop in places]
+
+    def join(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(ids)
+
+    def piece(self, piece_id: int) -> str:
+        return self._tokenizer.piece(piece_id)
+
+    def by_frequency(self) -> Sequence[int]:
+        return self._by_frequency
+
+    @cached_property
+    def _by_frequency(self) -> Sequence[int]:
+        special = set(self._tokenizer.special_ids.values())
+        return [one for one in range(self._tokenizer.vocab_size) if one not in special]
