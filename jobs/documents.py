@@ -39,6 +39,8 @@ class Reject(enum.StrEnum):
     BAD_CANDIDATE = "bad-candidate"
     DUPLICATE_CANDIDATE = "duplicate-candidate"
     BAD_MESSAGES = "bad-messages"
+    NO_LANGUAGE = "no-language"  # --model auto: neither the line nor the command says it
+    NO_ROUTE = "no-route"  # --model auto: no model translates from the line's language
 
 
 @final
@@ -53,6 +55,7 @@ class Document(NamedTuple):
     fields: str | None  # the line's other fields, JSON
     estimated_tokens: int
     unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
+    route: str | None = None  # the language by which its models are chosen, of a job with routes by language
 
 
 @final
@@ -82,6 +85,8 @@ class Rejected(NamedTuple):
     code: Reject
     reason: str  # what is wrong and what to do, in a sentence without control characters
     unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
+    text: str | None = None  # of a line that can be read, and has no route
+    fields: str | None = None  # likewise, as a document has them
 
 
 Record = Document | Rejected

@@ -83,6 +83,7 @@ class Settings:
     ollama_timeout_s: float = 300.0
     ollama_template: str = ""  # as `openai_template`
     llamacpp_context: int = 0  # tokens; 0: the model's own
+    warm_models: int = 4  # that a worker keeps open; the least recently used one is closed first
 
     def __post_init__(self) -> None:
         if self.lease_s < 2 * self.heartbeat_s:
@@ -98,7 +99,7 @@ class Settings:
             raise SpecError(f"the setting broker is not the URL of a Redis server; write {BROKERS[0]}HOST:6379/0")
         if self.lanes < 0:
             raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
-        for name in ("openai_concurrency", "openai_attempts", "ollama_concurrency"):
+        for name in ("openai_concurrency", "openai_attempts", "ollama_concurrency", "warm_models"):
             if getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)}; give 1 or more")
         for name in ("openai_timeout_s", "ollama_timeout_s"):

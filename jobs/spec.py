@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, ProviderOrder
-from jobs.routing.routes import Leg, Route, read_routes
+from jobs.routing.routes import Leg, Route, read_routes, revision_of
 
 
 class Task(enum.StrEnum):
@@ -246,6 +246,21 @@ class JobSpec:
             return (self,)
         legs = {leg.model_revision: leg for route in self.options.routes for leg in self._legs(route)}
         return tuple(legs.values())
+
+    def on_route(self, language: str | None) -> "JobSpec":
+        """The spec of the documents of a language: with their route alone, or where that is one model, the spec of this
+        model. Of a job without routes, itself."""
+        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+            return self
+        route = next(one for one in self.options.routes if one.language == language)
+        if len(route.legs) == 1:
+            return self._legs(route)[0]
+        return dataclasses.replace(
+            self,
+            model=route.models,
+            model_revision=revision_of([route]),
+            options=dataclasses.replace(self.options, routes=(route,)),
+        )
 
     def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
         return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))

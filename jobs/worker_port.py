@@ -6,7 +6,7 @@ mypy compares the two there.
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -106,9 +106,11 @@ class WorkerPort(Protocol):
         order: "ProviderOrder | None" = None,
         *,
         fallback: bool = True,
+        leave_out: "Callable[[str], None] | None" = None,
     ) -> "JobSpec":
         """As `admit`, for a job that translates with several models: each is checked for its own part. `name`: of all
-        together; None: that of the only route. Raises as `admit` does, and SpecError where onnx may not answer."""
+        together; None: that of the only route. With `leave_out`, which gets a sentence, a route that cannot be used is
+        left out. Raises as `admit` does, and SpecError where onnx may not answer or no route is left."""
         ...
 
     def advise(self, spec: "JobSpec", models_dir: Path, queue: str) -> list[str]:

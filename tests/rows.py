@@ -54,6 +54,7 @@ class Line:
     alternatives: list[dict[str, Any]] | None = None
     log_prob: float = -1.5
     epoch: int = 1
+    route: str | None = None  # the language by which its models were chosen
     result: Score | Ranking | Translation | None = None  # of a score or rerank job, or of two models
 
 
@@ -129,6 +130,7 @@ def insert_job(
                     status=line.status,
                     error_code=line.error[0],
                     error=line.error[1],
+                    route=line.route,
                 )
             )
             if line.translation is not None:

@@ -65,7 +65,10 @@ class LeasedShard:
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
             answered = self.lane.fallback.answer(
-                work.job_id, work.spec, batch, _AskFrom(self, is_suspect=work.suspect and index == 0)
+                work.job_id,
+                work.spec.on_route(batch[0].route),
+                batch,
+                _AskFrom(self, is_suspect=work.suspect and index == 0),
             )
             self._check_model_files(answered)
             failpoint("after-compute")

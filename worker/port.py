@@ -3,7 +3,7 @@
 Each function imports what it needs when it is called: `kvjobs doctor` must not load numpy or onnxruntime.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
@@ -42,10 +42,11 @@ class Port:
         order: ProviderOrder | None = None,
         *,
         fallback: bool = True,
+        leave_out: Callable[[str], None] | None = None,
     ) -> JobSpec:
         from worker.model_tools.route_admission import admit_routes
 
-        return admit_routes(planned, name, options, order, settings, fallback=fallback)
+        return admit_routes(planned, name, options, order, settings, fallback=fallback, leave_out=leave_out)
 
     def advise(self, spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
         from worker.model_tools.admission import advise_job

@@ -14,16 +14,24 @@ from worker.loaded_model import LoadedModel, load_model
 
 log = logging.getLogger(__name__)
 
-MAX_WARM = 4  # models; the least recently used one is closed first
+MAX_WARM = 4  # models, unless the settings say how many
 
 
 class WarmModels:
     """Loads each model once, at the first job that names it: at its start a worker cannot know which it will need."""
 
     def __init__(
-        self, models_dir: Path, threads: int, providers: Sequence[Provider] = (CPU_PROVIDER,), *, context: int = 0
+        self,
+        models_dir: Path,
+        threads: int,
+        providers: Sequence[Provider] = (CPU_PROVIDER,),
+        *,
+        context: int = 0,
+        limit: int = MAX_WARM,
     ) -> None:
-        """`context`: the positions of a GGUF file are at most so many; 0: its own."""
+        """`context`: the positions of a GGUF file are at most so many; 0: its own. `limit`: models kept open; the least
+        recently used one is closed first."""
+        self.limit = limit
         self._models_dir = models_dir
         self._threads = threads
         self._providers = providers
@@ -39,7 +47,9 @@ class WarmModels:
         # On two cores, two lanes with one session thread each beat one lane with two by 1.4 to 1: lanes never wait for
         # each other at the end of a matrix product.
         threads = max(1, available_cores() // lanes_of(arguments.device, arguments.settings.lanes))
-        return cls(arguments.settings.models_dir, threads, providers(arguments.device), context=context)
+        settings = arguments.settings
+        device = providers(arguments.device)
+        return cls(settings.models_dir, threads, device, context=context, limit=settings.warm_models)
 
     def open(self, spec: JobSpec) -> LoadedModel:
         """The model of a job. Raises what `load_model` raises.
@@ -59,7 +69,7 @@ class WarmModels:
                 self._models[spec.model_revision] = load_model(
                     spec, self._models_dir, self._threads, self._providers, context=self._context
                 )
-                while len(self._models) > MAX_WARM:
+                while len(self._models) > self.limit:
                     self._models.popitem(last=False)
                 self._snapshot = dict(self._models)
             self._models.move_to_end(spec.model_revision)

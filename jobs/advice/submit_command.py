@@ -14,9 +14,11 @@ import orjson
 from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, Format, format_of
 from jobs.errors import SpecError
 from jobs.queues import CPU
+from jobs.routing.plan import AUTO
 from jobs.spec import OPTIONS, JobSpec, Options, Task, TranslateOptions
 
 STDIN = "standard input"  # `Corpus.source` of a pipe
+LANGUAGE_FIELD = "lang"  # the default
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
 NO_OPTION = ("pairs", "early_stopping", "routes")  # the model decides, and its generation_config.json; `_of_models`
 ROLES = {"text": "text", "source": "source", "target": "target"}  # the default field of each role of a payload
@@ -74,10 +76,13 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
 
 
 def _of_models(spec: JobSpec) -> Iterator[str]:
-    """The model, or the two models of a way through a language in the middle."""
+    """The model, or the two models of a way through a language in the middle; the table has those of each language."""
     routes = spec.options.routes if isinstance(spec.options, TranslateOptions) else ()
     if not routes:
         yield from ("--model", spec.model)
+        return
+    if spec.model == AUTO:
+        yield from ("--model", AUTO)
         return
     (route,) = routes
     first, second = route.legs
@@ -118,6 +123,8 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
         yield from ("--delimiter", next(names, delimiter))
     if reading["id_field"] != "id":
         yield from ("--id-field", reading["id_field"])
+    if reading.get("language_field", LANGUAGE_FIELD) != LANGUAGE_FIELD:
+        yield from ("--language-field", reading["language_field"])
     for role, field in reading["fields"].items():
         if task is not Task.RERANK and field != ROLES[role]:
             yield from (f"--{role}-field", field)

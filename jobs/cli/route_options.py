@@ -1,10 +1,12 @@
 """The options of `kvjobs submit` that name several models, and the routes that they ask for."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from jobs.cli.submit_options import SubmitOptions
-from jobs.cli.task_options import is_given
-from jobs.routing.plan import PivotRequest, PlannedRoute
+from jobs.cli.task_options import flag, is_given
+from jobs.errors import SpecError
+from jobs.routing.plan import AUTO, PivotRequest, PlannedRoute, plan_by_language
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
@@ -14,6 +16,11 @@ def planned_routes(options: SubmitOptions, settings: "Settings") -> tuple[Planne
     """The routes of this call; none: one model translates. Raises SpecError where a model is not named and not in the
     table of the settings."""
     values = options.of_task
+    if options.model == AUTO:
+        _refuse_beside_auto(values)
+        return plan_by_language(settings.route_table, values["target_language"])
+    if is_given("language_field"):
+        raise SpecError(f"--language-field is for --model {AUTO}, which chooses models by it: leave it out")
     if values["via"] is None and values["via_model"] is None:
         return ()
     request = PivotRequest(
@@ -24,3 +31,12 @@ def planned_routes(options: SubmitOptions, settings: "Settings") -> tuple[Planne
         target=values["target_language"],
     )
     return (request.plan(settings.route_table),)
+
+
+def _refuse_beside_auto(values: Mapping[str, Any]) -> None:
+    for name in ("via", "via_model"):
+        if values[name] is not None:
+            raise SpecError(
+                f"{flag(name)} and --model {AUTO} exclude each other; a route of two models is a list in the table "
+                '[routes]: "fr-de" = ["opus-mt-fr-en", "opus-mt-en-de"]'
+            )

@@ -106,7 +106,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="What to do with each document.",
     ),
     click.option(
-        "--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled one for the task]"
+        "--model",
+        metavar="NAME",
+        help="A model's name, or its folder; to translate also auto: by each document's language, from the table "
+        "[routes] of kvjobs.toml.  [default: the bundled one for the task]",
     ),
     click.option(
         "--providers",

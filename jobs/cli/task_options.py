@@ -26,7 +26,7 @@ OF_CORPUS: Mapping[str, Collection[Task]] = {
 
 
 # Several models: see `jobs.routing.plan`.
-OF_ROUTES: Mapping[str, Collection[Task]] = {"via": (Task.TRANSLATE,), "via_model": (Task.TRANSLATE,)}
+OF_ROUTES: Mapping[str, Collection[Task]] = dict.fromkeys(("via", "via_model", "language_field"), (Task.TRANSLATE,))
 
 
 class GroupedCommand(click.Command):
@@ -206,6 +206,14 @@ _TRANSLATE = (
         metavar="LANGUAGE",
         help="Translate into this language first, and from it with a second model; both texts are kept. --model and "
         "--via-model name the two, or the table [routes] of kvjobs.toml has them.",
+    ),
+    _option(
+        _T,
+        "--language-field",
+        default="lang",
+        show_default=True,
+        help="With --model auto: the field that holds a document's language. Where it is missing or empty, it is "
+        "--source-language, if that is given.",
     ),
     _option(_T, "--via-model", metavar="NAME", help="The second model, which reads what --model writes."),
 )

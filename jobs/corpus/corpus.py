@@ -64,6 +64,8 @@ class Corpus:
     text_field: str = "text"
     source_field: str = "source"  # of pairs
     target_field: str = "target"
+    language_field: str | None = None  # that holds a document's language; None: all documents have one
+    default_language: str | None = None  # of a document without one there
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `MAX_LINE_BYTES`
     files: tuple[CorpusFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
@@ -139,6 +141,7 @@ class Corpus:
         how |= {"packing": self.packing} if self.packing else {}
         how |= {"files": True, "any_name": self.format is not None} if self.files is not None else {}
         how |= {"delimiter": self.separator} if self.has_own_separator else {}
+        how |= {"language_field": self.language_field} if self.language_field is not None else {}
         return json.dumps(how | {"fields": self.payload_fields})
 
     @property

@@ -3,6 +3,7 @@
     --model A --via en --via-model B                        both named
     --model A --via en --target-language de                 the second from the table of routes
     --source-language fr --target-language de --via en      both from the table
+    --model auto --target-language de                       of each language that the table translates into de
 
 Knows: the command line's words, the table of routes. Does not know: model folders, revisions.
 """
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 
 from jobs.errors import SpecError
 from jobs.routing.language_pairs import normalized, pair_of
-from jobs.routing.table import RouteTable, find_route, middle_of
+from jobs.routing.table import RouteTable, TableRoute, find_route, middle_of, routes_into
 
+AUTO = "auto"  # in place of a model's name
 ENGLISH = "en"  # the default of --source-language
 
 
@@ -65,6 +67,32 @@ class PivotRequest:
             ),
             via=middle,
         )
+
+
+def plan_by_language(table: RouteTable, target: str | None) -> tuple[PlannedRoute, ...]:
+    """A route for each language that the table translates into `target`. Raises SpecError where there is none."""
+    if target is None:
+        raise SpecError("--model auto chooses models by the language of each document: give --target-language as well")
+    found = routes_into(table, target)
+    if not found:
+        known = f"its pairs are {', '.join(sorted(table))}" if table else "it is empty"
+        raise SpecError(
+            f"the table [routes] has no pair that ends in {normalized(target)}; {known}. Add pairs to kvjobs.toml: "
+            f'"SOURCE-{normalized(target)}" = "MODEL"'
+        )
+    return tuple(_by_language(language, route, target) for language, route in sorted(found.items()))
+
+
+def _by_language(language: str, route: TableRoute, target: str) -> PlannedRoute:
+    if route.is_direct:
+        legs: tuple[PlannedLeg, ...] = (PlannedLeg(model=route.models[0], source=language, target=target),)
+    else:
+        first, second = route.models
+        legs = (
+            PlannedLeg(model=first, source=language, target=route.via),
+            PlannedLeg(model=second, source=route.via or ENGLISH, target=target),
+        )
+    return PlannedRoute(legs=legs, language=language, via=route.via)
 
 
 def _in_table(table: RouteTable, source: str | None, target: str | None, language: str, option: str) -> str:

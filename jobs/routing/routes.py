@@ -57,18 +57,17 @@ def revision_of(routes: Sequence[Route]) -> str:
 
 
 def models_in_words(model: str, revision: str, options: Mapping[str, Any]) -> str:
-    """The models of a job with the beginnings of their revisions, a sentence. `options`: as in the job's row."""
+    """The models of a job with the beginnings of their revisions. `options`: as in the job's row."""
     routes = read_routes(options.get("routes", ()))
     if not routes:
         return _named(model, revision)
-    if len(routes) == 1:
-        return _route_in_words(routes[0])
-    return "; ".join(f"{route.language}: {_route_in_words(route)}" for route in routes)
+    return "; ".join(map(_route_in_words, routes))
 
 
 def _route_in_words(route: Route) -> str:
-    through = f" (via {route.via})" if route.via else ""
-    return ", then ".join(_named(leg.model, leg.model_revision) for leg in route.legs) + through
+    language = f"{route.language}: " if route.language else ""
+    models = ", then ".join(_named(leg.model, leg.model_revision) for leg in route.legs)
+    return f"{language}{models}" + (f" (via {route.via})" if route.via else "")
 
 
 def _named(model: str, revision: str) -> str:

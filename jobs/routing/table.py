@@ -60,6 +60,17 @@ def find_route(table: RouteTable, source: str, target: str) -> TableRoute | None
     return next((table[pair] for pair in pairs if pair in table), None)
 
 
+def routes_into(table: RouteTable, target: str) -> Mapping[str, TableRoute]:
+    """The routes that end in a language, by the language that they begin with; those of broader languages behind them:
+    with `fr-de-at` and `fr-de`, `de-AT` has the first."""
+    found: dict[str, TableRoute] = {}
+    for ending in with_broader(target):
+        for pair, route in table.items():
+            if pair.endswith(f"-{ending}"):
+                found.setdefault(pair.removesuffix(f"-{ending}"), route)
+    return found
+
+
 def _checked(value: Any) -> RouteTable:
     if not isinstance(value, Mapping):
         raise SpecError(f"routes is not a table of pairs; write: {_EXAMPLE}")

@@ -23,6 +23,7 @@ class PlannedDocument:
     text: str
     estimated_tokens: int
     ended: bool = False  # in a terminal state already
+    route: str | None = None  # the language by which its models are chosen
 
 
 Batch = tuple[PlannedDocument, ...]
@@ -31,11 +32,21 @@ Batch = tuple[PlannedDocument, ...]
 def plan_batches(
     documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS, max_documents: int = MAX_DOCUMENTS
 ) -> tuple[Batch, ...]:
-    """Cut a shard's documents, in order, into batches; then leave out the documents that have ended.
+    """Cut a shard's documents into batches, in order, those of one route after those of another, so that a batch has
+    one model and each model gets all that the shard has for it; then leave out the documents that have ended.
 
     The borders depend on the whole shard and never on what is done. The next lease of a half-done shard computes the
     same batches as the previous one would have, so an interrupted run ends in the same bits as an undisturbed one.
     """
+    of_routes: dict[str | None, list[PlannedDocument]] = {}
+    for document in documents:
+        of_routes.setdefault(document.route, []).append(document)
+    batches = (batch for some in of_routes.values() for batch in _cut(some, max_tokens, max_documents))
+    todo = (tuple(document for document in batch if not document.ended) for batch in batches)
+    return tuple(batch for batch in todo if batch)
+
+
+def _cut(documents: Iterable[PlannedDocument], max_tokens: int, max_documents: int) -> list[list[PlannedDocument]]:
     batches: list[list[PlannedDocument]] = [[]]
     tokens = 0
     for document in documents:
@@ -45,5 +56,4 @@ def plan_batches(
             tokens = 0
         batches[-1].append(document)
         tokens += document.estimated_tokens
-    todo = (tuple(document for document in batch if not document.ended) for batch in batches)
-    return tuple(batch for batch in todo if batch)
+    return batches

@@ -217,7 +217,7 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
         connection.execute(select(result.position).where(in_range(result, job_id, start, stop))).scalars()
     )
     rows = connection.execute(
-        select(Document.position, Document.text, Document.estimated_tokens, Document.status)
+        select(Document.position, Document.text, Document.estimated_tokens, Document.status, Document.route)
         .where(in_range(Document, job_id, start, stop))
         .order_by(Document.position)
     )
@@ -227,6 +227,7 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
             row.text or "",
             row.estimated_tokens,
             ended=row.status is not None or row.position in with_result,
+            route=row.route,
         )
         for row in rows
     )

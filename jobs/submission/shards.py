@@ -1,5 +1,8 @@
 """Cutting a corpus into shards, and shards into the batches of an ingest. The borders depend on the corpus alone, so a
 repeated submit, and two at once, make the same shards and batches.
+
+Where documents have routes by language, a shard of one route ends with it once it is a quarter full: a corpus that is
+sorted by language has shards of one model each. One that changes at every line is cut as ever.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,17 +47,27 @@ def _cut_shards(records: Iterable[Record], max_tokens: int) -> Iterator[tuple[li
     max_documents, max_chars = SHARD_DOCUMENTS, SHARD_CHARS
     shard: list[Record] = []
     tokens = chars = 0
+    route: str | None = None  # of the shard's documents
+    is_mixed = False  # whether they have several
     for record in records:
+        ends_route = False
         if type(record) is Document:
+            ends_route = record.route != route and not is_mixed and tokens >= max_tokens // 4
             more_tokens, fields = record.estimated_tokens, record.fields
             more_chars = 4 * more_tokens + (len(fields) if fields else 0)
         else:
             more_tokens = more_chars = 0
         if shard and (
-            tokens + more_tokens > max_tokens or chars + more_chars > max_chars or len(shard) == max_documents
+            tokens + more_tokens > max_tokens
+            or chars + more_chars > max_chars
+            or len(shard) == max_documents
+            or ends_route
         ):
             yield shard, chars
-            shard, tokens, chars = [], 0, 0
+            shard, tokens, chars, is_mixed = [], 0, 0, False
+        if type(record) is Document:
+            is_mixed = is_mixed or (tokens > 0 and record.route != route)
+            route = record.route
         shard.append(record)
         tokens += more_tokens
         chars += more_chars

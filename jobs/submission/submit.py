@@ -26,6 +26,7 @@ from jobs.submission.corpus_check import check_records
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.job_name import check_name
 from jobs.submission.progress import OnProgress, ProgressReporter
+from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
@@ -68,6 +69,7 @@ def submit(
     check_name(name)
     reporter = ProgressReporter(on_progress)
     with open_corpus(corpus, spool, reporter.saw_bytes) as (contents, reader):
+        reader = with_routes(reader, corpus, spec)
         reporter.begin(reader, contents)
         records = check_records(corpus, reader)  # before there is a job: a corpus without a document makes none
         request = JobRequest(
@@ -117,6 +119,8 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
         read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
         if corpus.has_own_separator:
             read.append(corpus.separator)
+        if corpus.language_field is not None:
+            read += ["language", corpus.language_field, corpus.default_language or ""]
     else:
         read = [READERS, BEIR]
     return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()

@@ -130,3 +130,82 @@ def test_a_dry_run_counts_what_the_first_model_reads(kvjobs: Kvjobs, database: D
     counted: Any = ("documents", "tokens", "segments", "longest")
     assert [both[name] for name in counted] == [plain[name] for name in counted]
     assert both["model"] == "tiny-fr-en+demo-en-zh"
+
+
+# --model auto
+
+
+TABLE = '[routes]\n"en-zh" = "demo-en-zh"\n"fr-zh" = ["tiny-fr-en", "demo-en-zh"]\n"de-zh" = "nowhere"\n'
+BY_LANGUAGE = ("submit", "mixed.jsonl", "--model", "auto", "--target-language", "zh")
+
+
+@pytest.fixture
+def mixed(home: Path, tmp_path: Path) -> None:
+    """Documents of four languages, of which one has no route and one a route without a model."""
+    (home / "kvjobs.toml").write_text(TABLE)
+    lines = ({"id": at, "text": "rain in the hills", "lang": lang} for at, lang in enumerate(["en", "fr", "sw", "de"]))
+    (tmp_path / "mixed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.usefixtures("mixed")
+def test_each_language_has_its_route_and_a_route_without_a_model_is_left_out(
+    kvjobs: Kvjobs, database: Database
+) -> None:
+    done = kvjobs(*BY_LANGUAGE)
+
+    assert done.exit_code == 0, done.err
+    assert "The route from de is left out: there is no model 'nowhere'" in done.err
+    assert "Job 1: 4 documents, 2 of them rejected" in done.err
+    rows = kvjobs("query", "select id, route, error_code from v_documents order by line", "--json").json
+    assert [(row["id"], row["route"], row["error_code"]) for row in rows] == [
+        ("0", "en", None),
+        ("1", "fr", None),
+        ("2", None, "no-route"),
+        ("3", None, "no-route"),
+    ]
+    shown = kvjobs("show", 1).out
+    assert re.search(r"model +en: demo-en-zh \(revision \w+\); fr: tiny-fr-en \(revision \w+\), then demo-en-zh", shown)
+    assert "line 3 (id 2): no route of the job translates from 'sw'; into zh there are routes from en, fr" in shown
+
+
+@pytest.mark.usefixtures("mixed")
+def test_a_corpus_is_refused_at_submit_with_the_lines_that_have_no_route(kvjobs: Kvjobs, database: Database) -> None:
+    refused = kvjobs(*BY_LANGUAGE, "--strict")
+    listed = kvjobs(*BY_LANGUAGE, "--dry-run", "--json").json
+
+    assert refused.exit_code == 2
+    assert "2 of 4 documents cannot be read" in refused.err
+    assert re.search(r"line 3: no route .* from 'sw'.*\n  line 4: no route .* from 'de'", refused.err)
+    assert [one["line"] for one in listed["rejected_lines"]] == [3, 4]
+    assert (listed["documents"], listed["model"]) == (4, "auto")
+    assert kvjobs("ls", "--all", "-q").out == ""
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "auto"], "give --target-language as well"),
+        (["--model", "auto", "--target-language", "it"], "no pair that ends in it; its pairs are de-zh, en-zh, fr-zh"),
+        (["--model", "auto", "--target-language", "zh", "--via", "en"], "--via and --model auto exclude each other"),
+        (["--model", "demo-en-zh", "--language-field", "l"], "--language-field is for --model auto"),
+        (["--model", "auto", "--target-language", "zh", "--language-field", "l"], "no language in the field 'l'"),
+        (["--model", "auto", "--target-language", "zh", "--n-best", "9"], "n_best is 9"),
+    ],
+)
+def test_what_cannot_be_routed_is_one_sentence(
+    kvjobs: Kvjobs, database: Database, arguments: list[str], says: str
+) -> None:
+    refused = kvjobs("submit", "mixed.jsonl", *arguments)
+
+    assert (refused.exit_code, refused.out) == (2, ""), refused.err
+    assert says in refused.err
+
+
+@pytest.mark.usefixtures("mixed")
+def test_a_language_for_documents_without_one_and_another_field(kvjobs: Kvjobs, database: Database) -> None:
+    done = kvjobs(*BY_LANGUAGE, "--language-field", "l", "--source-language", "fr")
+
+    assert done.exit_code == 0, done.err
+    routes = kvjobs("query", "select distinct route from v_documents", "--json").json
+    assert routes == [{"route": "fr"}]

@@ -65,3 +65,42 @@ def test_killing_a_worker_of_two_models_loses_and_doubles_nothing(
     assert phases.keys() >= {"encode", "decode", "encode.via", "decode.via"}
     out = [json.loads(line) for line in exports[1].splitlines()]
     assert all(one["status"] == "ok" and one["via"] and one["translation"] != one["via"] for one in out)
+
+
+def test_a_corpus_of_several_languages_is_one_job_whose_worker_is_killed_between_two_models(
+    machine: Machine, kvjobs: Kvjobs, tiny_fr_en: str, bulletins: Bulletins
+) -> None:
+    documents = [json.loads(line) for line in bulletins(8).read_text().splitlines()]
+    languages = ["en", "fr", "sw", "en-GB"] * 2
+    corpus = machine.folder / "mixed.jsonl"
+    lines = [{**one, "lang": language} for one, language in zip(documents, languages, strict=True)]
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    routes = json.dumps({"en-zh": "demo-en-zh", "fr-zh": [tiny_fr_en, "demo-en-zh"]})
+
+    done = machine.kvjobs(
+        *("submit", "mixed.jsonl", "--model", "auto", "--target-language", "zh", "--beam-size", "1", "--wait"),
+        KVJOBS_ROUTES=routes,
+        KVJOBS_FAILPOINTS="after-commit:kill",  # the batch of the first language is recorded, the second's is not
+        KVJOBS_FAILPOINTS_LOG=str(machine.folder / "hits"),
+        KVJOBS_LEASE_S="10",
+        KVJOBS_HEARTBEAT_S="1",
+    )
+
+    assert done.returncode == 3, done.stderr
+    assert (machine.folder / "hits").exists()
+    out = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["id"], one["lang"]) for one in out] == [(line["id"], line["lang"]) for line in lines]
+    assert [one["status"] for one in out] == ["ok", "ok", "rejected", "ok"] * 2
+    assert [one["via"] is None for one in out] == [True, False, True, True] * 2
+    events = machine.ask("select event, documents from shard_events where event = 'recorded' order by at")
+    assert [tuple(row) for row in events] == [("recorded", 4), ("recorded", 2)]
+    database = Database.connect(f"sqlite:///{machine.home / 'kvjobs.db'}")
+    try:
+        exported = done.stdout.encode()
+        assert find_violations(database, 1, exported, exported, deaths=1) == []
+    finally:
+        database.close()
+    alone = machine.kvjobs("submit", "bulletins.jsonl", "--beam-size", "1", "--wait")
+    plain = [json.loads(line) for line in alone.stdout.splitlines()]
+    for one, other in zip(out, plain, strict=True):
+        assert one["lang"].startswith("en") == (one["translation"] == other["translation"])

@@ -17,6 +17,7 @@ from jobs.spec import GenerateOptions, JobSpec, Options, RerankOptions, ScoreOpt
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.progress import OnProgress, ProgressReporter
+from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
@@ -39,6 +40,7 @@ class _Texts:
     """The texts of a corpus, counted while they are iterated over."""
 
     corpus: Corpus
+    spec: JobSpec
     max_shard_tokens: int
     spool: Path
     reporter: ProgressReporter
@@ -54,6 +56,7 @@ class _Texts:
             open_corpus(self.corpus, self.spool, self.reporter.saw_bytes) as (contents, reading),
             scratch_tables(self.spool, TABLES, "the ids") as tables,
         ):
+            reading = with_routes(reading, self.corpus, self.spec)
             self.reporter.begin(reading, contents)
             used = UsedIds(tables)
             for batch in cut_batches(check_records(self.corpus, reading), self.max_shard_tokens):
@@ -85,19 +88,32 @@ def count_work(
 ) -> DryRun:
     """Read the corpus once and count; raise CorpusError where it cannot be read. Temporary files go to `spool`.
 
-    Where onnx does not run the job, the model may have no tokenizer on this machine: then tokens are estimated.
+    Where onnx does not run the job, the model may have no tokenizer on this machine: then tokens are estimated, as they
+    are where models are chosen by the language of each document.
     """
-    texts = _Texts(corpus, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
+    texts = _Texts(corpus, spec, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts | None
     try:
+        if corpus.language_field is not None:  # each language has a tokenizer of its own
+            _read_through(texts)
+            return _dry_run(texts, None)
         first = spec.models[0]  # which reads the corpus
         counts = _count(first, find_model(first.model, models_dir), texts)
     except (NotFoundError, ModelError):
         if any(choice.name == ONNX for choice in spec.providers.usable):
             raise
-        texts, counts = _Texts(corpus, shard_tokens(spec.task), spool, ProgressReporter(on_progress)), None
-        for _text in texts:
-            pass  # they are counted while they are read
+        texts, counts = _Texts(corpus, spec, shard_tokens(spec.task), spool, ProgressReporter(on_progress)), None
+        _read_through(texts)
+    return _dry_run(texts, counts)
+
+
+def _read_through(texts: _Texts) -> None:
+    """Read a corpus whose documents are counted while they are read."""
+    for _text in texts:
+        pass
+
+
+def _dry_run(texts: _Texts, counts: SegmentCounts | SequenceCounts | None) -> DryRun:
     return DryRun(
         counts=counts,
         num_documents=texts.num_documents,

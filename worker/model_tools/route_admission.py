@@ -3,10 +3,10 @@
 Knows: planned routes, how one model is admitted. Does not know: the command line, the table of routes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from jobs.errors import SpecError
+from jobs.errors import ModelError, NotFoundError, SpecError
 from jobs.providers import ONNX, Choice, ProviderOrder
 from jobs.routing.plan import PlannedLeg, PlannedRoute
 from jobs.routing.routes import Leg, Route, revision_of
@@ -30,29 +30,44 @@ def admit_routes(
     settings: Settings,
     *,
     fallback: bool,
+    leave_out: Callable[[str], None] | None = None,
 ) -> JobSpec:
-    """The spec of a job with these routes. `name`: of the models together; None: that of the only route.
+    """The spec of a job with these routes. `name`: of the models together; None: that of the only route. With
+    `leave_out`, which gets a sentence, a route that cannot be used is left out.
 
     Raises SpecError where onnx is not among the providers, which has to be the first without `fallback`; and what
     `admit` raises for a model that cannot do its part.
     """
     order = _order(asked or settings.provider_order(Task.TRANSLATE), fallback=fallback)
-    routes = tuple(
-        Route(legs=tuple(_legs(route, options, settings)), language=route.language, via=route.via) for route in planned
-    )
+    routes = tuple(_usable(planned, options, settings, leave_out))
+    if name is None:  # what the languages were asked for was to find the models: the same models are the same job
+        first, last = routes[0].legs[0], routes[0].legs[-1]
+        options = replace(options, source_language=first.source_language, target_language=last.target_language)
     return JobSpec(
         task=Task.TRANSLATE,
         model=name or routes[0].models,
         model_revision=revision_of(routes),
-        # What the languages were asked for was to find the models: the same models are the same job.
-        options=replace(
-            options,
-            routes=routes,
-            source_language=routes[0].legs[0].source_language,
-            target_language=routes[0].legs[-1].target_language,
-        ),
+        options=replace(options, routes=routes),
         providers=order,
     )
+
+
+def _usable(
+    planned: Sequence[PlannedRoute],
+    options: TranslateOptions,
+    settings: Settings,
+    leave_out: Callable[[str], None] | None,
+) -> Iterator[Route]:
+    """The routes whose models can do their part. Raises what `admit` raises where none is left."""
+    left = 0
+    for route in planned:
+        try:
+            yield Route(legs=tuple(_legs(route, options, settings)), language=route.language, via=route.via)
+        except (SpecError, NotFoundError, ModelError) as error:
+            left += 1
+            if leave_out is None or left == len(planned):
+                raise
+            leave_out(f"The route from {route.language} is left out: {error}")
 
 
 def _order(order: ProviderOrder, *, fallback: bool) -> ProviderOrder:

@@ -19,7 +19,7 @@ from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
-from worker.warm_models import MAX_WARM, WarmModels
+from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PromptContinuer
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PromptContinuer)
@@ -129,7 +129,7 @@ class LocalEngines:
         if not isinstance(engine, kind):
             engine = make()
             self._engines[key] = _Opened(model, engine)
-            while len(self._engines) > MAX_WARM:
+            while len(self._engines) > self._models.limit:
                 self._engines.popitem(last=False)
         self._engines.move_to_end(key)
         return engine

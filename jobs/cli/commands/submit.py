@@ -12,8 +12,9 @@ from jobs.cli.render.submitted import describe_submitted
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
-from jobs.cli.task_options import GroupedCommand, parse_task_options, refuse_fields, task_options
+from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_fields, task_options
 from jobs.errors import SpecError
+from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.visible_text import visible
@@ -77,7 +78,16 @@ def _admit(options: SubmitOptions, settings: "Settings") -> JobSpec:
     of_task, fallback = parse_task_options(options.task, options.of_task), not options.no_fallback
     if not isinstance(of_task, TranslateOptions) or not (routes := planned_routes(options, settings)):
         return worker_port().admit(options.task, options.model, of_task, settings, options.order, fallback=fallback)
-    return worker_port().admit_routes(routes, None, of_task, settings, options.order, fallback=fallback)
+    is_auto = options.model == AUTO
+    return worker_port().admit_routes(
+        routes,
+        AUTO if is_auto else None,
+        of_task,
+        settings,
+        options.order,
+        fallback=fallback,
+        leave_out=print_message if is_auto else None,
+    )
 
 
 def _print_skipped(spec: JobSpec) -> None:
@@ -103,8 +113,17 @@ def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
         delimiter=options.delimiter,
         payload_kind=payload_kind,
         id_field=options.id_field,
+        **_languages(options),
         **{name: options.of_task[name] for name in ("text_field", "source_field", "target_field", "run")},
     )
+
+
+def _languages(options: SubmitOptions) -> dict[str, Any]:
+    """Where a document's language is, if models are chosen by it."""
+    if options.task is not Task.TRANSLATE or options.model != AUTO:
+        return {}
+    default = options.of_task["source_language"] if is_given("source_language") else None
+    return {"language_field": options.of_task["language_field"], "default_language": default}
 
 
 def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:

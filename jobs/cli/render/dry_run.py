@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted
+from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 
@@ -21,7 +22,10 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
         yield f"ids         {without} without one: the line number is used instead"
     if counts is None:
         estimated = count(dry_run.estimated_tokens)
-        yield f"tokens      about {estimated}, an estimate: the tokenizer of {spec.model} is not on this machine"
+        why = f"the tokenizer of {spec.model} is not on this machine"
+        if spec.model == AUTO:
+            why = "each language has a model of its own"
+        yield f"tokens      about {estimated}, an estimate: {why}"
     else:
         yield from _segments(counts) if isinstance(counts, SegmentCounts) else _sequences(counts, spec)
         yield from _histogram(counts)

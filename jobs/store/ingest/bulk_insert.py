@@ -99,8 +99,9 @@ def _insert_documents(connection: Connection, job_id: int, records: Sequence[Rec
         else:
             connection.exec_driver_sql(
                 "INSERT INTO documents (job_id, estimated_tokens, status, position, external_id, numeric_id, line,"
-                f" error_code, error) VALUES ({job_id:d}, 0, 'rejected', ?, ?, ?, ?, ?, ?) {unless_taken}",
-                [(*record[:4], str(record[4]), record[5]) for record in run],
+                " error_code, error, text, fields)"
+                f" VALUES ({job_id:d}, 0, 'rejected', ?, ?, ?, ?, ?, ?, ?, ?) {unless_taken}",
+                [(*record[:4], str(record[4]), record[5], record[7], record[8]) for record in run],
             )
 
 

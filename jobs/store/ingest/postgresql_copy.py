@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from jobs.documents import Document, Record
 
 COLUMNS = (
-    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, status, error_code"
-    ", error"
+    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, status"
+    ", error_code, error"
 )
 
 
@@ -51,8 +51,9 @@ def _copy(connection: Connection, table: str, job_id: int, records: Sequence[Rec
 def _row(job_id: int, record: Record) -> tuple[Any, ...]:
     if type(record) is Document:
         return (job_id, *record, None, None, None)
-    position, external_id, numeric_id, line, code, reason, _ = record
-    return (job_id, position, external_id, numeric_id, line, None, None, 0, False, "rejected", str(code), reason)
+    position, external_id, numeric_id, line, code, reason, _, text, fields = record
+    own = (job_id, position, external_id, numeric_id, line, text, fields)
+    return (*own, 0, False, None, "rejected", str(code), reason)
 
 
 def _with_cursor(connection: Connection, statement: str, work: Callable[[Any], None]) -> None:

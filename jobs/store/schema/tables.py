@@ -83,7 +83,9 @@ class Document(Base):
     numeric_id: Mapped[bool] = column("the corpus writes the id as a number")
     unnamed: Mapped[bool] = column("the corpus has no id: `external_id` is the line number", server_default=false())
     line: Mapped[int] = column("line of the corpus file, from 1", unit="line number")
-    text: Mapped[str | None] = column("what is processed: a text, or JSON for pairs and queries; null if rejected")
+    text: Mapped[str | None] = column(
+        "what is processed: a text, or JSON for pairs and queries; null if it cannot be read"
+    )
     fields: Mapped[str | None] = column("the line's other fields, a JSON object; exported unchanged")
     estimated_tokens: Mapped[int] = column("estimate made from the length of the text", unit="tokens")
     status: Mapped[str | None] = column(
@@ -92,6 +94,9 @@ class Document(Base):
     )
     error_code: Mapped[str | None] = column("short, stable code of the error, such as `bad-json` or `non-finite`")
     error: Mapped[str | None] = column("the error in a sentence")
+    route: Mapped[str | None] = column(
+        "the language by which its models were chosen (`--model auto`); null in jobs without routes by language"
+    )
 
     __table_args__ = (
         UniqueConstraint("job_id", "external_id"),

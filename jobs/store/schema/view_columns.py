@@ -212,6 +212,7 @@ VIEW_COLUMNS = {
             "via_source_tokens": _result(Translation.via_source_tokens, "translate"),
             "via_target_tokens": _result(Translation.via_target_tokens, "translate"),
             "via_segments": _result(Translation.via_segments, "translate"),
+            "route": _same(Document.route),
         },
     ),
     "v_steps": View(

@@ -37,7 +37,8 @@ VIEWS = {
                COALESCE(r.num_shared, g.num_shared) AS num_shared,
                t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider) AS provider,
                g.text AS generation, g.finish, g.num_prompt_tokens, g.num_new_tokens,
-               t.via, t.via_log_prob, t.via_source_tokens, t.via_target_tokens, t.via_segments
+               t.via, t.via_log_prob, t.via_source_tokens, t.via_target_tokens, t.via_segments,
+               d.route
         FROM documents d
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position

@@ -16,7 +16,7 @@ INTEGERS = (
 )
 DOUBLES = ("log_prob", "via_log_prob", "nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 JSONS = ("fields", "token_scores", "ranking")
-TEXTS = ("id", "status", "text", "translation", "via", "flags", "error_code", "error", "provider", *JSONS)
+TEXTS = ("id", "status", "text", "translation", "via", "route", "flags", "error_code", "error", "provider", *JSONS)
 MOMENT = "finished_at"
 VIEW = table("v_documents", *map(column, ("job_id", *INTEGERS, *DOUBLES, *TEXTS, MOMENT)))
 

@@ -22,11 +22,16 @@ class Languages:
     via: str | None = None  # of the text between two models
 
 
-def languages_of(job: JobSummary) -> Languages:
-    """What the options say; else what the name of the model says."""
+def languages_of(job: JobSummary, route: str | None = None) -> Languages:
+    """What the options say; else what the name of the model says. `route`: of a document, in a job that has routes by
+    language."""
     if job.task != Task.TRANSLATE:
         return Languages(None, None)
     options = json.loads(job.options)
+    by_language = {one["language"]: one for one in options.get("routes", ()) if one["language"] is not None}
+    if by_language:
+        taken = by_language.get(route, {})
+        return Languages(_tag(route), _tag(options.get("target_language")), _tag(taken.get("via")))
     pairs = [pair_of(model) or (None, None) for model in job.model.split(BETWEEN)]
     first, last = pairs[0], pairs[-1]
     routes = options.get("routes") or [{}]

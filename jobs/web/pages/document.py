@@ -13,6 +13,7 @@ from jobs import measures
 from jobs.errors import NotFoundError, SpecError
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
+from jobs.routing.routes import read_routes
 from jobs.spec import Task, has_payload
 from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
 from jobs.store.report.documents.document_pages import Selection, find_places
@@ -102,14 +103,21 @@ def _data(
         "processing": processing_of(connection, job, found),
         "finished_at": result.get("finished_at"),
         "answered_by": None if job.order.is_default else result.get("provider"),
-        "languages": languages_of(job),
+        "languages": languages_of(job, found.route),
+        "models": _models_of(job, found),
         "filter": asked,
         "list_address": list_address(job, asked),
         **_neighbours(connection, job, found, asked),
     }
 
 
-OWN = ("position", "external_id", "unnamed", "line", "status", "error_code", "error")
+OWN = ("position", "external_id", "unnamed", "line", "route", "status", "error_code", "error")
+
+
+def _models_of(job: JobSummary, found: StoredDocument) -> str | None:
+    """The models of the document, where they were chosen by its language."""
+    routes = {route.language: route for route in read_routes(json.loads(job.options).get("routes", ()))}
+    return None if found.route is None else routes[found.route].models
 
 
 def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
@@ -166,10 +174,10 @@ def _measures_of_via(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     count, log_prob = result["via_target_tokens"], result["via_log_prob"]
     return [
-        {"name": "perplexity in the middle", "value": measures.perplexity(-log_prob, count)},
-        {"name": "log-probability there", "value": log_prob, "unit": "nats"},
-        {"name": "tokens written there", "value": count},
-        {"name": "tokens read there", "value": result["via_source_tokens"]},
+        {"name": "perplexity, middle", "value": measures.perplexity(-log_prob, count)},
+        {"name": "log-probability, middle", "value": log_prob, "unit": "nats"},
+        {"name": "tokens written, middle", "value": count},
+        {"name": "tokens read, middle", "value": result["via_source_tokens"]},
     ]
 
 

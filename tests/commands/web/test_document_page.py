@@ -1,18 +1,19 @@
 """/jobs/N/documents/ID: the document that the id means, and all that is known of it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from jobs.outcome import AlignedSegment, Finish, Generation, RankedCandidate, Ranking, Score, TokenScore
-from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task
+from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.answered_jobs import TRANSLATED, insert_answered_job
 from tests.databases import ON_BOTH
-from tests.rows import PIVOT_COLUMNS, AddJob, Line, pivoted
+from tests.rows import PIVOT, PIVOT_COLUMNS, AddJob, Line, pivoted
 
 
 def document(client: TestClient, address: str) -> dict[str, Any]:
@@ -202,6 +203,24 @@ def test_a_document_of_two_models_shows_three_texts_sentence_by_sentence(
     for lang, text in (("fr", "Soleil."), ("en", "Sun."), ("de", "Sonne.")):
         assert f'lang="{lang}">{text}</bdi>' in page
     measured = {one["name"]: one["value"] for one in data["measures"]}
-    assert (measured["tokens written there"], measured["tokens read there"]) == (7, 6)
+    assert (measured["tokens written, middle"], measured["tokens read, middle"]) == (7, 6)
     assert client.get(f"/jobs/{job_id}/documents.json?search=windy").json()["documents"][0]["id"] == "a"
     assert client.get(f"/jobs/{job_id}").text.count("opus-mt-en-de (revision 222222222222) (via en)") == 1
+
+
+def test_a_document_of_a_job_of_several_languages_shows_its_route(client: TestClient, add_job: AddJob) -> None:
+    by_language = replace(PIVOT, language="fr")
+    columns = {"model": "auto", "options": TranslateOptions(routes=(by_language,), target_language="de")}
+    line = Line("a", text="du vent", result=pivoted("Wind", "wind"), route="fr")
+    job_id = add_job(line, Line("b"), **columns)
+
+    data = document(client, f"/jobs/{job_id}/documents/a.json")
+    page = client.get(f"/jobs/{job_id}/documents/a").text
+
+    assert data["languages"] == {"source": "fr", "via": "en", "target": "de"}
+    assert (data["document"]["route"], data["models"]) == ("fr", "opus-mt-fr-en+opus-mt-en-de")
+    assert 'fr <span class="quiet">opus-mt-fr-en+opus-mt-en-de</span>' in page
+    assert (
+        client.get(f"/jobs/{job_id}").text.count("fr: opus-mt-fr-en (revision 111111111111), then opus-mt-en-de") == 1
+    )
+    assert client.get(f"/jobs/{job_id}/documents").status_code == 200

@@ -81,6 +81,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert all(row.pop("documents_reused") == 0 for row in after["job_counts"])
     assert all(row.pop("num_reused") == 0 for row in after["scores"])
     assert {row.pop(name) for row in after["translations"] for name in ADDED_LATER} == {None}
+    assert {row.pop("route") for row in after["documents"]} == {None}
     assert [row.pop("provider") for row in after["translations"]] == ["onnx"]
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]

@@ -68,6 +68,7 @@ MOVING = {
     "ollama_timeout_s": "1.0",
     "ollama_template": '"{text}"',
     "llamacpp_context": "1000000",
+    "warm_models": "1000",
 }
 
 HARMLESS = {
@@ -286,6 +287,7 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
         ("ollama_concurrency = 0", "ollama_concurrency is 0"),
         ("ollama_timeout_s = 0", "ollama_timeout_s is 0"),
         ("llamacpp_context = -1", "llamacpp_context is -1"),
+        ("warm_models = 0", "warm_models is 0; give 1 or more"),
     ],
 )
 def test_a_setting_of_a_provider_that_is_wrong_is_refused_and_its_secret_not_shown(

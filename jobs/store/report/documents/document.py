@@ -12,7 +12,7 @@ from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.shards import Event, shard_events
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.states import ShardState
+from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Document, Shard, ShardEvent, Worker
 
 MAX_EVENTS = 200  # of a shard
@@ -32,6 +32,7 @@ class StoredDocument:
     status: str  # ok | waiting | a DocumentStatus
     error_code: str | None
     error: str | None
+    route: str | None  # the language by which its models were chosen
     result: Mapping[str, Any]  # the columns of its table of results; empty without a result
 
 
@@ -76,6 +77,7 @@ def find_document(
     own = (
         *(Document.position, Document.external_id, Document.numeric_id, Document.unnamed, Document.line),
         *(Document.text, Document.fields, Document.status, Document.error_code, Document.error),
+        Document.route,
     )
     row = connection.execute(
         select(*own, *result.__table__.c)
@@ -110,8 +112,8 @@ def place_of(document: StoredDocument, job: JobSummary, order: Order) -> Place |
 
 
 def processing_of(connection: Connection, job: JobSummary, document: StoredDocument) -> Processing | None:
-    """How it was processed; None for a line that could not be read, which no worker gets."""
-    if document.text is None:
+    """How it was processed; None for a rejected line, which no worker gets."""
+    if document.text is None or document.status == DocumentStatus.REJECTED:
         return None
     of_document = (
         (Shard.id == document.result["shard_id"],)

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from jobs.routing.plan import PivotRequest, PlannedLeg
+from jobs.routing.plan import PivotRequest, PlannedLeg, plan_by_language
 from jobs.routing.table import parse_table
 
 TABLE = parse_table('{"fr-en": "opus-mt-fr-en", "en-de": "opus-mt-en-de", "fr-it": ["opus-mt-fr-es", "opus-mt-es-it"]}')
@@ -54,3 +54,24 @@ def test_what_is_missing_is_said_with_the_option_that_gives_it(asked: dict[str, 
 def test_an_empty_table_says_so() -> None:
     with pytest.raises(SpecError, match="has no fr-en; it is empty"):
         PivotRequest(**{**NOTHING, "source": "fr", "via": "en", "target": "de"}).plan({})
+
+
+def test_by_language_every_pair_that_ends_in_the_target_is_a_route() -> None:
+    table = parse_table(
+        '{"fr-de": ["opus-mt-fr-en", "opus-mt-en-de"], "es-de": "opus-mt-es-de", "es-de-at": "own", "fr-en": "x-fr-en"}'
+    )
+
+    fr, es = {one.language: one for one in plan_by_language(table, "de-AT")}["fr"], plan_by_language(table, "de")[0]
+
+    assert (fr.via, [(leg.model, leg.source, leg.target) for leg in fr.legs]) == (
+        "en",
+        [("opus-mt-fr-en", "fr", "en"), ("opus-mt-en-de", "en", "de-AT")],
+    )
+    assert (es.language, es.legs) == ("es", (PlannedLeg(model="opus-mt-es-de", source="es", target="de"),))
+    assert [one.legs[0].model for one in plan_by_language(table, "de-AT") if one.language == "es"] == ["own"]
+
+
+@pytest.mark.parametrize(("target", "sentence"), [(None, "give --target-language"), ("it", "no pair that ends in it")])
+def test_without_a_target_or_a_pair_there_is_nothing_to_route(target: str | None, sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        plan_by_language(parse_table('{"fr-de": "m"}'), target)

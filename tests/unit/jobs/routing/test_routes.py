@@ -80,3 +80,14 @@ def test_routes_of_a_later_version_are_refused() -> None:
         JobSpec.restore(task="translate", model="m", model_revision="0", options_json=json.dumps(options))
     with pytest.raises(SpecError, match="one model or two, and this has 3"):
         Route(legs=(FIRST, SECOND, SECOND))
+
+
+def test_documents_of_one_model_have_the_spec_of_a_job_of_that_model() -> None:
+    routes = (dataclasses.replace(PIVOT, language="fr"), Route(legs=(FIRST,), language="es"))
+    spec = spec_of(*routes, beam_size=4)
+
+    direct, pivot = spec.on_route("es"), spec.on_route("fr")
+
+    assert direct == spec_of(PIVOT, beam_size=4).legs[0]
+    assert (pivot.model, pivot.legs) == ("opus-mt-fr-en+opus-mt-en-mul", spec_of(PIVOT, beam_size=4).legs)
+    assert direct.on_route("es") is direct

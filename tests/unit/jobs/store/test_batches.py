@@ -29,3 +29,17 @@ def test_documents_that_are_done_do_not_move_the_borders_of_batches(sizes: list[
 
     left = [[d.position for d in batch if d.position not in ended] for batch in whole]
     assert [[d.position for d in batch] for batch in rest] == [batch for batch in left if batch]
+
+
+@given(st.lists(st.tuples(st.integers(1, MAX_TOKENS), st.sampled_from("abc")), max_size=60), st.data())
+def test_a_batch_has_one_route_and_each_route_is_cut_as_if_it_were_alone(
+    documents: list[tuple[int, str]], data: st.DataObject
+) -> None:
+    ended = data.draw(st.sets(st.sampled_from(range(len(documents)))) if documents else st.just(set()))
+    shard = [PlannedDocument(i, "", size, i in ended, route) for i, (size, route) in enumerate(documents)]
+
+    batches = plan_batches(shard)
+
+    order = list(dict.fromkeys(route for _, route in documents))
+    alone = [batch for one in order for batch in plan_batches([d for d in shard if d.route == one])]
+    assert list(batches) == alone

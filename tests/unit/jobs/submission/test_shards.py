@@ -72,3 +72,16 @@ def test_resuming_at_any_batch_gives_the_same_cuts(sizes: list[int], data: st.Da
         rest = list(cut_batches(records[offset:]))
 
     assert ranges(rest) == [ranges([batch])[0] for batch in whole if batch.start >= offset]
+
+
+def test_a_shard_of_one_route_ends_with_it_and_one_of_several_does_not() -> None:
+    def routed(position: int, route: str) -> Document:
+        return document(position, 1_000)._replace(route=route)
+
+    by_language = [routed(position, "fr" if position < 6 else "es") for position in range(12)]
+    every_other = [routed(position, ("fr", "es")[position % 2]) for position in range(20)]
+    a_few = [routed(position, "fr" if position < 3 else "es") for position in range(12)]
+
+    assert ranges(list(cut_batches(by_language))) == [[(0, 6), (6, 12)]]
+    assert ranges(list(cut_batches(every_other))) == [[(0, 16), (16, 20)]]
+    assert ranges(list(cut_batches(a_few))) == [[(0, 12)]], "less than a quarter of a shard"

@@ -1,0 +1,109 @@
+"""Each document of a corpus gets the route of its language; one without a route is a rejected line.
+
+Knows: the routes of a job, the field that holds a document's language. Does not know: models, formats, tables.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.record_reader import RecordReader
+from jobs.documents import Document, Record, Reject, Rejected, quoted
+from jobs.json_numbers import read_fields
+from jobs.routing.language_pairs import normalized, with_broader
+from jobs.spec import JobSpec, TranslateOptions
+
+SHOWN = 20  # languages in a message
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRecords:
+    """A reader of a corpus whose documents have their route."""
+
+    reader: RecordReader
+    field: str
+    default: str | None  # the language of a document without one
+    languages: Mapping[str, str]  # those of the routes, by how they are compared
+    target: str
+
+    @property
+    def source(self) -> str:
+        return self.reader.source
+
+    @property
+    def lines_read(self) -> int:
+        return self.reader.lines_read
+
+    @property
+    def bytes_read(self) -> int:
+        return self.reader.bytes_read
+
+    def digest(self) -> str:
+        return self.reader.digest()
+
+    def first_lines(self) -> list[bytes]:
+        return self.reader.first_lines()
+
+    def place_of(self, line: int) -> str:
+        return self.reader.place_of(line)
+
+    def __iter__(self) -> Iterator[Record]:
+        found: dict[str | None, str | None] = {}  # the route of each language
+        for record in self.reader:
+            if type(record) is not Document:
+                yield record
+                continue
+            language = self._language(record)
+            if language not in found:
+                found[language] = self._route(language)
+            route = found[language]
+            yield self._without_route(record, language) if route is None else record._replace(route=route)
+
+    def _language(self, document: Document) -> str | None:
+        """What the field says; None where it says nothing. Anything but a text is no language."""
+        value = read_fields(document.fields).get(self.field) if document.fields else None
+        if value is None or value == "":
+            return self.default
+        return value if isinstance(value, str) else repr(value)
+
+    def _route(self, language: str | None) -> str | None:
+        tags = with_broader(language) if language else []
+        return next((self.languages[tag] for tag in tags if tag in self.languages), None)
+
+    def _without_route(self, document: Document, language: str | None) -> Rejected:
+        code, what = Reject.NO_ROUTE, f"no route of the job translates from {quoted(language or '')}"
+        if language is None:
+            code = Reject.NO_LANGUAGE
+            what = f"there is no language in the field {quoted(self.field)} (--language-field names another)"
+        elif normalized(language) == normalized(self.target):
+            what = f"it is in {quoted(language)} already"
+        known = ", ".join([*self.languages.values()][:SHOWN]) + (", ..." if len(self.languages) > SHOWN else "")
+        reason = f"{what}; into {self.target} there are routes from {known}"
+        if (place := self.place_of(document.line)) != f"line {document.line}":
+            reason += f" ({place})"
+        return Rejected(
+            document.position,
+            document.external_id,
+            document.numeric_id,
+            document.line,
+            code,
+            reason,
+            document.unnamed,
+            document.text,
+            document.fields,
+        )
+
+
+def with_routes(reader: RecordReader, corpus: Corpus, spec: JobSpec) -> RecordReader:
+    """The reader, or where routes go by language, one whose documents have theirs."""
+    if corpus.language_field is None:
+        return reader
+    assert isinstance(spec.options, TranslateOptions)
+    languages = [route.language for route in spec.options.routes if route.language is not None]
+    return RoutedRecords(
+        reader,
+        corpus.language_field,
+        corpus.default_language,
+        {normalized(language): language for language in languages},
+        spec.options.target_language or "",
+    )

@@ -1,0 +1,84 @@
+"""The route of each document by its language, and why one has none."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs.documents import Document, Record, Reject, Rejected
+from jobs.submission.routed_records import RoutedRecords
+
+ROUTES = {"fr": "fr", "pt-br": "pt-BR", "pt": "pt"}
+
+
+class Lines:
+    """A reader of these records, which it gives again at each iteration."""
+
+    source, lines_read, bytes_read = "corpus.jsonl", 1, 1
+
+    def __init__(self, *records: Record) -> None:
+        self.records = records
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def digest(self) -> str:
+        return "d"
+
+    def first_lines(self) -> list[bytes]:
+        return [b"{}"]
+
+    def place_of(self, line: int) -> str:
+        return f"line {line}"
+
+
+def document(position: int, **fields: Any) -> Document:
+    written = orjson.dumps(fields).decode() if fields else None
+    return Document(position, f"d{position}", False, position + 1, "text", written, 1)
+
+
+def routed(*records: Record, default: str | None = None) -> list[Record]:
+    reader = RoutedRecords(Lines(*records), "lang", default, ROUTES, "de")
+    found = list(reader)
+    assert found == list(reader), "it can be read again"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("language", "route"), [("fr", "fr"), ("FR", "fr"), ("fr_CA", "fr"), ("pt-BR", "pt-BR"), ("pt-PT", "pt")]
+)
+def test_a_language_has_its_own_route_else_that_of_a_broader_one(language: str, route: str) -> None:
+    (found,) = routed(document(0, lang=language, n=1))
+
+    assert found == document(0, lang=language, n=1)._replace(route=route)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "reason"),
+    [
+        ({}, Reject.NO_LANGUAGE, "there is no language in the field 'lang' (--language-field names another)"),
+        ({"lang": None}, Reject.NO_LANGUAGE, "there is no language in the field 'lang'"),
+        ({"lang": ""}, Reject.NO_LANGUAGE, "there is no language in the field 'lang'"),
+        ({"lang": "sw"}, Reject.NO_ROUTE, "no route of the job translates from 'sw'; into de there are routes from"),
+        ({"lang": 7}, Reject.NO_ROUTE, "no route of the job translates from '7'"),
+        ({"lang": "DE"}, Reject.NO_ROUTE, "it is in 'DE' already"),
+        ({"lang": "f"}, Reject.NO_ROUTE, "no route of the job translates from 'f'"),
+    ],
+)
+def test_a_line_without_a_route_is_rejected_with_its_place_and_id(
+    fields: dict[str, Any], code: Reject, reason: str
+) -> None:
+    (found,) = routed(document(3, **fields))
+
+    assert isinstance(found, Rejected)
+    assert (found.position, found.external_id, found.line, found.code) == (3, "d3", 4, code)
+    assert (found.text, found.fields) == (document(3, **fields).text, document(3, **fields).fields), "nothing is lost"
+    assert found.reason.startswith(reason)
+    assert found.reason.endswith("into de there are routes from fr, pt-BR, pt")
+
+
+def test_a_line_without_a_language_has_the_default_and_a_rejected_one_stays_as_it_is() -> None:
+    bad = Rejected(1, None, False, 2, Reject.BAD_JSON, "bad")
+
+    assert routed(document(0), bad, default="fr") == [document(0)._replace(route="fr"), bad]
