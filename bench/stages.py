@@ -33,7 +33,8 @@ from bench.harness.own_process import in_own_process
 from bench.harness.stage_answers import Questions
 from bench.harness.stage_folders import separate, split_once
 from bench.harness.stage_table import print_equality, print_memory, print_seconds
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.precision import Precision
 from worker.model_tools.inspect.stages import describe_stages
 from worker.models.file_names import CONFIG
@@ -69,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
         folder = (options.work or Path(name)).absolute() / options.shape
         models = {precision: _made(options.shape, folder, precision) for precision in precisions}
         first = models[precisions[0]]
-        sizes = CausalSizes.read(read_json(first / CONFIG))
+        sizes = read_sizes(read_json(first / CONFIG))
         stages = _numbers(options.stages, sizes.layers)
         if "equality" in parts:
             rows += _shown(equality(models, stages, sizes), print_equality, options.json)

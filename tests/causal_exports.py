@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from worker.graphs.causal.rope import Rope
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 
 LAYERS, WIDTH, HEADS, HEAD_SIZE, FFN, VOCAB, POSITIONS = 2, 32, 4, 16, 48, 61, 96
@@ -155,13 +156,25 @@ class _Reference(NumpyCausal):
     """The network of an export in numpy, with its rotary positions."""
 
     def __init__(self, export: Export) -> None:
-        config = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "rms_norm_eps": EPSILON}
-        super().__init__(config | {"rope_theta": BASE}, _as_checkpoint(weights(export.kv_heads, export.dtype)))
+        config = {
+            "model_type": "llama",
+            "hidden_size": WIDTH,
+            "intermediate_size": FFN,
+            "max_position_embeddings": POSITIONS,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": export.kv_heads,
+            "head_dim": HEAD_SIZE,
+            "rms_norm_eps": EPSILON,
+            "rope_theta": BASE,
+            "vocab_size": VOCAB,
+        }
+        super().__init__(config, _as_checkpoint(weights(export.kv_heads, export.dtype)))
         self._rope = export.rope
 
-    def rotations(self, length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def rotations(self, rope: Rope, length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._rope is None:
-            return super().rotations(length)
+            return super().rotations(rope, length)
         tables = self._rope.tables(is_long=length - 1 > self._rope.original)  # the last token is not an input
         cosines, sines = (table[:length].astype(np.float32) for table in tables)
         return cosines, sines

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.stages import cut_causal, write_stages
-from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
 from worker.model_tools.inspect.stages import num_target_ids
@@ -25,8 +25,8 @@ def split_kv_model(
         write_translation_stages(whole, folder, config, precision, layers)
         counts = [config["encoder_layers"], *map(len, layers)]
     else:
-        layers = cut_causal(CausalSizes.read(config), stages)
-        write_stages(whole, folder, CausalSizes.read(config), precision, layers)
+        layers = cut_causal(read_sizes(config), stages)
+        write_stages(whole, folder, read_sizes(config), precision, layers)
         counts = [*map(len, layers)]
     for file in whole.iterdir():
         if file.suffix in (".json", ".spm"):

@@ -15,12 +15,15 @@ import numpy as np
 from safetensors.numpy import save
 
 from jobs.errors import ModelError
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.weights import WrittenWeights
 from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION
 
 DEMO = Path(__file__).parents[2] / "worker/demo/lm"
+
+_FAMILIES = ("llama", "mistral", "qwen2")
 
 Weights = dict[str, np.ndarray]
 
@@ -30,12 +33,15 @@ def recover(model: Path, out: Path) -> Weights:
 
     Raises ModelError for a model that is not in float32, or whose heads were changed to fit the kernel.
     """
-    sizes = CausalSizes.read(json.loads((model / "config.json").read_text(encoding="utf-8")))
+    sizes = read_sizes(json.loads((model / "config.json").read_text(encoding="utf-8")))
     body, head = (WrittenWeights.read(model / file) for file in (BODY, HEAD))
     if "layers.0.qkv.weight" not in body or body.map("embeddings", model).dtype != np.float32:
         raise ModelError(f"{model}: only a causal model in float32 can be recovered")
-    if sizes.normalizes_heads or sizes.head_size != sizes.own_head_size:
-        raise ModelError(f"{model}: its heads are normalized or filled up with zeros, which is not undone here")
+    if sizes.family not in _FAMILIES or sizes.head_size != sizes.own_head_size:
+        raise ModelError(
+            f"{model}: it is of the family {sizes.family}, or its heads are filled up with zeros; only models of "
+            f"{', '.join(_FAMILIES)} with whole heads can be recovered"
+        )
     weights: Weights = {
         "model.embed_tokens.weight": body.map("embeddings", model),
         "model.norm.weight": body.map("norm.weight", model),

@@ -15,6 +15,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.places import GOLDEN
 from worker.graphs.causal import weights as causal_weights
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq import weights as seq2seq_weights
@@ -244,7 +245,7 @@ def test_the_expected_names_of_a_causal_checkpoint_are_those_that_its_graph_read
 
     write_causal(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
 
-    names = causal_weights.tensor_names(causal_weights.CausalSizes.read(checkpoint.config))
+    names = causal_weights.tensor_names(read_sizes(checkpoint.config))
     assert weights.read == weights.keys()
     assert names - weights.read <= {"lm_head.weight"}
 

@@ -11,9 +11,10 @@ from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import ARCHITECTURES, write_causal_checkpoint
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.graphs import write_causal
 from worker.graphs.causal.head import BLOCK, rebuild_head
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.precision import Precision
@@ -75,7 +76,7 @@ def write_with_head_of(vocab_size: int, folder: Path, precision: Precision, tied
     checkpoint = write_causal_checkpoint(folder, "qwen2", vocab_size=vocab_size, tied=tied)
     config = read_json(checkpoint / "config.json")
     write_causal(folder, config, load_file(checkpoint / "model.safetensors"), precision=precision)
-    return CausalSizes.read(config)
+    return read_sizes(config)
 
 
 def test_a_checkpoint_that_does_not_fit_its_config_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """
-The graphs of a causal language model, from its weights: RMS norms, rotary positions, grouped-query attention, SwiGLU.
+The graphs of a causal language model, from its weights and the description of its blocks.
 
     body.onnx   tokens of many sequences                 -> a hidden state for each
     head.onnx   hidden states and the id that came next  -> its log-probability; the logits never leave the graph
@@ -16,33 +16,40 @@ end of a row are ignored. There are three modes of attention, chosen by the inpu
 Only `shared` needs a bias. With one, the kernel holds all scores (N x S x T) in memory at once, so it has a branch of
 its own.
 
-Structure: as in `causal_weights`. Attention: onnxruntime's GroupQueryAttention (docs/ContribOperators.md).
+Structure: as `block` and `families` say. Attention: `attention`.
 
 Shapes: M tokens · B rows · S their length · T = P + S, past and present · C capacity of the buffer · N heads ·
-K key/value heads · H head size · D width · V vocabulary.
+K key/value heads · H head size · F inner width · D width · V vocabulary.
 """
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, helper
 
+from worker.graphs.causal.attention import Attention
+from worker.graphs.causal.block import ACTIVATIONS
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.head import head_graph
-from worker.graphs.causal.weights import Array, CausalSizes, CausalWeights
+from worker.graphs.causal.normalization import normalize
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.tensor_names import (
+    AFTER_ATTENTION,
+    AFTER_INNER,
+    BEFORE_ATTENTION,
+    BEFORE_INNER,
+    DOWN,
+    GATE,
+    UP,
+)
+from worker.graphs.causal.weights import Array, CausalWeights
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
-from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import Load, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile
-
-# How many tokens of continuations may follow a past of the greatest length. Scores between different continuations are
-# computed for nothing: 20 continuations of 60 tokens behind a past of 60 ran 1.51 times as fast as each alone, and with
-# room for 1,024 tokens only 0.86 times (width 192; at width 896 there was no measurable difference).
-SHARED_ROOM = 256
 
 
 def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, precision: Precision) -> None:
@@ -50,7 +57,7 @@ def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, p
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
-    sizes = CausalSizes.read(config)
+    sizes = read_sizes(config)
     named = CausalWeights(weights, sizes)
     with WeightsFile(folder / WEIGHTS) as file:
         graphs = {
@@ -77,145 +84,112 @@ def body_graph(
     """
     layers = range(sizes.layers) if layers is None else layers
     net = GraphBuilder("body", store)
-    body = _Body(net, sizes, weights, precision)
+    body = _Body(net, sizes, weights, precision, layers)
     if layers.start == 0:
-        ids = net.input("ids", np.int64, ["M"])
-        table = net.weight("embeddings", lambda: weights.embeddings().astype(body.dtype))
-        x = net.op("Gather", table, ids, name="embedded")  # (M, D)
+        x = body.embed(net.input("ids", np.int64, ["M"]))
     else:
         x = net.input("residual", body.dtype, ["M", sizes.width])
     for layer in layers:
-        name = f"layers.{layer}"
-        attended = body.attend(body.normalize(x, f"{name}.input_layernorm"), layer, layer - layers.start)
-        x = net.op("Add", x, attended, name=f"{name}.attended_sum")
-        inner = body.feed_forward(body.normalize(x, f"{name}.post_attention_layernorm"), layer)
-        x = net.op("Add", x, inner, name=f"{name}.sum")
+        x = body.layer(x, layer, layer - layers.start)
     if layers.stop == sizes.layers:
-        net.output(body.normalize(x, "norm"), "hidden", body.dtype, ["M", sizes.width])
+        net.output(body.normalize_last(x), "hidden", body.dtype, ["M", sizes.width])
     else:
         net.output(x, "next_residual", body.dtype, ["M", sizes.width])
     return net
 
 
 class _Body:
-    """The parts of a layer."""
+    """The embeddings, the layers, and the norm behind them."""
 
-    def __init__(self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
+    def __init__(
+        self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision, layers: range
+    ) -> None:
         self.dtype = precision.float_dtype
         self._net = net
         self._sizes = sizes
+        self._block = sizes.block
         self._weights = weights
         self._products = products_in(precision)
-        self._rows = net.input("rows", np.int64, ["B", "S"])
-        self._places = net.input("places", np.int64, ["M"])
-        net.input("positions", np.int64, ["B", "S"])
-        net.input("ends", np.int32, ["B"])
-        net.input("longest", np.int32, [1])
-        net.input("is_shared", np.bool_, [])
-        net.input("bias", self.dtype, [1, 1, None, None])
-        num_positions = sizes.max_positions + SHARED_ROOM
-        net.weight("cosines", lambda: weights.rotations(num_positions)[0].astype(self.dtype))
-        net.weight("sines", lambda: weights.rotations(num_positions)[1].astype(self.dtype))
+        self._attention = Attention(net, sizes, weights, self._products, self.dtype, layers)
 
-    def normalize(self, x: str, name: str) -> str:
-        """RMS norm (Zhang and Sennrich 2019)."""
-        scale = self._net.weight(f"{name}.weight", lambda: self._weights.norm(name).astype(self.dtype))
-        return self._rms_norm(x, scale, name, self._sizes.epsilon)
+    def embed(self, ids: str) -> str:
+        """(M,) -> (M, D)."""
+        net, sizes, weights = self._net, self._sizes, self._weights
+        table = net.weight("embeddings", lambda: weights.embeddings().astype(self.dtype))
+        x = net.op("Gather", table, ids, name="embedded")  # (M, D)
+        if (scale := self._block.embedding_scale) != 1:
+            x = net.op("Mul", x, net.constant("embedding_scale", scale, self.dtype), name="embedded_scaled")
+        if sizes.has_learned_positions:
+            rows = net.weight("position_rows", lambda: weights.learned_positions().astype(self.dtype))
+            learned = net.op("Gather", rows, self._attention.token_positions(), name="learned_positions")
+            x = net.op("Add", x, learned, name="embedded_in_places")
+        if self._block.embedding_norm:
+            x = self._normalize(x, "embedding_norm", weights.embedding_norm, weights.embedding_norm_bias)
+        return x
 
-    def attend(self, x: str, layer: int, cached: int) -> str:
-        """Self-attention: (M, D) -> (M, D). `cached`: the number of the layer among those with a past."""
-        net, sizes, weights, name = self._net, self._sizes, self._weights, f"layers.{layer}"
-        bias: Load | None = (lambda: weights.qkv_bias(layer)) if sizes.qkv_bias else None
-        packed = self._products.linear(net, x, f"{name}.qkv", lambda: weights.qkv(layer), bias)  # (M, (N + 2 K) H)
-        if sizes.normalizes_heads:
-            packed = self._normalize_heads(packed, layer)
-        in_rows = net.op("Gather", packed, self._rows, name=f"{name}.qkv_rows")  # (B, S, (N + 2 K) H)
-        attended = self._attend_in_rows(in_rows, layer, cached)  # (B, S, N H)
-        shape = net.constant("attended_shape", [-1, sizes.attention_width])
-        attended = net.op("Reshape", attended, shape, name=f"{name}.attended_places")
-        attended = net.op("Gather", attended, self._places, name=f"{name}.attended")  # (M, N H)
-        bias = (lambda: weights.out_bias(layer)) if sizes.out_bias else None
-        return self._products.linear(net, attended, f"{name}.out", lambda: weights.out(layer), bias)
+    def layer(self, x: str, layer: int, cached: int) -> str:
+        """(M, D) -> (M, D). `cached`: the number of the layer among those with a past."""
+        net, block, name = self._net, self._block, f"layers.{layer}"
+        normal = self._in_layer(x, layer, BEFORE_ATTENTION) if block.norms_before else x
+        attended = self._attention.attend(normal, layer, cached)
+        if block.norms_after:
+            attended = self._in_layer(attended, layer, AFTER_ATTENTION)
+        residual = net.op("Add", x, attended, name=f"{name}.attended_sum")
+        if not block.shares_norm:
+            source = x if block.is_parallel else residual
+            normal = self._in_layer(source, layer, BEFORE_INNER) if block.norms_before else source
+        inner = self._gated(normal, layer) if block.is_gated else self._plain(normal, layer)
+        if block.norms_after:
+            inner = self._in_layer(inner, layer, AFTER_INNER)
+        return net.op("Add", residual, inner, name=f"{name}.sum")
 
-    def feed_forward(self, x: str, layer: int) -> str:
-        """SwiGLU (Shazeer 2020): (M, D) -> (M, D)."""
-        net, products, name = self._net, self._products, f"layers.{layer}"
-        gate = net.op("QuickGelu", self._inner(x, layer, "gate_proj"), name=f"{name}.gate", domain=CONTRIB, alpha=1.0)
-        if self._sizes.inner_bias:
-            gated = net.op("Mul", gate, self._inner(x, layer, "up_proj"), name=f"{name}.gated")
-            return self._inner(gated, layer, "down_proj")
-        # down_proj is linear: row scales are applied to its output, which is about a fifth as wide as its input.
-        up, scale = products.unscaled(net, x, f"{name}.up_proj", lambda: self._weights.inner(layer, "up_proj"))
-        gated = net.op("Mul", gate, up, name=f"{name}.gated")
-        return products.rescaled(
-            net, gated, f"{name}.down_proj", lambda: self._weights.inner(layer, "down_proj"), scale
+    def normalize_last(self, x: str) -> str:
+        """The norm behind the last layer."""
+        return self._normalize(x, "norm", self._weights.last_norm, self._weights.last_norm_bias)
+
+    def _in_layer(self, x: str, layer: int, role: str) -> str:
+        weights = self._weights
+        return self._normalize(
+            x, f"layers.{layer}.{role}", lambda: weights.norm(layer, role), lambda: weights.norm_bias(layer, role)
         )
 
-    def _inner(self, x: str, layer: int, part: str) -> str:
+    def _normalize(self, x: str, name: str, factors: Load, addends: Load) -> str:
+        scale = self._net.weight(f"{name}.weight", lambda: factors().astype(self.dtype))
+        bias = None
+        if self._block.norm_bias:
+            bias = self._net.weight(f"{name}.bias", lambda: addends().astype(self.dtype))
+        return normalize(self._net, self._block.norm, x, scale, bias, name, self._block.epsilon)
+
+    def _gated(self, x: str, layer: int) -> str:
+        """down(activation(gate(x)) * up(x)) (Shazeer 2020): (M, D) -> (M, D)."""
+        net, products, name = self._net, self._products, f"layers.{layer}"
+        gate = self._activate(self._inner(x, layer, GATE), f"{name}.gate")
+        if self._block.inner_bias:
+            gated = net.op("Mul", gate, self._inner(x, layer, UP), name=f"{name}.gated")
+            return self._inner(gated, layer, DOWN)
+        # down_proj is linear: row scales are applied to its output, which is about a fifth as wide as its input.
+        up, scale = products.unscaled(net, x, f"{name}.{UP}", lambda: self._weights.inner(layer, UP))
+        gated = net.op("Mul", gate, up, name=f"{name}.gated")
+        return products.rescaled(net, gated, f"{name}.{DOWN}", lambda: self._weights.inner(layer, DOWN), scale)
+
+    def _plain(self, x: str, layer: int) -> str:
+        """down(activation(up(x))): (M, D) -> (M, D)."""
+        active = self._activate(self._inner(x, layer, UP), f"layers.{layer}.active")
+        return self._inner(active, layer, DOWN, lowest=ACTIVATIONS[self._block.activation].lowest)
+
+    def _activate(self, x: str, name: str) -> str:
+        kind = ACTIVATIONS[self._block.activation]
+        return self._net.op(kind.operator, x, name=name, domain=kind.domain, **dict(kind.attributes))
+
+    def _inner(self, x: str, layer: int, role: str, *, lowest: float | None = None) -> str:
         def bias() -> Array:
-            return self._weights.inner_bias(layer, part)
+            return self._weights.inner_bias(layer, role)
 
         return self._products.linear(
             self._net,
             x,
-            f"layers.{layer}.{part}",
-            lambda: self._weights.inner(layer, part),
-            bias if self._sizes.inner_bias else None,
+            f"layers.{layer}.{role}",
+            lambda: self._weights.inner(layer, role),
+            bias if self._block.inner_bias else None,
+            lowest=lowest,
         )
-
-    def _normalize_heads(self, packed: str, layer: int) -> str:
-        """RMS norm of queries and keys, head by head, before the rotation."""
-        net, sizes, name = self._net, self._sizes, f"layers.{layer}"
-        widths = [sizes.attention_width, sizes.kv_heads * sizes.head_size, sizes.kv_heads * sizes.head_size]
-        names = [f"{name}.{part}" for part in ("q", "k", "v")]
-        parts = net.ops("Split", packed, net.constant("qkv_widths", widths), outputs=names, axis=1)
-        epsilon = sizes.epsilon * sizes.own_head_size / sizes.head_size  # see `head_norm`
-        for number, part in enumerate(("q", "k")):
-            scale = net.weight(f"{name}.{part}_norm", functools.partial(self._head_norm, layer, part))
-            shape = net.constant("heads_shape", [-1, sizes.head_size])
-            by_head = net.op("Reshape", parts[number], shape, name=f"{name}.{part}_heads")
-            by_head = self._rms_norm(by_head, scale, f"{name}.{part}_normalized", epsilon)
-            shape = net.constant(f"{part}_shape", [-1, widths[number]])
-            parts[number] = net.op("Reshape", by_head, shape, name=f"{name}.{part}_rows")
-        return net.op("Concat", *parts, name=f"{name}.qkv_normalized", axis=1)
-
-    def _head_norm(self, layer: int, part: str) -> Any:
-        return self._weights.head_norm(layer, part).astype(self.dtype)
-
-    def _attend_in_rows(self, packed: str, layer: int, cached: int) -> str:
-        """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, if there is one."""
-        net, sizes = self._net, self._sizes
-        shape: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
-        outputs = [f"layers.{layer}.attended_rows"]
-        for part in ("key", "value"):
-            net.input(f"past.{cached}.{part}", self.dtype, shape)
-            net.output(f"present.{cached}.{part}", f"present.{cached}.{part}", self.dtype, shape)
-            outputs.append(f"present.{cached}.{part}")
-        branches = {
-            name: self._attention(packed, layer, cached, name, is_shared)
-            for name, is_shared in (("then_branch", True), ("else_branch", False))
-        }
-        return net.ops("If", "is_shared", outputs=outputs, **branches)[0]
-
-    def _attention(self, packed: str, layer: int, cached: int, branch: str, is_shared: bool) -> GraphProto:
-        """A branch: the attention of a layer, with a bias or without."""
-        sizes = self._sizes
-        inputs = [packed, "", "", f"past.{cached}.key", f"past.{cached}.value", "ends", "longest"]
-        inputs += ["cosines", "sines", "positions"] + ["bias"] * is_shared
-        outputs = [f"layers.{layer}.{branch}.{part}" for part in ("attended", "key", "value")]
-        window = None if is_shared else sizes.windows[layer]
-        node = helper.make_node(
-            "GroupQueryAttention", inputs, outputs,
-            name=outputs[0], domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.kv_heads, do_rotary=1,
-            scale=sizes.attention_scale, local_window_size=-1 if window is None else window,
-        )  # fmt: skip
-        kind = helper.np_dtype_to_tensor_dtype(self.dtype)
-        kept: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
-        shapes: list[Shape] = [["B", "S", sizes.attention_width], kept, kept]
-        given = [
-            helper.make_tensor_value_info(name, kind, list(shape)) for name, shape in zip(outputs, shapes, strict=True)
-        ]
-        return helper.make_graph([node], f"layers.{layer}.{branch}", [], given)
-
-    def _rms_norm(self, x: str, scale: str, name: str, epsilon: float) -> str:
-        return self._net.op("SimplifiedLayerNormalization", x, scale, name=name, axis=-1, epsilon=epsilon, stash_type=1)

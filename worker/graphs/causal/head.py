@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto
 
-from worker.graphs.causal.weights import Array, CausalSizes, CausalWeights
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.weights import Array, CausalWeights
 from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import quantize_rows, quantized_product

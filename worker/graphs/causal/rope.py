@@ -5,11 +5,11 @@ Knows: the settings in config.json, of transformers 4 (`rope_theta`, `rope_scali
 (`rope_parameters`). Does not know: graphs.
 
 Formulas: transformers 4.57 modeling_rope_utils.py, in float32 as there: models were trained with its rounding.
-Su et al. 2021 (RoFormer); Peng et al. 2023 (YaRN).
+Su et al. 2021 (RoFormer); Peng et al. 2023 (YaRN); Ding et al. 2024 (LongRoPE).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,30 +21,52 @@ from jobs.errors import ModelError
 Frequencies = NDArray[np.float32]  # (H / 2,): radians per position
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
+LONGROPE = "longrope"
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
     """The frequencies of a model, and the factor of its cosines and sines."""
 
-    frequencies: tuple[float, ...]  # H / 2
+    frequencies: tuple[float, ...]  # half of the rotated elements of a head
     factor: float
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], head_size: int, max_positions: int) -> Self:
-        """The rotation, from config.json. Raises ModelError that names a kind of scaling, or a value, not supported."""
+    def read(
+        cls,
+        config: Mapping[str, Any],
+        head_size: int,
+        max_positions: int,
+        *,
+        is_partial: bool = False,
+        kinds: Sequence[str] = KINDS,
+    ) -> Self:
+        """The rotation, from config.json. Raises ModelError that names a kind of scaling, or a value, not supported.
+
+        `is_partial`: the family may rotate a part of each head. Of longrope, the factors for texts of up to
+        `original_max_position_embeddings` tokens.
+        """
         parameters = _parameters(config)
-        kind = str(parameters.get("rope_type") or parameters.get("type") or "default")
+        kind = rope_kind(config)
         try:
             base = float(_first(parameters.get("rope_theta"), config.get("rope_theta"), 10_000.0))
             partial = float(parameters.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
-            if partial != 1.0:
+            if partial != 1.0 and not is_partial:
                 raise ModelError(f"config.json says partial_rotary_factor = {partial}; only 1 is supported")
             if not base > 0:
                 raise ValueError(f"rope_theta = {base}")
             if "factor" in parameters and not 0 < float(parameters["factor"]) < math.inf:
                 raise ValueError(f"factor = {parameters['factor']}")
-            frequencies, factor = _frequencies(kind, parameters, base, head_size, max_positions)
+            if kind not in kinds:
+                raise ModelError(f"config.json says rope_type = {kind}; supported are {', '.join(kinds)}")
+            rotated = int(head_size * partial)
+            if rotated % 2 or not 0 < rotated <= head_size:
+                raise ValueError(f"{rotated} of the {head_size} elements of a head are rotated")
+            if kind == LONGROPE:
+                original = config.get("original_max_position_embeddings")
+                frequencies, factor = _longrope(parameters, base, rotated, original, max_positions)
+            else:
+                frequencies, factor = _frequencies(kind, parameters, base, rotated, max_positions)
             if not (np.isfinite(frequencies).all() and (frequencies > 0).all() and math.isfinite(factor)):
                 raise ValueError("some frequencies are not positive numbers")
         except KeyError as error:
@@ -57,6 +79,12 @@ class Rope:
         """Cosines and sines of the angles at each position, (num_positions, H / 2) each."""
         angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.asarray(self.frequencies, np.float32)
         return np.cos(angles) * np.float32(self.factor), np.sin(angles) * np.float32(self.factor)
+
+
+def rope_kind(config: Mapping[str, Any]) -> str:
+    """The kind of scaling that a config.json names."""
+    parameters = _parameters(config)
+    return str(parameters.get("rope_type") or parameters.get("type") or "default")
 
 
 def _first(*values: Any) -> Any:
@@ -89,7 +117,7 @@ def _frequencies(
             original = int(parameters.get("original_max_position_embeddings") or max_positions)
             return _yarn(plain, parameters, base, head_size, original), _attention_factor(parameters)
         case _:
-            raise ModelError(f"config.json says rope_type = {kind}; supported are {', '.join(KINDS)}")
+            raise AssertionError(kind)
 
 
 def _llama3(plain: Frequencies, parameters: Mapping[str, Any]) -> Frequencies:
@@ -121,6 +149,22 @@ def _yarn(plain: Frequencies, parameters: Mapping[str, Any], base: float, head_s
     slowed = np.clip((np.arange(head_size // 2, dtype=np.float32) - first) / (last - first), 0, 1)
     scaled: Frequencies = (plain / np.float32(parameters["factor"]) * slowed + plain * (1 - slowed)).astype(np.float32)
     return scaled
+
+
+def _longrope(
+    parameters: Mapping[str, Any], base: float, rotated: int, original: int | None, max_positions: int
+) -> tuple[Frequencies, float]:
+    """Each frequency has a divisor of its own (Ding et al. 2024), here that for short texts."""
+    divisors = np.asarray(parameters["short_factor"], np.float32)
+    if divisors.shape != (rotated // 2,):
+        raise ValueError(f"short_factor has the shape {divisors.shape}, and {rotated // 2} pairs are rotated")
+    exponents = np.arange(0, rotated, 2, dtype=np.float32) / np.float32(rotated)
+    frequencies: Frequencies = (1 / (divisors * np.float32(base) ** exponents)).astype(np.float32)
+    if (given := parameters.get("attention_factor")) is not None:
+        return frequencies, float(given)
+    factor = max_positions / original if original else float(parameters["factor"])
+    length = original or max_positions
+    return frequencies, 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(length))
 
 
 def _attention_factor(parameters: Mapping[str, Any]) -> float:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.graphs.causal.graphs import body_graph
-from worker.graphs.causal.weights import CausalSizes, CausalWeights
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.weights import CausalWeights
 from worker.graphs.file_names import BODY, HEAD, stage_graph, stage_weights
 from worker.graphs.precision import Precision
 from worker.graphs.stage_cuts import cut_layers
@@ -49,4 +50,4 @@ def write_stages(source: Path, folder: Path, sizes: CausalSizes, precision: Prec
 def _layer_cost(sizes: CausalSizes) -> int:
     """The multiply-adds of a layer's matrix products, for one token."""
     attention = sizes.width * (2 * sizes.heads + 2 * sizes.kv_heads) * sizes.head_size
-    return attention + 3 * sizes.width * sizes.inner_width
+    return attention + (3 if sizes.block.is_gated else 2) * sizes.width * sizes.inner_width

@@ -1,172 +1,42 @@
 """
-A checkpoint of a causal language model: the sizes of the network, and its tensors by their role.
+The tensors of a causal checkpoint by their role, in the form that the graphs take.
 
-Knows: config.json and the tensor names of four similar families in Hugging Face checkpoints. Does not know: graphs.
+Knows: shapes, padding of heads, what is folded into a weight. Does not know: families, graphs.
 
-    llama     biases if config.json asks for them        (SmolLM and SmolLM2 are of this family)
-    mistral   no biases, a sliding window
-    qwen2     biases of queries, keys and values
-    qwen3     queries and keys are normalized head by head
-
-Structure: transformers 4.57 modeling_llama.py, modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py.
+Folded: the scale of the residual into the last product of each part, that of the logits into the last norm.
 
 Shapes: V vocabulary · D width · F inner width · N heads · K key/value heads · H head size.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+import functools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.graphs.architectures import CAUSAL_ARCHITECTURES, MARIAN, architecture_of
+from worker.graphs.causal.block import HeadNorm
 from worker.graphs.causal.rope import Rope
-from worker.graphs.checkpoint_weights import MAX_LAYERS, Weights
-
-_SIZES = (
-    "hidden_size",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "vocab_size",
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.tensor_names import (
+    DOWN,
+    FUSED_GATE_UP,
+    FUSED_QKV,
+    GATE,
+    KEYS,
+    OUT,
+    QUERIES,
+    QUERY_NORM,
+    VALUES,
+    Fused,
 )
-_HEAD_MULTIPLE = 16  # GroupQueryAttention rotates heads of a multiple of this size
-_KEY_VALUE_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}  # defaults of transformers
-_WINDOW = 4096  # default of transformers for the families with a window
+from worker.graphs.checkpoint_weights import Weights
 
 Array = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class CausalSizes:
-    """The sizes of a causal network."""
-
-    family: str  # llama | mistral | qwen2 | qwen3
-    width: int  # D
-    heads: int  # N
-    kv_heads: int  # K
-    own_head_size: int  # H of the checkpoint
-    layers: int  # L
-    inner_width: int  # F
-    vocab_size: int  # V: rows of the embeddings; a tokenizer may use fewer
-    max_positions: int
-    epsilon: float  # of all normalizations
-    rope: Rope
-    windows: tuple[int | None, ...]  # by layer: a token attends to itself and the window - 1 before it; None: to all
-    tied_head: bool  # the head is the embeddings
-    qkv_bias: bool
-    out_bias: bool
-    inner_bias: bool
-    normalizes_heads: bool
-
-    @classmethod
-    def read(cls, config: Mapping[str, Any]) -> Self:
-        """The sizes, from config.json. Raises ModelError that names what is missing or not supported."""
-        family = _family_of(config)
-        try:
-            sizes = {name: int(config[name]) for name in _SIZES}
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
-        if (layers := sizes["num_hidden_layers"]) > MAX_LAYERS:
-            raise ModelError(f"config.json asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
-        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):  # two names of the same function
-            raise ModelError(f"config.json says hidden_act = {activation}; only silu is supported")
-        width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
-        kv_heads = int(config.get("num_key_value_heads") or _KEY_VALUE_HEADS.get(family, heads))
-        if min(*sizes.values(), kv_heads) < 1 or heads % kv_heads:
-            raise ModelError(
-                f"config.json says {heads} attention heads, which is not a multiple of its {kv_heads} key/value heads"
-            )
-        head_size = int(config.get("head_dim") or (128 if family == "qwen3" else width // heads))
-        if head_size % 2 or head_size < 2:
-            raise ModelError(f"config.json gives heads of size {head_size}; rotary positions need an even size")
-        max_positions = sizes["max_position_embeddings"]
-        has_bias = bool(config.get("attention_bias", False)) and family in ("llama", "qwen3")
-        return cls(
-            family=family,
-            width=width,
-            heads=heads,
-            kv_heads=kv_heads,
-            own_head_size=head_size,
-            layers=sizes["num_hidden_layers"],
-            inner_width=sizes["intermediate_size"],
-            vocab_size=sizes["vocab_size"],
-            max_positions=max_positions,
-            epsilon=float(config.get("rms_norm_eps", 1e-6)),
-            rope=Rope.read(config, head_size, max_positions),
-            windows=_windows(config, family, sizes["num_hidden_layers"], max_positions),
-            tied_head=bool(config.get("tie_word_embeddings", False)),
-            qkv_bias=has_bias or family == "qwen2",
-            out_bias=has_bias,
-            inner_bias=bool(config.get("mlp_bias", False)) and family == "llama",
-            normalizes_heads=family == "qwen3",
-        )
-
-    @property
-    def head_size(self) -> int:
-        """H: padded with zeros to a size that GroupQueryAttention can rotate."""
-        return -(-self.own_head_size // _HEAD_MULTIPLE) * _HEAD_MULTIPLE
-
-    @property
-    def attention_width(self) -> int:
-        """N x H."""
-        return self.heads * self.head_size
-
-    @property
-    def attention_scale(self) -> float:
-        """The factor of the products of queries and keys, by the head size without padding."""
-        return float(self.own_head_size**-0.5)
-
-    @property
-    def has_window(self) -> bool:
-        """Whether some layer has a sliding window."""
-        return any(window is not None for window in self.windows)
-
-
-def _family_of(config: Mapping[str, Any]) -> str:
-    """Raise ModelError that names the known families where a config.json is of none of them."""
-    family = architecture_of(config)
-    if family is not None and family != MARIAN:
-        return family
-    named = config.get("architectures") or []
-    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
-    raise ModelError(
-        f"the architecture {what or '(config.json names none)'} is not supported; supported are "
-        f"{', '.join(CAUSAL_ARCHITECTURES)}"
-    )
-
-
-def _windows(config: Mapping[str, Any], family: str, layers: int, max_positions: int) -> tuple[int | None, ...]:
-    window = config.get("sliding_window", _WINDOW)
-    if family == "llama" or (family != "mistral" and not config.get("use_sliding_window", False)):
-        window = None
-    kinds = config.get("layer_types") if family != "mistral" else None
-    if kinds is None:
-        first = 0 if family == "mistral" else int(config.get("max_window_layers", 28))
-        kinds = ["sliding_attention" if layer >= first else "full_attention" for layer in range(layers)]
-    if not isinstance(kinds, list) or len(kinds) != layers or {*kinds} - {"sliding_attention", "full_attention"}:
-        raise ModelError(f"config.json gives layer_types other than {layers} of sliding_attention and full_attention")
-    if window is None or int(window) >= max_positions:
-        return (None,) * layers
-    return tuple(int(window) if kind == "sliding_attention" else None for kind in kinds)
-
-
 def tensor_names(sizes: CausalSizes) -> frozenset[str]:
     """The tensors of a checkpoint of these sizes, a tied head under both of its names."""
-    products = {"q_proj": "self_attn", "k_proj": "self_attn", "v_proj": "self_attn", "o_proj": "self_attn"}
-    products |= {"gate_proj": "mlp", "up_proj": "mlp", "down_proj": "mlp"}
-    biased = {"q_proj", "k_proj", "v_proj"} if sizes.qkv_bias else set()
-    biased |= {"o_proj"} if sizes.out_bias else set()
-    biased |= {"gate_proj", "up_proj", "down_proj"} if sizes.inner_bias else set()
-    names = {f"{block}.{name}.weight" for name, block in products.items()}
-    names |= {f"{products[name]}.{name}.bias" for name in biased}
-    names |= {"input_layernorm.weight", "post_attention_layernorm.weight"}
-    names |= {"self_attn.q_norm.weight", "self_attn.k_norm.weight"} if sizes.normalizes_heads else set()
-    layers = {f"model.layers.{layer}.{name}" for layer in range(sizes.layers) for name in names}
-    return frozenset({"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"} | layers)
+    return sizes.tensors.all(sizes.block, sizes.layers)
 
 
 class CausalWeights:
@@ -175,62 +45,90 @@ class CausalWeights:
     def __init__(self, weights: Weights, sizes: CausalSizes) -> None:
         self._weights = weights
         self._sizes = sizes
+        self._names = sizes.tensors
 
     def qkv(self, layer: int) -> Array:
         """The projections to queries, keys and values, stacked: ((N + 2 K) x H, D)."""
-        sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
-        parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
-        return np.concatenate(
-            [
-                self._padded(self._get(f"{name}.{part}.weight", heads * sizes.own_head_size, sizes.width), 0)
-                for part, heads in parts
-            ]
-        )
+        return np.concatenate([self._padded(part, 0) for part in self._qkv_parts(layer, "weight")])
 
     def qkv_bias(self, layer: int) -> Array:
-        """((N + 2 K) x H,)."""
-        sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
-        parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
-        return np.concatenate(
-            [self._padded(self._get(f"{name}.{part}.bias", heads * sizes.own_head_size), 0) for part, heads in parts]
-        )
+        """((N + 2 K) x H,). With ALiBi, the last element of each query is what turns the last one of each key, by the
+        scale of the scores, into the key's bias."""
+        sizes = self._sizes
+        if not sizes.block.qkv_bias:
+            bias = np.zeros((sizes.heads + 2 * sizes.kv_heads) * sizes.head_size, np.float32)
+        else:
+            bias = np.concatenate([self._padded(part, 0) for part in self._qkv_parts(layer, "bias")])
+        if sizes.alibi is not None:
+            factor = 1 if sizes.alibi.is_scaled else 1 / sizes.attention_scale(layer)
+            bias[: sizes.attention_width].reshape(sizes.heads, -1)[:, -1] = factor
+        return bias
 
     def out(self, layer: int) -> Array:
         """(D, N x H)."""
         sizes = self._sizes
-        name = f"model.layers.{layer}.self_attn.o_proj.weight"
-        return self._padded(self._get(name, sizes.width, sizes.heads * sizes.own_head_size), 1)
+        weight = self._product(layer, OUT, sizes.width, sizes.heads * sizes.own_head_size)
+        return self._scaled(self._padded(weight, 1))
 
     def out_bias(self, layer: int) -> Array:
         """(D,)."""
-        return self._get(f"model.layers.{layer}.self_attn.o_proj.bias", self._sizes.width)
+        return self._scaled(self._get(f"{self._names.module(layer, OUT)}.bias", self._sizes.width))
 
-    def inner(self, layer: int, name: str) -> Array:
+    def inner(self, layer: int, role: str) -> Array:
         """gate_proj or up_proj (F, D), or down_proj (D, F)."""
-        shape = self._sizes.inner_width, self._sizes.width
-        return self._get(f"model.layers.{layer}.mlp.{name}.weight", *(shape[::-1] if name == "down_proj" else shape))
+        width, inner = self._sizes.width, self._sizes.inner_width
+        if role == DOWN:
+            return self._scaled(self._product(layer, role, width, inner))
+        if self._names.fuses_gate_up:
+            both = self._product(layer, FUSED_GATE_UP, 2 * inner, width)
+            return both[:inner] if role == GATE else both[inner:]
+        return self._product(layer, role, inner, width)
 
-    def inner_bias(self, layer: int, name: str) -> Array:
+    def inner_bias(self, layer: int, role: str) -> Array:
         """(F,), or of down_proj (D,)."""
-        size = self._sizes.width if name == "down_proj" else self._sizes.inner_width
-        return self._get(f"model.layers.{layer}.mlp.{name}.bias", size)
+        name = f"{self._names.module(layer, role)}.bias"
+        if role == DOWN:
+            return self._scaled(self._get(name, self._sizes.width))
+        return self._get(name, self._sizes.inner_width)
 
-    def norm(self, name: str) -> Array:
-        """The scale of a normalization (D,): of `norm`, or of a layer's."""
-        return self._get(f"model.{name}.weight", self._sizes.width)
+    def norm(self, layer: int, role: str) -> Array:
+        """The factors of a normalization in a layer (D,)."""
+        return self._factors(self._names.module(layer, role), self._sizes.width)
 
-    def head_norm(self, layer: int, part: str) -> Array:
-        """The scale of the normalization of queries (`q`) or keys (`k`) within a head (H,).
+    def norm_bias(self, layer: int, role: str) -> Array:
+        """What a normalization in a layer adds (D,)."""
+        return self._addends(self._names.module(layer, role))
 
-        The graph takes the mean over H elements, padding included; the ratio of the sizes corrects that here.
+    def last_norm(self) -> Array:
+        """The factors of the normalization behind the last layer (D,), times the scale of the logits."""
+        return self._to_logits(self._factors(self._names.norm, self._sizes.width))
+
+    def last_norm_bias(self) -> Array:
+        """What the normalization behind the last layer adds (D,), times the scale of the logits."""
+        return self._to_logits(self._addends(self._names.norm))
+
+    def embedding_norm(self) -> Array:
+        """(D,)."""
+        return self._get(f"{self._names.embedding_norm}.weight", self._sizes.width)
+
+    def embedding_norm_bias(self) -> Array:
+        """(D,)."""
+        return self._addends(self._names.embedding_norm)
+
+    def head_norm(self, layer: int, role: str) -> Array:
+        """The factors of the normalization of queries or keys: within a head (H,), or over all (N x H,) or (K x H,).
+
+        The graph takes the mean over all elements, padding included; the ratio of the sizes corrects that here.
         """
         sizes = self._sizes
-        own = self._get(f"model.layers.{layer}.self_attn.{part}_norm.weight", sizes.own_head_size)
+        of_all = sizes.heads if role == QUERY_NORM else sizes.kv_heads
+        heads = of_all if sizes.block.head_norm is HeadNorm.PROJECTION else 1
+        own = self._factors(self._names.module(layer, role), heads * sizes.own_head_size)
         return self._padded(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
 
     def embeddings(self) -> Array:
         """(V, D). A file may have tied tensors under either name."""
-        names = ["model.embed_tokens.weight"] + ["lm_head.weight"] * self._sizes.tied_head
+        names = [f"{self._names.embeddings}.weight"] + [f"{self._names.head}.weight"] * self._sizes.tied_head
         name = next((name for name in names if name in self._weights), names[0])
         return self._get(name, self._sizes.vocab_size, self._sizes.width)
 
@@ -238,25 +136,90 @@ class CausalWeights:
         """(V, D)."""
         if self._sizes.tied_head:
             return self.embeddings()
-        return self._get("lm_head.weight", self._sizes.vocab_size, self._sizes.width)
+        return self._get(f"{self._names.head}.weight", self._sizes.vocab_size, self._sizes.width)
 
-    def rotations(self, num_positions: int) -> tuple[Array, Array]:
-        """Cosines and sines (num_positions, H / 2), zeros for the padding of a head."""
-        missing = (0, 0), (0, (self._sizes.head_size - self._sizes.own_head_size) // 2)
-        cosines, sines = self._sizes.rope.rotations(num_positions)
-        return np.pad(cosines, missing), np.pad(sines, missing)
+    def head_bias(self) -> Array:
+        """(V,)."""
+        return self._get(f"{self._names.head}.bias", self._sizes.vocab_size)
+
+    def learned_positions(self) -> Array:
+        """(max_positions, D)."""
+        sizes = self._sizes
+        rows = sizes.position_offset + sizes.max_positions
+        return self._get(f"{self._names.positions}.weight", rows, sizes.width)[sizes.position_offset :]
+
+    def alibi(self, num_positions: int) -> Array:
+        """The bias of each key, by its position and head (num_positions, K)."""
+        assert self._sizes.alibi is not None
+        return self._sizes.alibi.biases(self._sizes.kv_heads, num_positions)
+
+    def rotations(self, rope: Rope, num_positions: int) -> tuple[Array, Array]:
+        """Cosines and sines (num_positions, H / 2): 1 and 0 for elements that are not rotated, zeros for padding."""
+        sizes = self._sizes
+        cosines, sines = rope.rotations(num_positions)
+        rest, padding = (sizes.own_head_size - sizes.rotated) // 2, (sizes.head_size - sizes.own_head_size) // 2
+        cosines = np.pad(cosines, ((0, 0), (0, rest)), constant_values=1)
+        missing = ((0, 0), (0, padding))
+        return np.pad(cosines, missing), np.pad(sines, ((0, 0), (0, rest + padding)))
+
+    def _qkv_parts(self, layer: int, kind: str) -> list[Array]:
+        """The weights or biases of queries (N x H, …), keys (K x H, …) and values, without padding."""
+        sizes, size = self._sizes, self._sizes.own_head_size
+        rows = [sizes.heads * size, sizes.kv_heads * size, sizes.kv_heads * size]
+        if self._names.fused is None:
+            roles = (QUERIES, KEYS, VALUES)
+            return [self._rows(layer, role, kind, count) for role, count in zip(roles, rows, strict=True)]
+        fused = self._rows(layer, FUSED_QKV, kind, sum(rows))
+        if self._names.fused is Fused.STACKED:
+            return np.split(fused, [rows[0], rows[0] + rows[1]])
+        groups = fused.reshape(sizes.kv_heads, sizes.heads // sizes.kv_heads + 2, size, *fused.shape[1:])
+        return [part.reshape(-1, *fused.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])]
+
+    def _rows(self, layer: int, role: str, kind: str, rows: int) -> Array:
+        if kind == "bias":
+            return self._get(f"{self._names.module(layer, role)}.bias", rows)
+        return self._product(layer, role, rows, self._sizes.width)
+
+    def _product(self, layer: int, role: str, outputs: int, inputs: int) -> Array:
+        """The weight of a product (outputs, inputs)."""
+        name = f"{self._names.module(layer, role)}.weight"
+        if self._names.is_transposed:
+            return self._get(name, inputs, outputs).T
+        return self._get(name, outputs, inputs)
+
+    def _factors(self, module: str, size: int) -> Array:
+        if not self._sizes.block.norm_weight:
+            return np.ones(size, np.float32)
+        weight = self._get(f"{module}.weight", size)
+        return weight + np.float32(1) if self._sizes.block.norm_adds_one else weight
+
+    def _addends(self, module: str) -> Array:
+        width = self._sizes.width
+        return self._get(f"{module}.bias", width) if self._sizes.block.norm_bias else np.zeros(width, np.float32)
+
+    def _scaled(self, weight: Array) -> Array:
+        """A weight or bias of the product that a part ends with."""
+        scale = self._sizes.block.residual_scale
+        return weight if scale == 1 else weight * np.float32(scale)
+
+    def _to_logits(self, values: Array) -> Array:
+        scale = self._sizes.block.logit_scale
+        return values if scale == 1 else values * np.float32(scale)
 
     def _padded(self, tensor: Array, axis: int) -> Array:
-        """Append zeros to both halves of each head: an element is rotated with its partner in the other half."""
-        sizes = self._sizes
-        missing = (sizes.head_size - sizes.own_head_size) // 2
-        if not missing:
+        """Give the elements of each head their places (`CausalSizes.head_places`), and zeros to the padding."""
+        sizes, places = self._sizes, self._places
+        if len(places) == sizes.own_head_size and (places == np.arange(len(places))).all():
             return tensor
         shape = tensor.shape
-        halves = tensor.reshape(*shape[:axis], -1, sizes.own_head_size // 2, *shape[axis + 1 :])
-        padding = [(0, 0)] * halves.ndim
-        padding[axis + 1] = (0, missing)
-        return np.pad(halves, padding).reshape(*shape[:axis], -1, *shape[axis + 1 :])
+        heads = tensor.reshape(*shape[:axis], -1, sizes.own_head_size, *shape[axis + 1 :])
+        taken = np.take(heads, places, axis=axis + 1)  # -1: the last element, replaced by 0
+        taken[(slice(None),) * (axis + 1) + (places < 0,)] = 0
+        return taken.reshape(*shape[:axis], -1, *shape[axis + 1 :])
+
+    @functools.cached_property
+    def _places(self) -> NDArray[np.int64]:
+        return self._sizes.head_places
 
     def _get(self, name: str, *shape: int) -> Array:
         if name not in self._weights:

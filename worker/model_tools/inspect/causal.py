@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from worker.engine.causal.open import open_causal_model
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.file_names import BODY, HEAD, stage_graphs
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
@@ -54,7 +54,7 @@ class InspectedCausal:
 
     def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
         if is_native:
-            sizes = CausalSizes.read(read_json(folder / "config.json"))
+            sizes = read_sizes(read_json(folder / "config.json"))
             return {
                 "layout": "kv",
                 "num_layers": sizes.layers,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jobs.formatting import counted
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.stages import stage_costs
-from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.file_names import stage_graph, stage_weights
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
@@ -75,7 +75,7 @@ _Described = tuple[Sequence[int], int, Sequence[int], Sequence[tuple[str, ...]]]
 
 def _causal(config: Mapping[str, Any], manifest: Manifest, item: int) -> _Described:
     assert manifest.split is not None
-    sizes, places = CausalSizes.read(config), manifest.split.stages
+    sizes, places = read_sizes(config), manifest.split.stages
     last = len(places) - 1
     parts = [
         (*["embeddings"] * (number == 0), counted(place.layers, "layer"), *["head"] * (number == last))

@@ -5,8 +5,8 @@ from pathlib import Path
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.stages import cut_causal, write_stages
-from worker.graphs.causal.weights import CausalSizes
 from worker.graphs.precision import Precision
 from worker.model_tools.split.protocol import check_stages
 from worker.models.file_names import CONFIG
@@ -21,7 +21,7 @@ class SplitCausal:
     """Causal language models."""
 
     def cut(self, folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
-        sizes = CausalSizes.read(read_json(folder.path / CONFIG))
+        sizes = read_sizes(read_json(folder.path / CONFIG))
         check_stages(folder, f"{sizes.layers} layers", stages, sizes.layers)
         layers = cut_causal(sizes, stages)
         write_stages(folder.path, target, sizes, Precision(manifest.precision or Precision.FP32), layers)

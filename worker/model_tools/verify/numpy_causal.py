@@ -1,22 +1,27 @@
 """
 A causal network in numpy, computed from the weights of a checkpoint without graph or cache.
 
-The reference for native graphs where transformers is not installed, and for tests. Written after modeling_llama.py,
-modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py and modeling_rope_utils.py of transformers 4.57. It shares no
-code with worker/graphs, so an error there is not repeated here.
+The reference for native graphs where transformers is not installed, and for tests. It computes what the description of
+the network (worker/graphs/causal/families.py) says, rotary frequencies and ALiBi biases included, and takes each tensor
+as the checkpoint has it. It shares no other code with the graphs, so an error in those is not repeated here. Written
+after modeling_*.py of transformers 4.57.
 
-Shapes: T length · D width · N heads · K key/value heads · H head size · V vocabulary.
+Shapes: T length · D width · N heads · K key/value heads · H head size · R rotated elements of a head · V vocabulary.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.errors import ModelError
+from worker.graphs.causal import tensor_names as roles
+from worker.graphs.causal.block import HeadNorm, Norm
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.rope import Rope
+from worker.graphs.causal.tensor_names import Fused
 from worker.models.checkpoint.checkpoint import Checkpoint
 
 Floats = NDArray[np.float32]
@@ -29,15 +34,11 @@ class NumpyCausal:
     name = "checkpoint, in numpy"
 
     def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:
-        """Raises ModelError for an unknown activation or scaling of positions."""
-        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):
-            raise ModelError(f"hidden_act is {activation}; supported is silu")
-        self._config = config
+        """Raises ModelError for a configuration that no graph is built for."""
+        self._sizes = read_sizes(config)
+        self._block = self._sizes.block
+        self._names = self._sizes.tensors
         self._weights = weights
-        self._epsilon = np.float32(config.get("rms_norm_eps", 1e-6))
-        heads = int(config["num_attention_heads"])
-        self._head_size = len(weights["model.layers.0.self_attn.q_proj.weight"]) // heads
-        self._frequencies = _frequencies(config, self._head_size)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -48,77 +49,183 @@ class NumpyCausal:
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
-        table = self._weights["model.embed_tokens.weight"]
-        hidden = [table[list(ids)] for ids in sequences]
-        for layer in range(int(self._config["num_hidden_layers"])):
-            name = f"model.layers.{layer}."
-            own = {key.removeprefix(name): self._weights[key] for key in self._weights if key.startswith(name)}
-            window = self._window(layer)
-            hidden = [self._layer(x, own, window) for x in hidden]
-        is_tied = self._config.get("tie_word_embeddings") or "lm_head.weight" not in self._weights
-        head = table if is_tied else self._weights["lm_head.weight"]
-        last = {"norm.weight": self._weights["model.norm.weight"]}
-        return [
-            _log_probs_of(self._norm(x, last, "norm") @ head.T, ids) for x, ids in zip(hidden, sequences, strict=True)
-        ]
+        sizes, names = self._sizes, self._names
+        table = self._weights[f"{names.embeddings}.weight"]
+        outside = {key: self._weights[key] for key in self._weights if not key.startswith(f"{names.layer}.")}
+        hidden = [self._embed(table[list(ids)], outside) for ids in sequences]
+        for layer in range(sizes.layers):
+            prefix = f"{names.layer}.{layer}."
+            own = {key: self._weights[key] for key in self._weights if key.startswith(prefix)}
+            hidden = [self._layer(x, own, layer) for x in hidden]
+        is_tied = sizes.tied_head or f"{names.head}.weight" not in self._weights
+        head = table if is_tied else outside[f"{names.head}.weight"]
+        last = [self._norm(x, outside, names.norm) for x in hidden]
+        return [_log_probs_of(self._capped(x @ head.T, outside), ids) for x, ids in zip(last, sequences, strict=True)]
 
-    def rotations(self, length: int) -> tuple[Floats, Floats]:
-        """Cosines and sines of the rotary positions of a text of `length` tokens, (T, H / 2) each."""
-        angles = np.arange(length, dtype=np.float32)[:, None] * self._frequencies
-        return np.cos(angles), np.sin(angles)
+    def rotations(self, rope: Rope, length: int) -> tuple[Floats, Floats]:
+        """Cosines and sines of the rotary positions of a text of `length` tokens, (T, R / 2) each."""
+        return rope.rotations(length)
 
-    def _layer(self, x: Floats, weights: Weights, window: int | None) -> Floats:
-        x = x + self._attend(self._norm(x, weights, "input_layernorm"), weights, window)
-        normal = self._norm(x, weights, "post_attention_layernorm")
-        gate = _linear(normal, weights, "mlp.gate_proj")
-        inner = gate / (1 + np.exp(-gate)) * _linear(normal, weights, "mlp.up_proj")
-        return x + _linear(inner, weights, "mlp.down_proj")
+    def _embed(self, x: Floats, weights: Weights) -> Floats:
+        x = x * np.float32(self._block.embedding_scale)
+        if self._sizes.has_learned_positions:
+            first = self._sizes.position_offset
+            x = x + weights[f"{self._names.positions}.weight"][first : first + len(x)]
+        return self._norm(x, weights, self._names.embedding_norm) if self._block.embedding_norm else x
 
-    def _attend(self, x: Floats, weights: Weights, window: int | None) -> Floats:
-        q, k, v = (
-            _linear(x, weights, f"self_attn.{part}_proj").reshape(len(x), -1, self._head_size).swapaxes(0, 1)
-            for part in ("q", "k", "v")
-        )  # (N or K, T, H)
-        if "self_attn.q_norm.weight" in weights:
-            q, k = self._norm(q, weights, "self_attn.q_norm"), self._norm(k, weights, "self_attn.k_norm")
-        cosines, sines = self.rotations(len(x))
-        q, k = _rotate(q, cosines, sines), _rotate(k, cosines, sines)
+    def _capped(self, logits: Floats, weights: Weights) -> Floats:
+        """The logits, from the products of the states with the head."""
+        block = self._block
+        logits *= np.float32(block.logit_scale)
+        if block.head_bias:
+            logits += weights[f"{self._names.head}.bias"]
+        return logits if block.logit_cap is None else _soft_cap(logits, block.logit_cap)
+
+    def _layer(self, x: Floats, weights: Weights, layer: int) -> Floats:
+        block, scale = self._block, np.float32(self._block.residual_scale)
+
+        def norm(x: Floats, role: str, is_there: bool) -> Floats:
+            return self._norm(x, weights, self._names.module(layer, role)) if is_there else x
+
+        normal = norm(x, roles.BEFORE_ATTENTION, block.norms_before)
+        attended = norm(self._attend(normal, weights, layer), roles.AFTER_ATTENTION, block.norms_after)
+        y: Floats = x + scale * attended
+        if not block.shares_norm:
+            normal = norm(x if block.is_parallel else y, roles.BEFORE_INNER, block.norms_before)
+        y += scale * norm(self._feed_forward(normal, weights, layer), roles.AFTER_INNER, block.norms_after)
+        return y
+
+    def _feed_forward(self, x: Floats, weights: Weights, layer: int) -> Floats:
+        def linear(x: Floats, role: str) -> Floats:
+            return self._linear(x, weights, self._names.module(layer, role))
+
+        activate = _ACTIVATIONS[self._block.activation]
+        if not self._block.is_gated:
+            return linear(activate(linear(x, roles.UP)), roles.DOWN)
+        if self._names.fuses_gate_up:
+            gate, up = np.split(linear(x, roles.FUSED_GATE_UP), 2, axis=-1)
+        else:
+            gate, up = linear(x, roles.GATE), linear(x, roles.UP)
+        return linear(activate(gate) * up, roles.DOWN)
+
+    def _attend(self, x: Floats, weights: Weights, layer: int) -> Floats:
+        sizes, block = self._sizes, self._block
+        q, k, v = self._projected(x, weights, layer)  # (T, N or K, H)
+        if block.head_norm is not None:
+            q = self._normalized(q, weights, self._names.module(layer, roles.QUERY_NORM))
+            k = self._normalized(k, weights, self._names.module(layer, roles.KEY_NORM))
+        q, k, v = (some.swapaxes(0, 1) for some in (q, k, v))
+        if (rope := sizes.ropes[layer]) is not None:
+            cosines, sines = self.rotations(rope, len(x))
+            q, k = _rotate(q, cosines, sines), _rotate(k, cosines, sines)
         k, v = (np.repeat(some, len(q) // len(some), axis=0) for some in (k, v))
-        scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(self._head_size))  # (N, T, T)
+        scale = np.float32(sizes.attention_scale(layer))
+        scores = q @ k.swapaxes(1, 2) * scale  # (N, T, T)
+        if block.attention_cap is not None:
+            scores = _soft_cap(scores, block.attention_cap)
+        if sizes.alibi is not None:
+            biases = sizes.alibi.biases(len(q), len(x)).T[:, None]
+            scores = scores + (biases * scale if sizes.alibi.is_scaled else biases)
         mask = np.tri(len(x), dtype=bool)
-        if window is not None:
+        if (window := sizes.windows[layer]) is not None:
             mask &= ~np.tri(len(x), k=-window, dtype=bool)
         scores = np.where(mask, scores, np.float32(-np.inf))
         shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
         mixed = (shares / shares.sum(axis=-1, keepdims=True)) @ v
-        return _linear(mixed.swapaxes(0, 1).reshape(len(x), -1), weights, "self_attn.o_proj")
+        joined = mixed.swapaxes(0, 1).reshape(len(x), -1)
+        return self._linear(joined, weights, self._names.module(layer, roles.OUT))
 
-    def _window(self, layer: int) -> int | None:
-        """The number of tokens that a token of this layer attends to, itself included; None: all before it."""
-        config = self._config
-        if config.get("model_type") == "mistral":
-            window = config.get("sliding_window", 4096)
-        elif config.get("use_sliding_window"):
-            layer_types = config.get("layer_types")
-            is_local = (
-                layer_types[layer] == "sliding_attention"
-                if layer_types
-                else layer >= config.get("max_window_layers", 28)
-            )
-            window = config.get("sliding_window", 4096) if is_local else None
+    def _projected(self, x: Floats, weights: Weights, layer: int) -> tuple[Floats, Floats, Floats]:
+        """Queries (T, N, H), keys and values (T, K, H)."""
+        sizes, names, size = self._sizes, self._names, self._sizes.own_head_size
+        if names.fused is None:
+            parts = [
+                self._linear(x, weights, names.module(layer, role)).reshape(len(x), -1, size)
+                for role in (roles.QUERIES, roles.KEYS, roles.VALUES)
+            ]
         else:
-            window = None
-        return None if window is None else int(window)
+            fused = self._linear(x, weights, names.module(layer, roles.FUSED_QKV))
+            if names.fused is Fused.STACKED:
+                heads = fused.reshape(len(x), -1, size)
+                parts = np.split(heads, [sizes.heads, sizes.heads + sizes.kv_heads], axis=1)
+            else:
+                groups = fused.reshape(len(x), sizes.kv_heads, -1, size)
+                parts = [groups[:, :, :-2].reshape(len(x), -1, size), groups[:, :, -2], groups[:, :, -1]]
+        if (limit := self._block.clip_qkv) is not None:
+            parts = [np.clip(part, -limit, limit) for part in parts]
+        q, k, v = parts
+        return q, k, v
 
-    def _norm(self, x: Floats, weights: Weights, name: str) -> Floats:
-        scale = np.sqrt((x * x).mean(axis=-1, keepdims=True) + self._epsilon)
-        normal: Floats = x / scale * weights[f"{name}.weight"]
-        return normal
+    def _normalized(self, heads: Floats, weights: Weights, module: str) -> Floats:
+        """Queries or keys (T, N, H)."""
+        shape = heads.shape
+        if self._block.head_norm is HeadNorm.PROJECTION:
+            heads = heads.reshape(len(heads), -1)
+        scale = np.sqrt((heads * heads).mean(axis=-1, keepdims=True) + np.float32(self._block.epsilon))
+        normal: Floats = heads / scale * self._factors(weights, module)
+        return normal.reshape(shape)
+
+    def _norm(self, x: Floats, weights: Weights, module: str) -> Floats:
+        block = self._block
+        if block.norm is Norm.LAYER:
+            x = x - x.mean(axis=-1, keepdims=True)
+        scale = np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(block.epsilon))
+        normal: Floats = x / scale * self._factors(weights, module)
+        return normal + weights[f"{module}.bias"] if block.norm_bias else normal
+
+    def _factors(self, weights: Weights, module: str) -> Floats | np.float32:
+        if not self._block.norm_weight:
+            return np.float32(1)
+        weight = weights[f"{module}.weight"]
+        return weight + np.float32(1) if self._block.norm_adds_one else weight
+
+    def _linear(self, x: Floats, weights: Weights, module: str) -> Floats:
+        weight = weights[f"{module}.weight"]
+        y: Floats = x @ (weight if self._names.is_transposed else weight.T)
+        return y + weights[f"{module}.bias"] if f"{module}.bias" in weights else y
 
 
-def _linear(x: Floats, weights: Weights, name: str) -> Floats:
-    y: Floats = x @ weights[f"{name}.weight"].T
-    return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
+def _soft_cap(x: Floats, cap: float) -> Floats:
+    y: Floats = np.float32(cap) * np.tanh(x / np.float32(cap))
+    return y
+
+
+def _silu(x: Floats) -> Floats:
+    y: Floats = x / (1 + np.exp(-x))
+    return y
+
+
+def _gelu(x: Floats) -> Floats:
+    """x times the share of the standard normal distribution below x."""
+    y: Floats = (0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float32])(x / math.sqrt(2)))).astype(np.float32)
+    return y
+
+
+def _gelu_by_tanh(x: Floats) -> Floats:
+    y: Floats = 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)))
+    return y
+
+
+def _quick_gelu(x: Floats) -> Floats:
+    y: Floats = x / (1 + np.exp(np.float32(-1.702) * x))
+    return y
+
+
+def _relu(x: Floats) -> Floats:
+    return np.maximum(x, 0)
+
+
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "silu": _silu,
+    "swish": _silu,
+    "gelu": _gelu,
+    "gelu_python": _gelu,
+    "gelu_new": _gelu_by_tanh,
+    "gelu_fast": _gelu_by_tanh,
+    "gelu_pytorch_tanh": _gelu_by_tanh,
+    "quick_gelu": _quick_gelu,
+    "relu": _relu,
+}
 
 
 def _log_probs_of(logits: Floats, ids: Sequence[int]) -> Floats:
@@ -129,33 +236,9 @@ def _log_probs_of(logits: Floats, ids: Sequence[int]) -> Floats:
 
 
 def _rotate(x: Floats, cosines: Floats, sines: Floats) -> Floats:
-    """Each number of the first half of a head with its partner in the second half, by their angle at each position."""
-    half = x.shape[-1] // 2
-    one, other = x[..., :half], x[..., half:]
-    rotated: Floats = np.concatenate((one * cosines - other * sines, other * cosines + one * sines), axis=-1)
+    """Each number of the first half of the rotated part with its partner in the second half, by their angle at each
+    position."""
+    half = cosines.shape[-1]
+    one, other, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    rotated: Floats = np.concatenate((one * cosines - other * sines, other * cosines + one * sines, rest), axis=-1)
     return rotated
-
-
-def _frequencies(config: Mapping[str, Any], head_size: int) -> Floats:
-    """Radians per position, (H / 2,)."""
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    kind = scaling.get("rope_type") or scaling.get("type") or "default"
-    base = scaling.get("rope_theta") or config.get("rope_theta") or 10_000.0
-    exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
-    plain: Floats = np.float32(1) / np.float32(base) ** exponents
-    if kind in ("default", "dynamic"):  # dynamic differs beyond the model's positions
-        return plain
-    if kind == "linear":
-        return plain / np.float32(scaling["factor"])
-    if kind == "llama3":
-        # A pair with more than `high` rotations within the original context keeps its frequency, one with less than
-        # `low` has it divided by the factor; between the two, frequencies are interpolated.
-        rotations = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
-        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-        kept: Floats = np.clip((rotations - low) / (high - low), 0, 1).astype(np.float32)
-        slowed: Floats = plain / np.float32(scaling["factor"])
-        return plain * kept + slowed * (1 - kept)
-    raise ModelError(
-        f"rope_type is {kind}, which only the reference in transformers supports (of checkpoints, not of GGUF files): "
-        "install torch and transformers"
-    )

@@ -20,7 +20,8 @@ import safetensors
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import ARCHITECTURES, architecture_of, lacks_head
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.weights import tensor_names as causal_names
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
@@ -112,7 +113,7 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
 
 def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | Seq2SeqNetwork:
     is_causal = ModelKind.of_architecture(architecture) is ModelKind.CAUSAL
-    return CausalSizes.read(config) if is_causal else read_network(config)
+    return read_sizes(config) if is_causal else read_network(config)
 
 
 def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
@@ -127,7 +128,7 @@ def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], n
             "so its graph would compute something else: take the checkpoint that belongs to this config.json; if "
             "the tensors are not needed, save it again with transformers, which leaves them out"
         )
-    if isinstance(sizes, CausalSizes) and not sizes.tied_head and "lm_head.weight" not in names:
+    if isinstance(sizes, CausalSizes) and not sizes.tied_head and f"{sizes.tensors.head}.weight" not in names:
         raise ModelError(_no_head(str(folder)))
 
 

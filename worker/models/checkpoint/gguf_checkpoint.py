@@ -23,7 +23,9 @@ import numpy as np
 
 from jobs.errors import ModelError
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
-from worker.graphs.causal.weights import CausalSizes, tensor_names
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.weights import tensor_names
 from worker.models.checkpoint.gguf_file import READ_TYPES, GgufFile, GgufTensor
 from worker.models.checkpoint.tensor_files import Weight
 
@@ -134,7 +136,7 @@ def read_weights(file: GgufFile, config: Mapping[str, Any]) -> "GgufWeights":
     `config`: of `read_config`.
     """
     try:
-        sizes = CausalSizes.read(config)
+        sizes = read_sizes(config)
     except ModelError as error:
         raise ModelError(f"{file.path}: {str(error).replace('config.json', 'its metadata')}") from error
     known = tensor_names(sizes)

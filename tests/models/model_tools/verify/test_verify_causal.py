@@ -255,13 +255,10 @@ def test_a_missing_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     assert "tiny-checkpoint) is not on this machine" in (found["checkpoint"].note or "")
 
 
-def test_a_setting_that_the_reference_lacks_is_skipped_with_the_reason(make):
+def test_the_reference_scales_positions_as_the_graph_does(make):
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 
-    check = checks(make(rope_scaling=yarn))["checkpoint"]
-
-    assert check.verdict == "left out"
-    assert "rope_type is yarn, which only the reference in transformers supports" in (check.note or "")
+    assert checks(make(rope_scaling=yarn))["checkpoint"].verdict == "same"
 
 
 # --- the reference in numpy
@@ -282,8 +279,8 @@ def test_the_reference_reads_each_sequence_as_if_alone(tmp_path):
     )  # no token attends to later ones
 
 
-def test_the_reference_refuses_settings_that_it_does_not_implement(tmp_path):
+def test_the_reference_refuses_settings_that_no_graph_is_built_for(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
-    with pytest.raises(ModelError, match="hidden_act is gelu"):
+    with pytest.raises(ModelError, match="hidden_act = gelu; only silu"):
         NumpyCausal({**checkpoint.config, "hidden_act": "gelu"}, checkpoint.weights)

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.causal_checkpoints import causal_config
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.stages import cut_causal, stage_costs
-from worker.graphs.causal.weights import CausalSizes
 
 
 def sizes_of(layers: int, vocab_size: int) -> CausalSizes:
-    return CausalSizes.read(
+    return read_sizes(
         causal_config(
             "llama",
             width=32,

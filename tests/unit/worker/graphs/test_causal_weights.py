@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import causal_config
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
 
 
 def config_of(family: str, **changed: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def config_of(family: str, **changed: Any) -> dict[str, Any]:
 )
 def test_a_setting_that_no_graph_is_built_for_is_refused_by_name(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        CausalSizes.read(config_of("qwen2", **changed))
+        read_sizes(config_of("qwen2", **changed))
 
 
 def test_a_config_of_transformers_5_is_read_the_same() -> None:
@@ -54,8 +54,8 @@ def test_a_config_of_transformers_5_is_read_the_same() -> None:
     old = config_of("llama", rope_theta=5e5, rope_scaling=scaling)
     new = config_of("llama", rope_parameters={**scaling, "rope_theta": 5e5})
     del new["rope_theta"]
-    assert CausalSizes.read(old) == CausalSizes.read(new)
-    assert CausalSizes.read(old).rope != CausalSizes.read(config_of("llama", rope_scaling=scaling)).rope
+    assert read_sizes(old) == read_sizes(new)
+    assert read_sizes(old).ropes != read_sizes(config_of("llama", rope_scaling=scaling)).ropes
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,14 @@ def test_a_config_of_transformers_5_is_read_the_same() -> None:
 def test_each_layer_has_the_window_that_transformers_gives_it(
     family: str, changed: dict[str, Any], windows: tuple[int | None, ...]
 ) -> None:
-    assert CausalSizes.read(config_of(family, **changed)).windows == windows
+    assert read_sizes(config_of(family, **changed)).windows == windows
 
 
 def test_rotary_embeddings_equal_the_formula() -> None:
     """cos and sin of position x base^(-2 i / H), at the first and at a late position."""
-    cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.rotations(50)
+    rope = read_sizes(config_of("llama", rope_theta=100.0)).ropes[0]
+    assert rope is not None
+    cosines, sines = rope.rotations(50)
     angles = 49 * 100.0 ** (-np.arange(4) / 4)
     assert np.array_equal(cosines[0], np.ones(4))
     np.testing.assert_allclose(cosines[49], np.cos(angles), atol=1e-5)

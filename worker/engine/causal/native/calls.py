@@ -18,7 +18,7 @@ from worker.engine.causal.native.lane_body import Call, LaneBody
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.run_context import RunContext
-from worker.graphs.causal.graphs import SHARED_ROOM
+from worker.graphs.causal.attention import SHARED_ROOM
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.graphs.causal.graphs import SHARED_ROOM
+from worker.graphs.causal.attention import SHARED_ROOM
 
 # Of keys and values of one lane: 32 rows of 1,000 positions in a model of Qwen2.5-0.5B's sizes take 0.8 GB.
 MAX_SLOT_BYTES = 2 << 30

@@ -19,7 +19,7 @@ from worker.engine.causal.native.sessions import GraphFiles, SessionHeads
 from worker.engine.causal.native.slot_memory import SlotShape
 from worker.engine.causal.native.stage import SessionStage, StageLane
 from worker.engine.runtime.device import Device, Provider, providers
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.file_names import BODY, stage_graph
 from worker.graphs.precision import Precision
 from worker.models.departures.window_probe import windows_are_exact

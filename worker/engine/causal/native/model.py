@@ -19,7 +19,7 @@ from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.native_precision import native_precision
 from worker.engine.search.continuation_rules import ContinuationRules, rules_in
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.precision import Precision
 from worker.models.departures.departures import Departures
 from worker.models.json_file import read_json
@@ -47,7 +47,7 @@ class NativeCausal:
                 f"which scores no text; known are {', '.join(FAMILIES)} in kv"
             )
         precision = native_precision(folder, manifest, providers)
-        sizes = CausalSizes.read(config)
+        sizes = read_sizes(config)
         if sizes.family != manifest.architecture:
             raise ModelError(
                 f"{folder / 'config.json'} is of the family {sizes.family}, and kvjobs.json of "

@@ -21,7 +21,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import providers
 from worker.engine.search.logit_rules import Floats
 from worker.engine.stages.stage_process import RemoteObject, StageProcesses
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.families import read_sizes
 from worker.graphs.file_names import stage_graph
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
@@ -41,7 +41,7 @@ class StageOpener:
 
     def open(self) -> "ServedStage":
         """Raises ModelError where it cannot be opened."""
-        sizes = CausalSizes.read(read_json(self.folder / "config.json"))
+        sizes = read_sizes(read_json(self.folder / "config.json"))
         files, device = GraphFiles(self.folder, sizes, self.precision, self.threads), providers(self.device)
         stage = files.open_stage(stage_graph(self.number), self.num_layers, device)
         return ServedStage(stage, SessionHeads(files, device))

@@ -17,7 +17,7 @@ from worker.engine.causal.native.stage import SessionStage
 from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.native_session import open_native_session
 from worker.graphs.causal.head import rebuild_head, rebuild_logits
-from worker.graphs.causal.weights import CausalSizes
+from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.file_names import HEAD
 from worker.graphs.precision import Precision
 

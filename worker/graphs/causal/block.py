@@ -1,0 +1,84 @@
+"""
+What a block of a causal network computes, as data: norms and where they stand, activation, biases, scales, caps.
+
+Knows: the choices by which the families differ. Does not know: which family makes which choice, tensors, graphs.
+
+    sequential   y = x + after(attention(before(x)));  x = y + after(feed_forward(before(y)))
+    parallel     x = x + attention(before(x)) + feed_forward(before(x))
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+
+class Norm(enum.StrEnum):
+    """What a normalization computes."""
+
+    RMS = "rms"  # Zhang and Sennrich 2019
+    LAYER = "layer"  # Ba, Kiros and Hinton 2016
+
+
+class HeadNorm(enum.StrEnum):
+    """What queries and keys are normalized over, before the rotation; by root mean square."""
+
+    HEAD = "head"  # the elements of a head
+    PROJECTION = "projection"  # those of all heads together
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """An activation as an ONNX operator."""
+
+    operator: str
+    domain: str  # empty: ONNX's own
+    attributes: tuple[tuple[str, Any], ...]
+    lowest: float  # no value is lower
+
+
+_CONTRIB = "com.microsoft"
+_SILU = Activation("QuickGelu", _CONTRIB, (("alpha", 1.0),), -0.2785)
+_GELU = Activation("Gelu", "", (), -0.17)
+_GELU_BY_TANH = Activation("Gelu", "", (("approximate", "tanh"),), -0.1701)
+# By their names in config.json; several are names of the same function (transformers 4.57 activations.py).
+ACTIVATIONS = {
+    "silu": _SILU,
+    "swish": _SILU,
+    "gelu": _GELU,
+    "gelu_python": _GELU,
+    "gelu_new": _GELU_BY_TANH,
+    "gelu_fast": _GELU_BY_TANH,
+    "gelu_pytorch_tanh": _GELU_BY_TANH,
+    "quick_gelu": Activation("QuickGelu", _CONTRIB, (("alpha", 1.702),), -0.1636),
+    "relu": Activation("Relu", "", (), 0.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """The choices of a family, the same in all layers."""
+
+    norm: Norm = Norm.RMS
+    epsilon: float  # of all norms
+    norm_weight: bool = True
+    norm_bias: bool = False
+    norm_adds_one: bool = False  # the factor is 1 + weight
+    norms_before: bool = True  # attention and feed-forward get normalized inputs
+    norms_after: bool = False  # their outputs are normalized before they are added to the residual
+    is_parallel: bool = False
+    shares_norm: bool = False  # a parallel block has one norm for both parts
+    head_norm: HeadNorm | None = None
+    activation: str = "silu"  # of `ACTIVATIONS`
+    is_gated: bool = True  # down(activation(gate(x)) * up(x)), not down(activation(up(x)))
+    qkv_bias: bool = False
+    out_bias: bool = False
+    inner_bias: bool = False
+    clip_qkv: float | None = None  # queries, keys and values are clipped to this absolute value
+    attention_scale: float | None = None  # of the scores; None: 1 / sqrt(H)
+    attention_cap: float | None = None  # scores become cap * tanh(score / cap)
+    residual_scale: float = 1.0  # of what a part adds to the residual
+    embedding_scale: float = 1.0
+    embedding_norm: bool = False  # embeddings are normalized
+    logit_scale: float = 1.0
+    logit_cap: float | None = None
+    head_bias: bool = False
