@@ -9,6 +9,7 @@ tests write them again, from the same seed. Each sequence goes through transform
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from tests.causal_checkpoints import write_causal_checkpoint  # noqa: E402
+from tests.causal_families import FAMILIES, write_family  # noqa: E402
 
 MODELS: dict[str, dict[str, Any]] = {
     "llama": {"family": "llama", "seed": 1},
@@ -51,20 +53,42 @@ MODELS: dict[str, dict[str, Any]] = {
 LENGTHS = (2, 7, 33, 90)
 
 
+FAMILY_LENGTHS = (2, 40)
+
+
 def main() -> None:
     cases = []
     for name, arguments in MODELS.items():
         with tempfile.TemporaryDirectory() as folder:
-            checkpoint = write_causal_checkpoint(Path(folder), **arguments)
-            model = AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
-        rng = np.random.default_rng(arguments["seed"])
-        sequences = [[int(i) for i in rng.integers(0, 300, length)] for length in LENGTHS]
-        log_probs = [log_probs_of(model, ids) for ids in sequences]
-        cases.append({"name": name, "arguments": arguments, "sequences": sequences, "log_probs": log_probs})
+            model = open_model(write_causal_checkpoint(Path(folder), **arguments))
+        cases.append({"name": name, "arguments": arguments} | recorded(model, arguments["seed"], LENGTHS))
+    write(HERE / "causal.json", cases)
+    write(HERE / "causal_families.json", [family_case(name) for name in FAMILIES])
+
+
+def family_case(name: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        # The eager attention of transformers adds Falcon's ALiBi twice.
+        model = open_model(write_family(Path(folder), name), "sdpa" if name == "falcon, alibi" else "eager")
+    return {"name": name} | recorded(model, 0, FAMILY_LENGTHS)
+
+
+def open_model(checkpoint: Path, attention: str = "eager") -> Any:
+    return AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation=attention).eval()
+
+
+def recorded(model: Any, seed: int, lengths: Sequence[int]) -> dict[str, Any]:
+    """Random sequences of these lengths, and the log-probabilities of their tokens."""
+    rng = np.random.default_rng(seed)
+    sequences = [[int(i) for i in rng.integers(0, 300, length)] for length in lengths]
+    return {"sequences": sequences, "log_probs": [log_probs_of(model, ids) for ids in sequences]}
+
+
+def write(file: Path, cases: list[dict[str, Any]]) -> None:
     versions = {name: version(name) for name in ("torch", "transformers", "numpy")}
     lines = ",\n".join(json.dumps(case) for case in cases)
     text = f'{{"versions": {json.dumps(versions)},\n"cases": [\n{lines}]}}\n'
-    (HERE / "causal.json").write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
 
 
 def log_probs_of(model: Any, ids: list[int]) -> list[float]:

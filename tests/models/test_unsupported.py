@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.causal_families import FAMILIES, write_family
 from tests.checkpoints import write_marian_checkpoint
 from tests.places import GOLDEN
 from worker.graphs.causal import weights as causal_weights
@@ -250,6 +251,18 @@ def test_the_expected_names_of_a_causal_checkpoint_are_those_that_its_graph_read
     assert names - weights.read <= {"lm_head.weight"}
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_expected_names_of_a_family_are_those_that_its_graph_reads(tmp_path, name):
+    checkpoint = Checkpoint.open(write_family(tmp_path / "tiny", name))
+    weights = Recorded(checkpoint.weights)
+
+    write_causal(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
+
+    sizes = read_sizes(checkpoint.config)
+    assert weights.read == weights.keys()
+    assert causal_weights.tensor_names(sizes) - weights.read <= {f"{sizes.tensors.head}.weight"}
+
+
 @pytest.mark.parametrize("target_vocab_size", [None, 60])
 def test_the_expected_names_of_a_marian_checkpoint_are_those_that_its_graph_reads(tmp_path, target_vocab_size):
     checkpoint = Checkpoint.open(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size))
@@ -287,6 +300,44 @@ def test_a_checkpoint_saved_without_its_tied_head_gives_the_same_graphs(tmp_path
         change_config(folder, architectures=[architecture.replace("ForCausalLM", "Model")])
 
     assert add(folder, tmp_path / "others") == expected
+
+
+@pytest.mark.parametrize("name", ["gpt2", "opt", "bloom", "falcon", "gpt_neox, tied"])
+def test_a_family_saved_without_its_head_is_read_as_the_whole(tmp_path, name):
+    """Names lack transformer., model. or gpt_neox., as those of the published GPT-2 and BLOOM do."""
+    changed = {"tie_word_embeddings": True} if name == "gpt_neox, tied" else {}
+    folder = write_family(tmp_path / "tiny", name.partition(",")[0], **changed)
+    whole = {*Checkpoint.open(folder).weights}
+    change_weights(folder, lambda weights: {key.partition(".")[2]: value for key, value in weights.items()})
+    architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
+    change_config(folder, architectures=[architecture.replace("ForCausalLM", "Model").replace("LMHeadModel", "Model")])
+
+    assert {*Checkpoint.open(folder).weights} == whole
+
+
+def test_masks_that_older_versions_saved_are_ignored(tmp_path):
+    folder = write_family(tmp_path / "tiny", "gpt2")
+    whole = {*Checkpoint.open(folder).weights}
+    mask = np.ones((1, 1, 8, 8), np.float32)
+    change_weights(folder, lambda weights: weights | {"transformer.h.0.attn.bias": mask})
+
+    assert {*Checkpoint.open(folder).weights} == whole | {"transformer.h.0.attn.bias"}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "experts"),
+    [
+        ("Qwen3MoeForCausalLM", {"num_experts": 128}),
+        ("MixtralForCausalLM", {"num_local_experts": 8}),
+        ("DeepseekV3ForCausalLM", {"n_routed_experts": 256}),
+    ],
+)
+def test_a_mixture_of_experts_is_refused_by_name(folder, architecture, experts):
+    change_config(folder, architectures=[architecture], **experts)
+
+    ((name, count),) = experts.items()
+    with pytest.raises(ModelError, match=rf"is a mixture of experts \({architecture}; {name} = {count} in config.json"):
+        Checkpoint.open(folder)
 
 
 @pytest.mark.parametrize("architecture", ["LlamaModel", "LlamaForCausalLM"])

@@ -14,6 +14,21 @@ CAUSAL_ARCHITECTURES = {
     "MistralForCausalLM": "mistral",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
+    "GemmaForCausalLM": "gemma",
+    "GraniteForCausalLM": "granite",
+    "OlmoForCausalLM": "olmo",
+    "Olmo2ForCausalLM": "olmo2",
+    "StableLmForCausalLM": "stablelm",
+    "SmolLM3ForCausalLM": "smollm3",
+    "Phi3ForCausalLM": "phi3",
+    "Gemma2ForCausalLM": "gemma2",
+    "Gemma3ForCausalLM": "gemma3_text",
+    "GPTNeoXForCausalLM": "gpt_neox",
+    "PhiForCausalLM": "phi",
+    "GPT2LMHeadModel": "gpt2",
+    "OPTForCausalLM": "opt",
+    "BloomForCausalLM": "bloom",
+    "FalconForCausalLM": "falcon",
 }
 SEQ2SEQ_ARCHITECTURES = {"MarianMTModel": MARIAN, "M2M100ForConditionalGeneration": M2M100}
 ARCHITECTURES = {**SEQ2SEQ_ARCHITECTURES, **CAUSAL_ARCHITECTURES}
@@ -35,6 +50,8 @@ def lacks_head(config: Mapping[str, Any]) -> bool:
 
 
 def _with_head(name: str) -> str:
-    """LlamaForCausalLM for LlamaModel; empty for a name of another form."""
+    """LlamaForCausalLM for LlamaModel, GPT2LMHeadModel for GPT2Model; empty for a name of another form."""
     stem = name.removesuffix("Model")
-    return f"{stem}ForCausalLM" if stem != name else ""
+    if stem == name:
+        return ""
+    return next((one for one in (f"{stem}LMHeadModel", f"{stem}ForCausalLM") if one in ARCHITECTURES), "")

@@ -85,7 +85,7 @@ class Manifest:
     """The fields of kvjobs.json."""
 
     layout: str  # kv: native graphs; optimum: exported graphs; gguf: a GGUF file, which llama.cpp runs
-    architecture: str  # marian, llama, mistral, qwen2, qwen3; of an export, whatever config.json calls model_type
+    architecture: str  # model_type in config.json, of an export too
     precision: str | None  # fp32, int8, fp16; of a GGUF file, as it is quantized (Q4_K_M); None: that of the export
     head: str | None  # full: the head has every target id; target: those of target.spm; None: causal, or exported
     head_ids: tuple[int, ...] | None  # by row of the head, its target id; None: row i is id i

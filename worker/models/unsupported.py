@@ -3,6 +3,7 @@ Checkpoints for which kvjobs builds no graphs: they are refused, with the reason
 
     quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
     custom code  auto_map in config.json: a Python file beside it defines what the model computes
+    mixture      num_experts or the like in config.json: a router chooses the products for each token
     adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
     GGUF         *.gguf, the format of llama.cpp: read as a file that is named itself, never searched in a folder
 
@@ -44,6 +45,8 @@ _METHODS = {
 }
 _LOAD = {"bitsandbytes_4bit": "load_in_4bit", "bitsandbytes_8bit": "load_in_8bit"}  # older files, without quant_method
 _QUANTIZATION = ("quantization_config", "compression_config")  # the second: early compressed-tensors
+# The number of experts of a layer, in Qwen2/3-MoE and OLMoE, Mixtral, PhiMoE and GraniteMoE, DeepSeek, ERNIE.
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _NO_NETWORK = (
     "AutoTokenizer",
     "AutoProcessor",
@@ -90,6 +93,20 @@ def refuse_custom_code(config: Mapping[str, Any], name: str) -> None:
             "compute something else than the architecture that it names: take a checkpoint without such code, or an "
             "ONNX export of it; if you know that the code changes nothing, remove auto_map from config.json"
         )
+
+
+def refuse_mixture(config: Mapping[str, Any], name: str) -> None:
+    """Raise ModelError for a checkpoint `name` that is a mixture of experts."""
+    for key in _EXPERTS:
+        count = config.get(key)
+        if type(count) is int and count > 1:
+            named = config.get("architectures")
+            what = str(named[0]) if isinstance(named, list) and named else str(config.get("model_type"))
+            raise ModelError(
+                f"{name} is a mixture of experts ({what}; {key} = {count} in config.json), which sends each token "
+                "through other products, and no graphs are built for that: take a model without experts, or a GGUF "
+                "file of this one, which llama.cpp runs (`kvjobs models add FILE.gguf`)"
+            )
 
 
 def refuse_files(names: Collection[str], name: str) -> None:

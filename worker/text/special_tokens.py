@@ -45,6 +45,7 @@ _MODEL_CLASS = {
     "mixtral": "Llama",
     "mpt": "GPTNeoX",
     "olmo": "GPTNeoX",
+    "olmo2": "GPTNeoX",
     "opt": "GPT2",
     "phi": "CodeGen",
     "phi3": "Llama",

@@ -68,8 +68,8 @@ def add(
     """Add SOURCE to the models folder.
 
     SOURCE is the checkpoint of a translation model (OPUS-MT, M2M100, NLLB-200) or of a causal language model (Llama,
-    Mistral, Qwen2, Qwen3), or an ONNX export: an id on the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a
-    folder.
+    Mistral, Qwen, Gemma, Phi, GPT-2 and others: docs/models.md), or an ONNX export: an id on the Hugging Face hub,
+    OWNER/NAME or OWNER/NAME@REVISION, or a folder.
     Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3) with weights in F32, F16, BF16 or
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).

@@ -49,7 +49,7 @@ ACTIVATIONS = {
     "gelu_new": _GELU_BY_TANH,
     "gelu_fast": _GELU_BY_TANH,
     "gelu_pytorch_tanh": _GELU_BY_TANH,
-    "quick_gelu": Activation("QuickGelu", _CONTRIB, (("alpha", 1.702),), -0.1636),
+    "quick_gelu": Activation("QuickGelu", _CONTRIB, (("alpha", 1.702),), -0.1637),
     "relu": Activation("Relu", "", (), 0.0),
 }
 
@@ -82,3 +82,7 @@ class Block:
     logit_scale: float = 1.0
     logit_cap: float | None = None
     head_bias: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.activation in ACTIVATIONS, self.activation
+        assert self.residual_scale == 1 or not self.norms_after, "the scale is folded into a product before the norm"

@@ -6,7 +6,7 @@ Knows: keys and defaults as they are given. Does not know: families, graphs.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from jobs.errors import ModelError
 from worker.graphs.causal.block import ACTIVATIONS
@@ -29,9 +29,15 @@ class ConfigReader:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.content = config
 
-    def sizes(self, defaults: Mapping[str, int | None]) -> dict[str, int]:
+    def filled(self, **defaults: Any) -> Self:
+        """The same with the defaults of a family, for what is missing or null."""
+        missing = {name: value for name, value in defaults.items() if self.content.get(name) is None}
+        return type(self)({**self.content, **missing})
+
+    def sizes(self, defaults: Mapping[str, int | None] | None = None) -> dict[str, int]:
         """The sizes that every network has, by their names in most families. `defaults`: of those that may be missing
         or null."""
+        defaults = defaults or {}
         found: dict[str, int] = {}
         for name, aliases in _ALIASES.items():
             given = next((self.content[alias] for alias in aliases if self.content.get(alias) is not None), None)
@@ -54,6 +60,19 @@ class ConfigReader:
         found = self.optional_number(name)
         return default if found is None else found
 
+    def positive(self, name: str, default: float) -> float:
+        """A number above 0."""
+        found = self.number(name, default)
+        if found <= 0:
+            raise ModelError(f"config.json says {name} = {found:g}, which has to be above 0")
+        return found
+
+    def cap(self, name: str, default: float | None) -> float | None:
+        """A soft cap; null stands for none, and a missing setting for the default."""
+        if self.content.get(name, default) is None:
+            return None
+        return self.positive(name, default or 1.0)
+
     def optional_number(self, name: str) -> float | None:
         """A finite number, None where it is missing or null."""
         value = self.content.get(name)
@@ -63,12 +82,11 @@ class ConfigReader:
             raise ModelError(f"config.json says {name} = {value!r:.40}, which is not a number")
         return float(value)
 
-    def activation(self, name: str, default: str, *, only: Sequence[str] = tuple(ACTIVATIONS)) -> str:
-        """The name of an activation; `only`: those of the family."""
+    def activation(self, name: str, default: str) -> str:
+        """The name of an activation."""
         value = self.content.get(name) or default
-        if value not in only:
-            known = only[0] if {ACTIVATIONS[one] for one in only} == {ACTIVATIONS[only[0]]} else ", ".join(only)
-            raise ModelError(f"config.json says {name} = {value}; only {known} is supported")
+        if value not in ACTIVATIONS:
+            raise ModelError(f"config.json says {name} = {value}; supported are {', '.join(ACTIVATIONS)}")
         return str(value)
 
     def refuse(self, name: str, value: Any, remedy: str = "take an ONNX export of it") -> None:

@@ -26,6 +26,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 BLOCK = 4096  # ids
+_BIAS = "head.bias"  # float32 in every precision
 
 
 def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
@@ -85,27 +86,46 @@ def rebuild_logits(folder: Path, sizes: CausalSizes, precision: Precision) -> by
 
 def logits_graph(sizes: CausalSizes, store: Store, precision: Precision) -> GraphBuilder:
     """hidden (M, D) -> logits (M, V), float32; in int8 also scales (M, 1), by which each row is to be multiplied: the
-    most likely id of a row does not depend on it. `store` has the tensors of the graph `head`."""
+    most likely id of a row does not depend on it, unless logits have a bias or a cap. `store` has the tensors of the
+    graph `head`."""
     net = GraphBuilder("logits", store)
     hidden = net.input("hidden", precision.float_dtype, ["M", sizes.width])
+    is_final = not sizes.block.head_bias and sizes.block.logit_cap is None
+    scale = None
     if precision is Precision.INT8:
         blocks = _Blocks(net, hidden, sizes, CausalWeights({}, sizes), precision)
         starts = range(0, sizes.vocab_size, BLOCK)
         found = [blocks.unscaled(start, min(start + BLOCK, sizes.vocab_size)) for start in starts]
-        net.output(net.op("Concat", *found, name="all", axis=1), "logits", np.float32, ["M", sizes.vocab_size])
-        net.output(blocks.scale, "scales", np.float32, ["M", 1])
-        return net
-    rows = net.joined(rows_name(sizes), sizes.vocab_size)
-    logits = net.op("Gemm", hidden, rows, name="product", transB=1)
-    if precision is Precision.FP16:
-        logits = net.op("Cast", logits, name="float32", to=TensorProto.FLOAT)
+        logits, scale = net.op("Concat", *found, name="all", axis=1), blocks.scale
+    else:
+        rows = net.joined(rows_name(sizes), sizes.vocab_size)
+        logits = net.op("Gemm", hidden, rows, name="product", transB=1)
+        if precision is Precision.FP16:
+            logits = net.op("Cast", logits, name="float32", to=TensorProto.FLOAT)
+    if not is_final:
+        logits = logits if scale is None else net.op("Mul", logits, scale, name="scaled")
+        bias = net.joined(_BIAS, sizes.vocab_size) if sizes.block.head_bias else None
+        logits = _finished(net, logits, sizes, bias, "final")
     net.output(logits, "logits", np.float32, ["M", sizes.vocab_size])
+    if scale is not None and is_final:
+        net.output(scale, "scales", np.float32, ["M", 1])
     return net
 
 
 def rows_name(sizes: CausalSizes) -> str:
     """The name of the head's weight (V, D) in float."""
     return "embeddings" if sizes.tied_head else "head.rows"
+
+
+def _finished(net: GraphBuilder, logits: str, sizes: CausalSizes, bias: str | None, name: str) -> str:
+    """Logits in float32, from the products of the states with the head, or with a block of it."""
+    if bias is not None:
+        logits = net.op("Add", logits, bias, name=f"{name}.biased")
+    if (cap := sizes.block.logit_cap) is None:
+        return logits
+    limit = net.constant("logit_cap", cap, np.float32)
+    bounded = net.op("Tanh", net.op("Div", logits, limit, name=f"{name}.share_of_cap"), name=f"{name}.bounded")
+    return net.op("Mul", bounded, limit, name=f"{name}.capped")
 
 
 class _Blocks:
@@ -119,12 +139,20 @@ class _Blocks:
         self._precision = precision
         self._dtype = precision.float_dtype
         self._rows = rows_name(sizes)
+        self._sizes = sizes
         self._load = functools.cache(weights.head)  # loaded once for all blocks
+        self._load_bias = weights.head_bias
         if precision is Precision.INT8:
             self._quantized, self.scale = quantize_rows(net, hidden)
 
     def logits(self, name: str, start: int, stop: int) -> str:
         """(M, stop - start), float32."""
+        bias = None
+        if self._sizes.block.head_bias:
+            bias = self._net.part(_BIAS, self._load_bias, start, stop)
+        return _finished(self._net, self._product(name, start, stop), self._sizes, bias, name)
+
+    def _product(self, name: str, start: int, stop: int) -> str:
         net = self._net
         if self._precision is Precision.INT8:
             return net.op("Mul", self.unscaled(start, stop), self.scale, name=f"{name}.logits")

@@ -37,7 +37,6 @@ class CausalSizes:
     windows: tuple[int | None, ...]  # by layer: a token attends to itself and the window - 1 before it; None: to all
     tied_head: bool  # the head is the embeddings
     layer_scales: tuple[float, ...] = ()  # by layer: a further factor of its scores; empty: 1
-    has_learned_positions: bool = False  # a row of a table is added to each embedding
     position_offset: int = 0  # of learned positions: the row of the first one
     alibi: Alibi | None = None
     block: Block
@@ -49,6 +48,11 @@ class CausalSizes:
         multiple = _ROTATED_MULTIPLE if any(self.ropes) else _PLAIN_MULTIPLE
         own = self.own_head_size + (self.alibi is not None)
         return -(-own // multiple) * multiple
+
+    @property
+    def has_learned_positions(self) -> bool:
+        """Whether a row of a table is added to each embedding."""
+        return bool(self.tensors.positions)
 
     @property
     def attention_width(self) -> int:

@@ -12,8 +12,7 @@ A role is the name of a module within a layer, as Llama names it; a module has a
 """
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker.graphs.causal.block import Block
 
@@ -42,7 +41,7 @@ class TensorNames:
     positions: str = ""  # of learned positions; empty: there are none
     embedding_norm: str = ""
     layer: str = "model.layers"  # followed by the number
-    parts: Mapping[str, str] = field(default_factory=dict)  # of a layer: the module of each role
+    parts: dict[str, str] = field(default_factory=dict)  # of a layer: the module of each role
     fused: Fused | None = None  # None: queries, keys and values are three tensors
     fuses_gate_up: bool = False
     is_transposed: bool = False  # products are stored as (inputs, outputs), as GPT-2's Conv1D
@@ -79,7 +78,84 @@ class TensorNames:
 
 
 _ATTENTION = {role: f"self_attn.{role}" for role in (QUERIES, KEYS, VALUES, OUT, QUERY_NORM, KEY_NORM)}
-_FEED_FORWARD = {role: f"mlp.{role}" for role in (GATE, UP, DOWN)}
-_LLAMA = _ATTENTION | _FEED_FORWARD | {role: role for role in (BEFORE_ATTENTION, BEFORE_INNER)}
+_GATED = {role: f"mlp.{role}" for role in (GATE, UP, DOWN)}
+_WIDENED = {UP: "mlp.dense_h_to_4h", DOWN: "mlp.dense_4h_to_h"}
+_NORMS = {role: role for role in (BEFORE_ATTENTION, BEFORE_INNER)}
 
-LLAMA = TensorNames(parts=_LLAMA)
+LLAMA = TensorNames(parts=_ATTENTION | _GATED | _NORMS)
+OLMO2 = TensorNames(
+    parts=_ATTENTION | _GATED | {AFTER_ATTENTION: "post_attention_layernorm", AFTER_INNER: "post_feedforward_layernorm"}
+)
+GEMMA2 = TensorNames(
+    parts=_ATTENTION
+    | _GATED
+    | {
+        BEFORE_ATTENTION: "input_layernorm",
+        AFTER_ATTENTION: "post_attention_layernorm",
+        BEFORE_INNER: "pre_feedforward_layernorm",
+        AFTER_INNER: "post_feedforward_layernorm",
+    }
+)
+PHI3 = TensorNames(
+    parts=_NORMS
+    | {
+        FUSED_QKV: "self_attn.qkv_proj",
+        OUT: "self_attn.o_proj",
+        FUSED_GATE_UP: "mlp.gate_up_proj",
+        DOWN: "mlp.down_proj",
+    },
+    fused=Fused.STACKED,
+    fuses_gate_up=True,
+)
+PHI = TensorNames(
+    norm="model.final_layernorm",
+    parts=_ATTENTION | {OUT: "self_attn.dense", UP: "mlp.fc1", DOWN: "mlp.fc2", BEFORE_ATTENTION: "input_layernorm"},
+)
+GPT_NEOX = TensorNames(
+    embeddings="gpt_neox.embed_in",
+    norm="gpt_neox.final_layer_norm",
+    head="embed_out",
+    layer="gpt_neox.layers",
+    parts=_WIDENED | _NORMS | {FUSED_QKV: "attention.query_key_value", OUT: "attention.dense"},
+    fused=Fused.GROUPED,
+)
+GPT2 = TensorNames(
+    embeddings="transformer.wte",
+    norm="transformer.ln_f",
+    positions="transformer.wpe",
+    layer="transformer.h",
+    parts={
+        BEFORE_ATTENTION: "ln_1",
+        FUSED_QKV: "attn.c_attn",
+        OUT: "attn.c_proj",
+        BEFORE_INNER: "ln_2",
+        UP: "mlp.c_fc",
+        DOWN: "mlp.c_proj",
+    },
+    fused=Fused.STACKED,
+    is_transposed=True,
+)
+OPT = TensorNames(
+    embeddings="model.decoder.embed_tokens",
+    norm="model.decoder.final_layer_norm",
+    positions="model.decoder.embed_positions",
+    layer="model.decoder.layers",
+    parts=_ATTENTION
+    | {
+        OUT: "self_attn.out_proj",
+        UP: "fc1",
+        DOWN: "fc2",
+        BEFORE_ATTENTION: "self_attn_layer_norm",
+        BEFORE_INNER: "final_layer_norm",
+    },
+)
+BLOOM = TensorNames(
+    embeddings="transformer.word_embeddings",
+    norm="transformer.ln_f",
+    embedding_norm="transformer.word_embeddings_layernorm",
+    layer="transformer.h",
+    parts=_WIDENED | _NORMS | {FUSED_QKV: "self_attention.query_key_value", OUT: "self_attention.dense"},
+    fused=Fused.GROUPED,
+)
+FALCON = replace(BLOOM, embedding_norm="")
+FALCON_TWO_NORMS = replace(FALCON, parts=FALCON.parts | {BEFORE_ATTENTION: "ln_attn", BEFORE_INNER: "ln_mlp"})

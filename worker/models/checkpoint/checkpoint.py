@@ -35,10 +35,18 @@ from worker.models.file_names import INDEX, PICKLE, SAFETENSORS
 from worker.models.json_file import read_json
 from worker.models.model_kind import ModelKind
 from worker.models.readable_file import refuse_placeholder
-from worker.models.unsupported import is_gguf_file, refuse_custom_code, refuse_files, refuse_quantized
+from worker.models.unsupported import is_gguf_file, refuse_custom_code, refuse_files, refuse_mixture, refuse_quantized
 
 # Suffixes of buffers that older versions of transformers saved; they are computed from config.json instead.
-_BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
+_BUFFERS = (
+    "rotary_emb.inv_freq",
+    "rotary_emb.cos_cached",
+    "rotary_emb.sin_cached",
+    "masked_bias",
+    "position_ids",
+    ".attn.bias",  # the causal mask of GPT-2
+    ".attention.bias",  # of GPT-NeoX
+)
 _NUM_SHOWN = 3  # tensors in an error message
 
 
@@ -97,12 +105,13 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
         refuse_custom_code(config, name)
         refuse_quantized(config, name)
         try:
-            _sizes(architecture, config)  # raises for settings that are not supported
+            sizes = _sizes(architecture, config)  # raises for settings that are not supported
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from error
-        if lacks_head(config) and not config.get("tie_word_embeddings"):
-            raise ModelError(_no_head(name))
+        if lacks_head(config) and isinstance(sizes, CausalSizes) and not sizes.tied_head:
+            raise ModelError(_no_head(name, sizes))
         return architecture, config
+    refuse_mixture(config, name)
     named = config.get("architectures") or []
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
@@ -129,13 +138,14 @@ def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], n
             "the tensors are not needed, save it again with transformers, which leaves them out"
         )
     if isinstance(sizes, CausalSizes) and not sizes.tied_head and f"{sizes.tensors.head}.weight" not in names:
-        raise ModelError(_no_head(str(folder)))
+        raise ModelError(_no_head(str(folder), sizes))
 
 
-def _no_head(name: str) -> str:
+def _no_head(name: str, sizes: CausalSizes) -> str:
     return (
-        f"{name} was saved without its head (lm_head.weight), and config.json does not say that the embeddings are the "
-        "head (tie_word_embeddings): it gives no probabilities; take the checkpoint of the whole model, ...ForCausalLM"
+        f"{name} was saved without its head ({sizes.tensors.head}.weight), and config.json does not say that the "
+        "embeddings are the head (tie_word_embeddings): it gives no probabilities; take the checkpoint of the whole "
+        "model, ...ForCausalLM"
     )
 
 

@@ -5,7 +5,7 @@ Knows: bytes, dtypes, strides. Does not know: file formats.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +56,19 @@ class StoredTensor:
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(weight, self.shape, steps))
 
 
-_BASE = ("embed_tokens.", "layers.", "shared.", "encoder.")
-_HEAD = ("lm_head.", "final_logits_bias")
+# A network that was saved without its head lacks a prefix in all names; transformers adds it, too. By how some name of
+# such a network begins: the prefix. The first that applies counts.
+_PREFIXES = {
+    "embed_in.": "gpt_neox.",
+    "wte.": "transformer.",
+    "word_embeddings.": "transformer.",
+    "embed_tokens.": "model.",
+    "layers.": "model.",
+    "shared.": "model.",
+    "encoder.": "model.",
+    "decoder.": "model.",
+}
+_HEAD = ("lm_head.", "embed_out.", "final_logits_bias")
 
 
 class StoredWeights(Mapping[str, Weight]):
@@ -65,11 +76,9 @@ class StoredWeights(Mapping[str, Weight]):
 
     def __init__(self, tensors: Iterable[StoredTensor]) -> None:
         found = {tensor.name: tensor for tensor in tensors}
-        # In a network that was saved without its head, names lack the prefix `model.`; transformers adds it, too.
-        is_base = any(name.startswith(_BASE) for name in found) and not any(name.startswith("model.") for name in found)
+        prefix = _missing_prefix(found)
         self._tensors = {
-            f"model.{name}" if is_base and not name.startswith(_HEAD) else name: tensor
-            for name, tensor in found.items()
+            name if name.startswith(_HEAD) else f"{prefix}{name}": tensor for name, tensor in found.items()
         }
 
     def __getitem__(self, name: str) -> Weight:
@@ -80,3 +89,10 @@ class StoredWeights(Mapping[str, Weight]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+
+def _missing_prefix(names: Collection[str]) -> str:
+    """What all names but those of the head lack at their beginning; empty: nothing."""
+    beginnings = {f"{name.partition('.')[0]}." for name in names}
+    prefix = next((prefix for beginning, prefix in _PREFIXES.items() if beginning in beginnings), "")
+    return "" if prefix in beginnings else prefix

@@ -204,7 +204,7 @@ def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def letters(tmp_path: Path) -> Path:
     """An export whose tokenizer makes one token per letter."""
-    folder = Export().write(tmp_path / "exported", rope_theta=BASE, architectures=["OlmoForCausalLM"])
+    folder = Export().write(tmp_path / "exported", rope_theta=BASE, architectures=["InternLM3ForCausalLM"])
     write_letters(folder)
     return folder
 
@@ -303,11 +303,11 @@ def spoil_names(folder: Path) -> None:
         (other_tokenizer, r"tiny/tokenizer\.json is missing: tokenizer\.model alone .*AutoTokenizer.*save_pretrained"),
         (wrong_tokenizer, r"tiny/tokenizer\.json makes ids up to 9,000, and the model knows those below 300"),
         (
-            spoil_config(architectures=["GemmaForCausalLM"]),
-            r"architecture GemmaForCausalLM; .* builds graphs of Marian",
+            spoil_config(architectures=["MptForCausalLM"]),
+            r"architecture MptForCausalLM; .* builds graphs of Marian",
         ),
         (spoil_config(architectures=["LlamaForSequenceClassification"]), "architecture LlamaForSequenceClassification"),
-        (spoil_config(hidden_act="gelu"), r"/tiny: config\.json says hidden_act = gelu"),
+        (spoil_config(hidden_act="mish"), r"/tiny: config\.json says hidden_act = mish"),
         (spoil_config(rope_scaling={"rope_type": "longrope"}), "rope_type = longrope; supported are"),
         (spoil_names, r"lacks the tensor model\.layers\.1\.mlp\.up_proj\.weight"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),

@@ -282,5 +282,5 @@ def test_the_reference_reads_each_sequence_as_if_alone(tmp_path):
 def test_the_reference_refuses_settings_that_no_graph_is_built_for(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
-    with pytest.raises(ModelError, match="hidden_act = gelu; only silu"):
-        NumpyCausal({**checkpoint.config, "hidden_act": "gelu"}, checkpoint.weights)
+    with pytest.raises(ModelError, match="hidden_act = mish; supported are silu"):
+        NumpyCausal({**checkpoint.config, "hidden_act": "mish"}, checkpoint.weights)

@@ -228,9 +228,9 @@ def test_an_invalid_model_id_is_not_found(hub, model_id):
 
 
 def test_an_unsupported_architecture_is_refused_before_its_weights_are_downloaded(hub, server, repository):
-    (repository / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    (repository / "config.json").write_text('{"architectures": ["MptForCausalLM"]}')
 
-    with pytest.raises(ModelError, match=f"{ID} has the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
+    with pytest.raises(ModelError, match=f"{ID} has the architecture MptForCausalLM; .* LlamaForCausalLM"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
 
@@ -309,7 +309,7 @@ def test_an_unsupported_variant_of_a_family_is_refused_before_its_weights_are_do
 
 
 def test_an_export_of_any_causal_model_is_downloaded(hub, causal):
-    (causal / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    (causal / "config.json").write_text('{"architectures": ["MptForCausalLM"]}')
     (causal / "pytorch_model.bin").unlink()
     (causal / "model.safetensors").rename(causal / "model.onnx")
 

@@ -19,11 +19,11 @@ def config_of(family: str, **changed: Any) -> dict[str, Any]:
     ("changed", "message"),
     [
         (
-            {"architectures": ["GPT2LMHeadModel"]},
-            "GPT2LMHeadModel is not supported; supported are LlamaForCausalLM, Mis",
+            {"architectures": ["MptForCausalLM"]},
+            "MptForCausalLM is not supported; supported are LlamaForCausalLM, Mis",
         ),
-        ({"architectures": [], "model_type": "gemma"}, "gemma is not supported"),
-        ({"hidden_act": "gelu"}, "hidden_act = gelu; only silu"),
+        ({"architectures": [], "model_type": "mpt"}, "mpt is not supported"),
+        ({"hidden_act": "mish"}, "hidden_act = mish; supported are silu, swish, gelu, "),
         ({"num_hidden_layers": 1 << 30}, "asks for 1,073,741,824 layers; at most 10,000 are supported"),
         (
             {"rope_scaling": {"rope_type": "longrope", "factor": 4.0}},

@@ -1,0 +1,98 @@
+"""
+The description of a causal network from what the config.json files of most families have in common.
+
+Knows: sizes, their defaults where a family gives some, and that a rotation is read for each layer. Does not know:
+families.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.graphs.causal.block import Block
+from worker.graphs.causal.config_reader import ConfigReader
+from worker.graphs.causal.rope import Rope
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.tensor_names import TensorNames
+
+SLIDING, FULL = "sliding_attention", "full_attention"  # in `layer_types`
+WINDOW = 4096  # default of transformers for the families with a window
+
+
+def describe(
+    config: ConfigReader,
+    family: str,
+    block: Block,
+    tensors: TensorNames,
+    *,
+    defaults: Mapping[str, int | None] | None = None,
+    kv_heads: int | None = None,
+    head_size: int | None = None,
+    ropes: Callable[[int, int, int], Sequence[Rope | None]] | None = None,
+    windows: Sequence[int | None] | None = None,
+    max_positions: int | None = None,
+    is_tied: bool = False,
+) -> CausalSizes:
+    """The description, from what most families have in common.
+
+    `kv_heads`, `head_size`: None: as many as heads, and the width divided by them. `ropes`: of each layer, from head
+    size, positions and layers; None: the one of config.json, in all. `max_positions`: None: those of config.json.
+    `is_tied`: where config.json does not say it.
+    """
+    sizes = config.sizes(defaults or {})
+    width, heads, layers = sizes["hidden_size"], sizes["num_attention_heads"], sizes["num_hidden_layers"]
+    max_positions = max_positions or sizes["max_position_embeddings"]
+    kv_heads = kv_heads or heads
+    if min(*sizes.values(), kv_heads) < 1 or heads % kv_heads:
+        raise ModelError(
+            f"config.json says {heads} attention heads, which is not a multiple of its {kv_heads} key/value heads"
+        )
+    own_size = head_size or width // heads
+    by_layer = tuple((ropes or one_rope(config))(own_size, sizes["max_position_embeddings"], layers))
+    rotated = next((2 * len(rope.frequencies) for rope in by_layer if rope is not None), 0)
+    return CausalSizes(
+        family=family,
+        width=width,
+        heads=heads,
+        kv_heads=kv_heads,
+        own_head_size=own_size,
+        layers=layers,
+        inner_width=sizes["intermediate_size"],
+        vocab_size=sizes["vocab_size"],
+        max_positions=max_positions,
+        rotated=rotated,
+        ropes=by_layer,
+        windows=tuple(
+            None if window is None or window >= max_positions else window for window in windows or (None,) * layers
+        ),
+        tied_head=config.flag("tie_word_embeddings", is_tied),
+        block=block,
+        tensors=tensors,
+    )
+
+
+def one_rope(config: ConfigReader, **how: Any) -> Callable[[int, int, int], Sequence[Rope]]:
+    """The rotation of config.json, in every layer."""
+
+    def of_layers(head_size: int, max_positions: int, layers: int) -> Sequence[Rope]:
+        if head_size % 2 or head_size < 2:
+            raise ModelError(f"config.json gives heads of size {head_size}; rotary positions need an even size")
+        return (Rope.read(config.content, head_size, max_positions, **how),) * layers
+
+    return of_layers
+
+
+def size_of(config: ConfigReader, name: str, default: int | None = None) -> int | None:
+    """A size that may be missing or null."""
+    value = config.content.get(name) or default
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"config.json says {name} = {value!r:.40}, which is not a size") from error
+
+
+def no_rope(head_size: int, max_positions: int, layers: int) -> Sequence[None]:
+    """No layer rotates."""
+    return (None,) * layers
