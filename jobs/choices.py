@@ -7,12 +7,12 @@ SHOWN_STATES = ("ingesting", "running", PAUSED, CANCELLING, "done", "cancelled",
 
 
 class Only(enum.StrEnum):
-    """Which documents to export. Without a choice: all in a terminal state."""
+    """Which documents to export. Without a choice: all in a terminal state, except skipped ones."""
 
     OK = "ok"  # those with a result
     FAILED = "failed"  # those that ended without one: failed, rejected, quarantined, cancelled
     WAITING = "waiting"  # those not in a terminal state yet
-    ALL = "all"  # all, with the waiting ones
+    ALL = "all"  # all, with the waiting and the skipped ones
 
 
 class By(enum.StrEnum):

@@ -21,6 +21,7 @@ NAMES = (
     "before-commit",  # ... everything is written, nothing is committed
     "after-commit",  # ... committed; the worker does not know yet
     "in-finish",  # the shard's last batch is written, the shard is not closed
+    "in-hand-on",  # the documents of a closed shard are handed on to the next stage, nothing is committed
     "in-cancel",  # a cancel is requested, no document is cancelled yet
     "after-ingest-batch",  # a batch of documents is committed
     "in-prune",  # a batch of rows of a pruned job is deleted

@@ -41,4 +41,9 @@ RUNNING_JOB = JobSummary(
     queue="cpu",
     cancel_requested_at=None,
     read_at=READ_AT,
+    skipped=0,
+    chain=None,
+    stage=None,
+    reads=None,
+    corpus_documents=None,
 )

@@ -14,6 +14,8 @@ def next_command(job: "JobSummary") -> str:
 
     if job.state == JobState.INGESTING:
         task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
+        if job.chain is not None:
+            return f"kvjobs submit {job.source}{task} --then ..."  # with the same stages
         return f"kvjobs submit {job.source}{task}"  # continues where it was interrupted
     if job.state == JobState.FAILED:
         return f"kvjobs db prune {job.job_id}"
@@ -21,4 +23,6 @@ def next_command(job: "JobSummary") -> str:
         return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
     if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:
         return f"kvjobs retry {job.job_id}"
+    if job.chain is not None:
+        return f"kvjobs export {job.chain} --chain -o FILE"
     return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"

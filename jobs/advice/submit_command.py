@@ -5,7 +5,7 @@ Knows: which option of `kvjobs submit` sets which field of `jobs.spec`. Does not
 
 import dataclasses
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import OPTIONS, JobSpec, Options, Task, TranslateOptions
+from jobs.stage import CORPUS, FILTER, MADE_TEXTS, FilterSpec, newest_text
 
 STDIN = "standard input"  # `Corpus.source` of a pipe
 LANGUAGE_FIELD = "lang"  # the default
@@ -37,21 +38,19 @@ class StoredSubmit:
     reading: str | None  # how the corpus is read, JSON; None for a job of an older version
     priority: int
     queue: str
+    reads: int | None = None  # of a stage of a chain: the stage whose result is its text
 
 
-def submit_command(job: StoredSubmit) -> str | None:
-    """The command; None where a newer kvjobs has submitted the job with an option that is unknown here.
+def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
+    """The command; None where a newer kvjobs has submitted the job with an option that is unknown here. `later`: the
+    stages of its chain.
 
     `--again` is in it: without it the same corpus with the same options is the job that is there already.
     """
     try:
-        spec = JobSpec.restore(
-            task=job.task,
-            model=job.model,
-            model_revision=job.model_revision,
-            options_json=job.options,
-            providers_json=job.providers,
-        )
+        spec = _spec(job)
+        tasks = [job.task, *(stage.task for stage in later)]
+        stages = [_stage(stage, tasks[:number]) for number, stage in enumerate(later, start=1)]
     except SpecError:
         return None
     corpus, run, pipe = _corpus(job)
@@ -61,7 +60,32 @@ def submit_command(job: StoredSubmit) -> str | None:
     words += ["--queue", job.queue] if job.queue != CPU else []
     words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
     words += [] if spec.providers.fallback else ["--no-fallback"]
+    words += [word for stage in stages for word in ("--then", stage)]
     return shlex.join([*words, "--again"]) + pipe
+
+
+def _spec(job: StoredSubmit) -> JobSpec:
+    return JobSpec.restore(
+        task=job.task,
+        model=job.model,
+        model_revision=job.model_revision,
+        options_json=job.options,
+        providers_json=job.providers,
+    )
+
+
+def _stage(job: StoredSubmit, before: Sequence[str]) -> str:
+    """The text of `--then`; `before` are the tasks of the stages before it."""
+    if job.task == FILTER:
+        return f"{FILTER} {FilterSpec.restore(job.options).condition}"
+    spec = _spec(job)
+    words = [spec.task.value, "--model", spec.model, *_of_options(spec.options)]
+    if job.reads is not None and job.reads != newest_text(before):
+        made = {str(task): field for field, task in MADE_TEXTS.items()}
+        words += ["--field", "text" if job.reads == CORPUS else made[before[job.reads - 1]]]
+    words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
+    words += [] if spec.providers.fallback else ["--no-fallback"]
+    return shlex.join(words)
 
 
 def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:

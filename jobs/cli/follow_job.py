@@ -1,11 +1,11 @@
-"""Reading a job again and again until it ends."""
+"""Reading a job, or the jobs of a chain, again and again until they end."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jobs.errors import TransientError
 from jobs.store.database import Database
-from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.job_summary import JobSummary, find_chain, find_job
 
 POLL_S = 0.5
 PATIENCE_S = 120.0  # how long to wait for a database that does not answer
@@ -36,3 +36,20 @@ def follow(
             return job
         left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
         time.sleep(min(POLL_S, left))
+
+
+def follow_chain(
+    database: Database, job: JobSummary, update: Callable[[JobSummary], None], *, timeout_s: float | None = None
+) -> Sequence[JobSummary]:
+    """Follow the stages of a job's chain, one after the other, or the job alone; the last summary of each. Those that
+    had ended are not shown again."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    if job.chain is None:
+        return [follow(database, job.job_id, update, timeout_s=timeout_s)]
+    with database.reading() as connection:
+        stages = find_chain(connection, job)
+    last = []
+    for stage in stages:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        last.append(stage if stage.has_ended else follow(database, stage.job_id, update, timeout_s=left))
+    return last

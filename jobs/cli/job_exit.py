@@ -1,5 +1,6 @@
 """How a command about one job ends: its exit code, its JSON, and the command that continues it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,11 @@ def exit_code_of(job: "JobSummary", tolerance: Tolerance | None) -> int:
     return 0 if is_tolerated(job, tolerance) else job.exit_code or 0
 
 
+def exit_code_of_chain(stages: "Sequence[JobSummary]", tolerance: Tolerance | None) -> int:
+    """The exit code for the outcome of a chain: the worst of its stages."""
+    return max(exit_code_of(stage, tolerance) for stage in stages)
+
+
 def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
     """Whether a job has ended with no failure other than rejected lines, and no more of these than allowed."""
     return (
@@ -63,12 +69,16 @@ def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
     click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
 
 
-def print_ended_job(database: "Database", job: "JobSummary", exit_code: int, **more: Any) -> None:
-    """As `print_job`, with `answers`: who answered, as in `kvjobs show --json`."""
+def print_ended_job(
+    database: "Database", job: "JobSummary", exit_code: int, stages: "Sequence[JobSummary]" = (), **more: Any
+) -> None:
+    """As `print_job`, with `answers`: who answered, as in `kvjobs show --json`; of a chain also with its `stages`."""
     from jobs.store.report.job_providers import providers_of
 
     with database.reading() as connection:
         answers = providers_of(connection, job)
+    if len(stages) > 1:
+        more["stages"] = [stage.as_row() for stage in stages]
     print_job(job, exit_code, **more, answers=answers)
 
 

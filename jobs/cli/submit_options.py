@@ -10,6 +10,7 @@ import click
 from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
+from jobs.cli.then_option import then_option
 from jobs.errors import SpecError
 from jobs.providers import ProviderOrder
 from jobs.queues import CPU, check_queue
@@ -44,6 +45,7 @@ class SubmitOptions:
     providers: str | None  # None: those of the settings
     no_fallback: bool
     openai_price_per_million: str | None  # with `wait`: for the embedded worker
+    then: tuple[str, ...]  # the further stages of the chain
     of_task: Mapping[str, Any]  # the other options: those of tasks
 
     def __post_init__(self) -> None:
@@ -73,7 +75,7 @@ class SubmitOptions:
     @property
     def results(self) -> Path | None:
         """Where the results go: a file, `-` for standard output, or None for nowhere."""
-        if self.output is None and self.wait and self.task is not Task.SCORE:
+        if self.output is None and self.wait and (self.task is not Task.SCORE or self.then):
             return Path("-")
         return self.output
 
@@ -118,6 +120,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "answer goes to the next.  [default: the setting providers, else onnx]",
     ),
     click.option("--no-fallback", is_flag=True, help="Use the first provider alone; what it does not answer fails."),
+    then_option,
     click.option(
         "--wait",
         is_flag=True,

@@ -4,17 +4,18 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
 from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
-from jobs.cli.follow_job import follow
+from jobs.cli.follow_job import follow_chain
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
 from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
+from jobs.export.export_options import Export
 from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
@@ -36,8 +37,9 @@ def wait_for_job(
     tolerance: Tolerance | None,
     *,
     again: str,
-) -> JobSummary:
-    """Wait until a job has ended, write its results to `output` (`-`: standard output; None: nowhere), and return it.
+) -> Sequence[JobSummary]:
+    """Wait until a job and the stages of its chain have ended, write the results to `output` (`-`: standard output;
+    None: nowhere), and return the stages, or the job alone.
 
     The first Ctrl-C finishes the current batch, then raises a KeyboardInterrupt that advises the command `again`; the
     second kills the worker and exits at once.
@@ -45,35 +47,41 @@ def wait_for_job(
     if job.paused:
         resume(database, job.job_id)
         print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it is resumed.")
-    starter = EmbeddedWorkerStarter(settings, database)
+    starter, is_over = EmbeddedWorkerStarter(settings, database), job.has_ended
     with _interruptible(starter):
         try:
-            if not job.has_ended:
-                job = _follow(database, job, starter)
+            stages = _follow(database, job, starter)
+            is_over = True
             starter.release()
-            if job.state == JobState.CANCELLED:
-                print_message(cancelled_message(job))
+            if cancelled := [stage for stage in stages if stage.state == JobState.CANCELLED]:
+                print_message(cancelled_message(cancelled[0]))
             else:
-                _write(database, job, output)
-                print_message(end_message(job, output, tolerance, *_totals(database, job)))
+                _write(database, stages, output)
+                place = output if len(stages) == 1 else None
+                for stage in stages:
+                    print_message(end_message(stage, place, tolerance, *_totals(database, stage)))
+                if len(stages) > 1 and output is not None and str(output) != "-":
+                    print_message(f"Results of all stages in {output}.")
         except KeyboardInterrupt:
-            if not job.has_ended:
+            if not is_over:
                 print_message("Finishing the current batch; press Ctrl-C again to stop at once.")
             starter.stop()
             raise KeyboardInterrupt(f"Interrupted; finished documents are kept. To continue: {again}") from None
         finally:
             starter.stop()
-    return job
+    return stages
 
 
-def _follow(database: Database, job: JobSummary, starter: EmbeddedWorkerStarter) -> JobSummary:
+def _follow(database: Database, job: JobSummary, starter: EmbeddedWorkerStarter) -> Sequence[JobSummary]:
+    if job.has_ended and job.chain is None:
+        return [job]
     with progress() as shown:
 
         def update(summary: JobSummary) -> None:
             starter.start_if_needed(summary)
             shown.update(summary, starter.note)
 
-        return follow(database, job.job_id, update)
+        return follow_chain(database, job, update)
 
 
 @contextlib.contextmanager
@@ -97,14 +105,15 @@ def _interruptible(starter: EmbeddedWorkerStarter) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write(database: Database, job: JobSummary, output: Path | None) -> None:
+def _write(database: Database, stages: Sequence[JobSummary], output: Path | None) -> None:
     if output is None:
         return
+    job, whole = stages[0], Export(stages=stages if len(stages) > 1 else ())
     if str(output) == "-":
         sys.stdout.flush()  # the results bypass its text buffer
-        write_results(database, job, sys.stdout.buffer, Format.JSONL, tell=print_message)
+        write_results(database, job, sys.stdout.buffer, Format.JSONL, whole, tell=print_message)
     else:
-        export_file(database, job, output, tell=print_message)
+        export_file(database, job, output, whole, tell=print_message)
 
 
 def _totals(database: Database, job: JobSummary) -> tuple[Totals | None, JobProviders]:

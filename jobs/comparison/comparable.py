@@ -9,6 +9,7 @@ from jobs.advice.provider_words import answered_sentence, mixed_models
 from jobs.errors import SpecError
 from jobs.formatting import count, counted
 from jobs.spec import Task
+from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 
@@ -37,6 +38,8 @@ def require_comparable(a: JobSummary, b: JobSummary) -> None:
             f"job {a.label} has the task {a.task} and job {b.label} the task {b.task}: only jobs of the same task can "
             "be compared"
         )
+    if a.task == FILTER:
+        raise SpecError("two filters are compared by what they keep: kvjobs export each, and compare the files")
     if a.task == Task.SCORE and _options(a).get("pairs") != _options(b).get("pairs"):
         alone, pairs = (b, a) if _options(a).get("pairs") else (a, b)
         raise SpecError(

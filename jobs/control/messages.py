@@ -8,6 +8,7 @@ from jobs.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.control.actions import Performed
+    from jobs.store.report.job_summary import JobSummary
 
 
 def messages(performed: "Performed") -> Iterator[str]:
@@ -17,7 +18,7 @@ def messages(performed: "Performed") -> Iterator[str]:
     match performed.action:
         case Action.PAUSE:
             job = performed.after
-            yield f"Job {job.label} is paused. To resume it: kvjobs resume {job.job_id}"
+            yield f"{_named(job)} is paused. To resume it: kvjobs resume {job.job_id}"
         case Action.RESUME:
             yield _resumed(performed)
         case Action.CANCEL:
@@ -26,21 +27,21 @@ def messages(performed: "Performed") -> Iterator[str]:
             yield _retried(performed)
         case Action.PRIORITY:
             job, was = performed.after, performed.before.priority
-            yield f"Job {job.label} has the priority {job.priority} now (before: {was}); higher goes first."
+            yield f"{_named(job)} has the priority {job.priority} now (before: {was}); higher goes first."
 
 
 def _resumed(performed: "Performed") -> str:
     job = performed.after
     if job.cancel_requested_at:
-        return f"Job {job.label} is being cancelled. To continue it: kvjobs retry {job.job_id}"
+        return f"{_named(job)} is being cancelled. To continue it: kvjobs retry {job.job_id}"
     change = "is resumed" if performed.before.paused else "was not paused"
-    return f"Job {job.label} {change}. To follow it: kvjobs watch {job.job_id}"
+    return f"{_named(job)} {change}. To follow it: kvjobs watch {job.job_id}"
 
 
 def _cancelled(performed: "Performed") -> Iterator[str]:
     job = performed.after
     cancelled = counted(performed.documents, "document")
-    yield f"{cancelled} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept."
+    yield f"{cancelled} of {_of(job)} cancelled; {counted(job.succeeded, 'result')} kept."
     if job.has_ended:
         yield f"To export them: kvjobs export {job.job_id} --only ok -o FILE"
         yield f"To continue the job: kvjobs retry {job.job_id}"
@@ -53,8 +54,17 @@ def _retried(performed: "Performed") -> str:
 
     was, job, again = performed.before, performed.after, performed.documents
     if job.state == JobState.INGESTING:
-        return f"Job {job.label} continues. To read the rest of its corpus: {next_command(job)}"
+        return f"{_named(job)} continues. To read the rest of its corpus: {next_command(job)}"
     if again or was.state != job.state:
         documents = counted(again, "document")
-        return f"{documents} of job {job.label} will run again. To follow it: kvjobs watch {job.job_id}"
-    return f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed."
+        return f"{documents} of {_of(job)} will run again. To follow it: kvjobs watch {job.job_id}"
+    return f"{_named(job)} has no failed, quarantined or cancelled document; nothing changed."
+
+
+def _named(job: "JobSummary") -> str:
+    """The job; of a chain with a word that the action was for all of it."""
+    return f"Job {job.label}" + (" with its chain" if job.chain is not None else "")
+
+
+def _of(job: "JobSummary") -> str:
+    return f"j{_named(job)[1:]}"

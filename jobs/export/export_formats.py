@@ -73,7 +73,7 @@ class JsonLines:
         return b""
 
     def line(self, document: "ExportedDocument") -> bytes:
-        record: dict[str, Any] = {"id": _id(document), "status": document.status}
+        record: dict[str, Any] = {"id": json_id(document), "status": document.status}
         record |= self.shape.in_json(document.result)
         record |= extra_values(self.extras, document)
         if self.is_payload and record.get("text"):
@@ -207,7 +207,7 @@ class _Number:
         return str(self.digits)
 
 
-def _id(document: "ExportedDocument") -> Any:
+def json_id(document: "ExportedDocument") -> Any:
     """The id as written in the corpus; a number of any length stays exact."""
     if document.numeric_id and document.external_id and _JSON_NUMBER.fullmatch(document.external_id):
         return orjson.Fragment(document.external_id)

@@ -14,6 +14,7 @@ from jobs.spec import Task
 
 if TYPE_CHECKING:
     from jobs.export.originals import Addition
+    from jobs.store.report.job_summary import JobSummary
     from jobs.store.where.condition import Condition
 
 # The format that a file name means, before .gz or .zst.
@@ -40,6 +41,7 @@ class Export:
     additions: "Sequence[Addition]" = ()  # values to append to the lines of the corpus
     defuse: bool = True
     delimiter: str = ","  # of CSV
+    stages: "Sequence[JobSummary]" = ()  # of a chain that is exported as a whole
 
     def format_for(self, path: Path | None) -> Format:
         """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
@@ -52,6 +54,8 @@ class Export:
             raise SpecError(f"--format {form} cannot hold more values; leave --with {self.extras[0]} out")
         if self.additions and form is not Format.ORIGINAL:
             raise SpecError(f"--add is for --format original, and {form} has the results anyway; leave --add out")
+        if self.stages:
+            check_chain_format(form)
         if self.delimiter != "," and form is not Format.CSV:
             raise SpecError(f"--delimiter is for --format csv, and the format is {form}; leave it out")
         return form
@@ -63,6 +67,15 @@ def format_of(path: Path) -> Format:
     if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
     return SUFFIXES.get(suffixes[-1], Format.JSONL) if suffixes else Format.JSONL
+
+
+def check_chain_format(form: Format) -> None:
+    """Raise SpecError if this format cannot hold the results of several stages."""
+    if form is not Format.JSONL:
+        raise SpecError(
+            f"the results of a chain are written as jsonl, and the format is {form}; choose jsonl, or export a stage "
+            "alone: kvjobs export JOB, with the number of its job"
+        )
 
 
 def check_format(form: Format, task: str) -> None:

@@ -96,7 +96,7 @@ def original_lines(
 
         yield clean(head())
         for document in found:
-            if document.status != DocumentStatus.REJECTED:
+            if document.status not in (DocumentStatus.REJECTED, DocumentStatus.SKIPPED):
                 yield clean(line(document))
     yield b""
 

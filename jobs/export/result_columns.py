@@ -11,6 +11,7 @@ import orjson
 from jobs import measures
 from jobs.errors import SpecError
 from jobs.spec import Task
+from jobs.stage import FILTER
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument
@@ -130,6 +131,17 @@ class _Ranking(Shape):
             }
 
 
+class _Pass(Shape):
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        return {"kept": bool(result)}
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        yield self.in_json(result)
+
+    def as_text(self, result: Mapping[str, Any]) -> str | None:
+        return "true"
+
+
 SHAPES: Mapping[str, Shape] = {
     Task.TRANSLATE: _Translation(
         main="translation",
@@ -161,6 +173,7 @@ SHAPES: Mapping[str, Shape] = {
         extras=frozenset(Extra),
         always=("finish",),
     ),
+    FILTER: _Pass(main="kept", columns=("kept",), counts=(), extras=frozenset({Extra.TEXT})),
 }
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, and_, case, exists, or_, update
+from sqlalchemy.orm import aliased
 
-from jobs.store.job_counters import add_to_counters
+from jobs.failpoints import failpoint
+from jobs.store.chains import hand_on, next_stage
+from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import ResultTable, in_range, open_positions, results_of
-from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.store.shard_events import log_event
 
@@ -61,19 +64,43 @@ def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int
     for shard in cancelled:
         total += cancel_documents(connection, result, job_id, shard.start, shard.stop)
         log_event(connection, job_id, shard.id, "cancelled", shard.lease_epoch, None)
+        pass_on(connection, job_id, shard.start, shard.stop)
     close_shards(connection, job_id, len(cancelled))
     return total
 
 
+def pass_on(connection: Connection, job_id: int, start: int, stop: int) -> None:
+    """Give the documents of a shard that is closed to the next stage of the job's chain, if there is one. A stage that
+    has nothing to compute, such as a filter, passes them on at once."""
+    new = hand_on(connection, job_id, start, stop)
+    if new is not None:
+        failpoint("in-hand-on")
+    if new is not None and new.is_closed:
+        pass_on(connection, new.job_id, start, stop)
+    elif new is not None:
+        close_cancelled(connection, new.job_id, [new.shard_id])
+
+
 def close_shards(connection: Connection, job_id: int, count: int) -> None:
-    """Subtract closed shards from the open ones; with the last one the job is done or cancelled."""
+    """Subtract closed shards from the open ones; with the last one the job is done or cancelled. A later stage of a
+    chain also waits for the stage before it to end."""
     if count:
         add_to_counters(connection, job_id, shards_open=-count)
-    over = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
+    before = aliased(Job)
+    stage_before = and_(before.chain == Job.chain, before.stage == Job.stage - 1)
+    over = and_(
+        exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0),
+        ~exists().where(stage_before, before.state.not_in(ENDED_STATES)),
+    )
     any_cancelled = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)
-    cancelled = and_(Job.cancel_requested_at.is_not(None), or_(any_cancelled, Job.ingested_at.is_(None)))
-    connection.execute(
+    lost = exists().where(stage_before, before.state == JobState.CANCELLED)
+    cancelled = and_(Job.cancel_requested_at.is_not(None), or_(any_cancelled, Job.ingested_at.is_(None), lost))
+    has_ended = connection.execute(
         update(Job)
         .where(Job.id == job_id, Job.state == JobState.RUNNING, over)
         .values(state=case((cancelled, JobState.CANCELLED), else_=JobState.DONE), finished_at=db_time())
-    )
+    ).rowcount
+    following = next_stage(connection, job_id) if has_ended else None
+    if following is not None:
+        lock_counters(connection, following)
+        close_shards(connection, following, 0)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jobs.providers import BatchProviders, Choice
 from jobs.spec import JobSpec
+from jobs.stage import FilterSpec
 from jobs.store.connection.dialect import insert_rows
 from jobs.store.schema.provider_tables import JobProvider, ProviderChange
 from jobs.store.work import Work
@@ -19,7 +20,7 @@ from jobs.store.work import Work
 Row = dict[str, Any]
 
 
-def insert_providers(connection: Connection, job_id: int, spec: JobSpec) -> None:
+def insert_providers(connection: Connection, job_id: int, spec: JobSpec | FilterSpec) -> None:
     """A row for each provider of a new job."""
     order = enumerate(spec.providers.choices)
     insert_rows(connection, JobProvider, [_row(job_id, spec, place, choice) for place, choice in order])
@@ -78,7 +79,7 @@ def log_changes(connection: Connection, work: Work, providers: BatchProviders, n
     insert_rows(connection, ProviderChange, rows, **same, worker_id=work.worker_id, lane=work.lane, at=now)
 
 
-def _row(job_id: int, spec: JobSpec, place: int, choice: Choice) -> Row:
+def _row(job_id: int, spec: JobSpec | FilterSpec, place: int, choice: Choice) -> Row:
     return {
         "job_id": job_id,
         "place": place,

@@ -1,18 +1,22 @@
-"""The commands on a job: pause, resume, change its priority, cancel, retry. `job_actions` also logs them."""
+"""The commands on a job: pause, resume, change its priority, cancel, retry. `job_actions` also logs them.
 
-from typing import Any
+A chain is one job here: whichever stage is named, the command is for all of its stages.
+"""
+
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, exists, func, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
+from jobs.store.chains import chain_of
 from jobs.store.completion import cancel_documents, close_cancelled, close_shards
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.rollups.writes import forget_failures
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
-from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
@@ -22,38 +26,39 @@ SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the wr
 def pause(database: Database, job_id: int, reason: str | None = None) -> None:
     """Lease no more shards of the job; workers release theirs after the batch in hand."""
     with database.writing() as connection:
-        _require_unfinished(connection, job_id, "paused")
-        connection.execute(update(Job).where(Job.id == job_id).values(paused=True, reason=reason))
+        unfinished = _require_unfinished(connection, job_id, "paused")
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused=True, reason=reason))
 
 
 def resume(database: Database, job_id: int) -> None:
     """Lease the job's shards again."""
     with database.writing() as connection:
-        _require_unfinished(connection, job_id, "resumed")
-        connection.execute(update(Job).where(Job.id == job_id).values(paused=False, reason=None))
+        unfinished = _require_unfinished(connection, job_id, "resumed")
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused=False, reason=None))
 
 
 def set_priority(database: Database, job_id: int, priority: int) -> None:
     """Shards that are leased from now on are chosen by the new priority."""
     with database.writing() as connection:
-        _require_unfinished(connection, job_id, "moved in the queue")
-        connection.execute(update(Job).where(Job.id == job_id).values(priority=priority))
+        unfinished = _require_unfinished(connection, job_id, "moved in the queue")
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(priority=priority))
 
 
 def cancel(database: Database, job_id: int) -> int:
     """Cancel the documents without a result; how many. Results stay. The documents of a leased shard are cancelled when
     its worker releases it. If this is interrupted, the reaper or another `cancel` finishes it."""
     with database.writing() as connection:
-        state = _require_unfinished(connection, job_id, "cancelled")
+        unfinished = _require_unfinished(connection, job_id, "cancelled")
         connection.execute(
             update(Job)
-            .where(Job.id == job_id)
+            .where(Job.id.in_(unfinished))
             .values(cancel_requested_at=func.coalesce(Job.cancel_requested_at, db_time()))
         )
-        if state == JobState.INGESTING:  # its submit, if it still runs, finds the state changed and stops
-            connection.execute(update(Job).where(Job.id == job_id).values(state=JobState.RUNNING))
+        # The submit of one that is still ingesting, if it runs, finds the state changed and stops.
+        ingesting = Job.id.in_(unfinished) & (Job.state == JobState.INGESTING)
+        connection.execute(update(Job).where(ingesting).values(state=JobState.RUNNING))
     failpoint("in-cancel")
-    return finish_cancel(database, job_id)
+    return sum(finish_cancel(database, one) for one in unfinished)
 
 
 def interrupted_cancels(database: Database) -> list[int]:
@@ -90,42 +95,54 @@ def finish_cancel(database: Database, job_id: int) -> int:
 def retry(database: Database, job_id: int) -> int:
     """Reopen failed, quarantined and cancelled documents; how many. Results stay.
 
-    A cancelled job goes on; if its corpus was not read to its end, submitting it again reads the rest.
+    A cancelled job goes on; if its corpus was not read to its end, submitting it again reads the rest. Of a chain, a
+    stage goes on as well where a stage before it does.
     """
     with database.writing() as connection:
-        lock_counters(connection, job_id)
-        job = connection.execute(
-            select(Job.state, Job.source, Job.ingested_at, Job.cancel_requested_at).where(Job.id == job_id)
-        ).one_or_none()
-        if job is None or job.state in (JobState.INGESTING, JobState.FAILED):
-            raise SpecError(
-                f"the corpus of job {job_id} was not read to its end, so there is nothing to retry; submit it again"
-            )
-        total = sum(_reopen(connection, job_id, status) for status in PUT_BACK)
-        forget_failures(connection, job_id, *PUT_BACK)
-        if not total and job.cancel_requested_at is None:
-            return 0
-        waiting = exists().where(
-            Document.job_id == Shard.job_id,
-            Document.position >= Shard.start,
-            Document.position < Shard.stop,
-            *is_open(results_of(connection, job_id)),
-        )
-        reopened = connection.execute(
-            update(Shard)
-            .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
-            .values(state=ShardState.READY, crashes=0, available_at=db_time())
-        )
-        add_to_counters(connection, job_id, shards_open=reopened.rowcount)
-        state = JobState.INGESTING if job.ingested_at is None else JobState.RUNNING
-        connection.execute(
-            update(Job)
-            .where(Job.id == job_id)
-            .values(state=state, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
-        )
-        if state == JobState.RUNNING:
-            close_shards(connection, job_id, 0)  # it was cancelled although every document had ended
+        total, goes_on = 0, False
+        job_ids = chain_of(connection, job_id)
+        for one in job_ids:
+            lock_counters(connection, one)
+        for one in job_ids:
+            reopened, goes_on = _retry(connection, one, or_after=goes_on)
+            total += reopened
+        for one in job_ids:
+            close_shards(connection, one, 0)  # it was cancelled although every document had ended
         return total
+
+
+def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int, bool]:
+    """How many documents were reopened, and whether the job goes on. `or_after`: the stage before it does."""
+    job = connection.execute(
+        select(Job.state, Job.source, Job.ingested_at, Job.cancel_requested_at).where(Job.id == job_id)
+    ).one_or_none()
+    if job is None or job.state in (JobState.INGESTING, JobState.FAILED):
+        raise SpecError(
+            f"the corpus of job {job_id} was not read to its end, so there is nothing to retry; submit it again"
+        )
+    total = sum(_reopen(connection, job_id, status) for status in PUT_BACK)
+    forget_failures(connection, job_id, *PUT_BACK)
+    if not total and job.cancel_requested_at is None and not or_after:
+        return 0, False
+    waiting = exists().where(
+        Document.job_id == Shard.job_id,
+        Document.position >= Shard.start,
+        Document.position < Shard.stop,
+        *is_open(results_of(connection, job_id)),
+    )
+    reopened = connection.execute(
+        update(Shard)
+        .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
+        .values(state=ShardState.READY, crashes=0, available_at=db_time())
+    )
+    add_to_counters(connection, job_id, shards_open=reopened.rowcount)
+    state = JobState.INGESTING if job.ingested_at is None else JobState.RUNNING
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(state=state, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
+    )
+    return total, True
 
 
 def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
@@ -143,15 +160,22 @@ def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
     return len(tokens)
 
 
-def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Any:
-    state = connection.execute(select(Job.state).where(Job.id == job_id).with_for_update()).scalar()
-    if state is None:
+def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Sequence[int]:
+    """The unfinished jobs among those of the job's chain. Raises SpecError where there are none."""
+    job_ids = chain_of(connection, job_id)
+    states = dict(
+        connection.execute(
+            select(Job.id, Job.state).where(Job.id.in_(job_ids)).order_by(Job.id).with_for_update()
+        ).all()
+    )
+    if not states:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
-    if state not in (JobState.INGESTING, JobState.RUNNING):
-        if state == JobState.CANCELLED and verb != "cancelled":
+    unfinished = [one for one in job_ids if states[one] not in ENDED_STATES]
+    if not unfinished:
+        if states[job_id] == JobState.CANCELLED and verb != "cancelled":
             raise SpecError(f"job {job_id} is cancelled; to take it up again: kvjobs retry {job_id}")
-        raise SpecError(f"job {job_id} is {state}; only an unfinished job can be {verb}")
-    return state
+        raise SpecError(f"job {job_id} is {states[job_id]}; only an unfinished job can be {verb}")
+    return unfinished
 
 
 def _one_past_last(connection: Connection, job_id: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, exists, or_, select, update
+from sqlalchemy import Connection, Row, and_, case, exists, func, or_, select, update
 
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
@@ -60,7 +60,8 @@ def lease(
     first_job: int | None = None,
 ) -> Work | None:
     """Lease the next ready shard of these queues; None if there is none. Shards are taken in this order: those of
-    `first_job`, highest priority, a model in `warm` (revisions), oldest job, first range."""
+    `first_job` and its chain, highest priority, later stages of chains, a model in `warm` (revisions), oldest job,
+    first range."""
     job_id = _next_job(queues, warm, first_job)
     with database.reading() as connection:  # an idle worker asks often, and should not wait for the write lock
         if connection.execute(select(job_id)).scalar() is None:
@@ -160,8 +161,9 @@ def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> A
             exists().where(Shard.job_id == Job.id, IS_READY),
         )
         .order_by(
-            case((Job.id == first_job, 0), else_=1),
+            case((or_(Job.id == first_job, Job.chain == first_job), 0), else_=1),
             Job.priority.desc(),
+            func.coalesce(Job.stage, 1).desc(),  # what was begun is ended first
             case((Job.model_revision.in_(list(warm)), 0), else_=1),
             Job.id,
         )

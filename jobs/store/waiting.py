@@ -70,6 +70,7 @@ def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
     shard of this job is leased."""
     this_job, counts = aliased(Job), JobCounts
     ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
+    ended += counts.skipped
     before = (Job.priority > this_job.priority) | ((Job.priority == this_job.priority) & (Job.id < this_job.id))
     is_begun = exists().where(Shard.job_id == this_job.id, Shard.state == ShardState.LEASED)
     number, documents = connection.execute(

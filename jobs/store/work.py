@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
-from jobs.store.completion import close_cancelled, close_shards
+from jobs.store.completion import close_cancelled, close_shards, pass_on
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, open_positions
 from jobs.store.schema.states import ShardState
@@ -80,6 +80,7 @@ def finish_shard(connection: Connection, work: Work) -> None:
         .values(state=ShardState.DONE, lease_owner=None, lane=None, lease_until=None, in_flight=None)
     )
     log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
+    pass_on(connection, work.job_id, shard.start, shard.stop)
     close_shards(connection, work.job_id, 1)
 
 

@@ -5,7 +5,7 @@ Knows: when two submits are the same job, and when a corpus is refused. Does not
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -18,11 +18,13 @@ from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
+from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
 from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records
+from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.job_name import check_name
 from jobs.submission.progress import OnProgress, ProgressReporter
@@ -48,6 +50,7 @@ def submit(
     corpus: Corpus,
     spec: JobSpec,
     *,
+    stages: Sequence[Stage] = (),
     name: str | None = None,
     priority: int = 0,
     queue: str = CPU,
@@ -57,13 +60,14 @@ def submit(
     spool: Path,
     on_progress: OnProgress | None = None,
 ) -> SubmittedJob:
-    """Submit a corpus: the job that processes each of its documents as `spec` says.
+    """Submit a corpus: the job that processes each of its documents as `spec` says, followed by those of `stages`.
 
     The same corpus and spec are the same job, however often they are submitted; with `again` another job is made where
     the earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
     it allows: then nothing is stored. A pipe is copied to the folder `spool` meanwhile.
 
-    Raises CorpusError where the corpus as a whole is refused. After a TransientError the written documents stay, and
+    Raises CorpusError where the corpus as a whole is refused, SpecError where a filter names a field that none of its
+    first documents has. After a TransientError the written documents stay, and
     the same submit continues behind them.
     """
     check_name(name)
@@ -72,9 +76,11 @@ def submit(
         reader = with_routes(reader, corpus, spec)
         reporter.begin(reader, contents)
         records = check_records(corpus, reader)  # before there is a job: a corpus without a document makes none
+        found, records = resolve_fields(stages, records)
         request = JobRequest(
             spec=spec,
-            content_key=lambda number: _content_key(corpus, contents.digest, spec, number),
+            stages=found,
+            content_key=lambda number: _content_key(corpus, contents.digest, spec, stages, number),
             source=corpus.source,
             source_is_file=corpus.is_file,
             corpus_digest=contents.digest,
@@ -112,7 +118,7 @@ def _prior_state(job: IngestedJob) -> PriorState:
     return PriorState.CANCELLED if job.is_cancelling else PRIOR_STATES[job.state]
 
 
-def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
+def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequence[Stage], number: int) -> str:
     """sha256 of everything that identifies a job; `number` distinguishes those that were made with `again`."""
     if corpus.run is None:
         fields = corpus.payload_fields.values()
@@ -123,7 +129,10 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
             read += ["language", corpus.language_field, corpus.default_language or ""]
     else:
         read = [READERS, BEIR]
-    return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
+    parts = [corpus_digest, read, spec.digest(), number]
+    if stages:  # a job alone has the key that it always had
+        parts.append([stage.identity() for stage in stages])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _fill(

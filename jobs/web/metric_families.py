@@ -7,7 +7,8 @@ from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.metrics import Metrics
 from jobs.web.prometheus import Family, Sample
 
-OUTCOMES = ("succeeded", "rejected", "failed", "quarantined", "cancelled", "waiting")  # attributes of JobSummary
+# Attributes of JobSummary.
+OUTCOMES = ("succeeded", "rejected", "failed", "quarantined", "cancelled", "skipped", "waiting")
 WORKER_STATES = ("busy", "idle", "stale")
 
 

@@ -318,7 +318,7 @@ def test_an_interrupted_wait_suggests_a_command_with_the_same_result(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(wait_for_job, "follow", interrupted)
+    monkeypatch.setattr(wait_for_job, "follow_chain", interrupted)
 
     def advice(*options: str) -> str:
         result = kvjobs(f"--home={home}", "submit", corpus, "--wait", *options)

@@ -197,11 +197,11 @@ def test_results_are_written_before_the_worker_finishes_a_batch_of_another_job(
     with database.reading() as connection:
         running = find_job(connection, str(mine))
 
-    def follow(_database: Database, _job_id: int, update: Callable[[JobSummary], None]) -> JobSummary:
+    def follow_chain(_database: Database, _job: JobSummary, update: Callable[[JobSummary], None]) -> list[JobSummary]:
         update(running)
-        return replace(running, state=JobState.DONE)
+        return [replace(running, state=JobState.DONE)]
 
-    monkeypatch.setattr(wait_for_job, "follow", follow)
+    monkeypatch.setattr(wait_for_job, "follow_chain", follow_chain)
     monkeypatch.setattr(wait_for_job, "_write", lambda *_: StartedWorker.events.append("written"))
 
     wait_for_job.wait_for_job(read_settings({})[0], database, running, None, None, again="")

@@ -17,6 +17,7 @@ from jobs.store.schema.tables import Worker
 from tests.faults.trial import Trial
 
 CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
+OF_CHAINS = ("in-hand-on",)
 OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back")
 
 
@@ -50,7 +51,7 @@ def failpoints(trial: Trial) -> None:
     that the next death does not repair the state that one leaves behind."""
     times = 2 if trial.long else 1
     trial.fill_memory()
-    for number, name in enumerate((name for name in NAMES if name not in OF_COMMANDS), start=1):
+    for number, name in enumerate((name for name in NAMES if name not in OF_COMMANDS + OF_CHAINS), start=1):
         trial.submit(*(["--again"] if number > 1 else []))
         trial.job_id = number
         worker = trial.worker(KVJOBS_LANES="1", KVJOBS_FAILPOINTS=f"{name}:kill:{times}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.faults import (
     bad_documents,
     brokers,
+    chains,
     commands,
     databases,
     grand,
@@ -56,6 +57,7 @@ class Scenario:
 SCENARIOS = (
     Scenario("kill-9", EVERYWHERE, processes_killed.killed_at_random, short=(FLEET,), long_tries=10),
     Scenario("failpoints", EVERYWHERE, processes_killed.failpoints, short=(POSTGRESQL,), long_tries=2),
+    Scenario("chain-killed", EVERYWHERE, chains.killed_in_each_stage, short=(SQLITE,), long_tries=3),
     Scenario("frozen-past-lease", EVERYWHERE, processes_killed.frozen_past_its_lease, short=(POSTGRESQL,)),
     Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(), long_tries=2),
     Scenario("frozen-across-restore", EVERYWHERE, identity.frozen_across_restore, short=(POSTGRESQL,), long_tries=2),

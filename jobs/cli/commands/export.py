@@ -3,17 +3,22 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from jobs.choices import Only
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
+from jobs.errors import SpecError
 from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Extra
 from jobs.formatting import counted
+
+if TYPE_CHECKING:
+    from jobs.store.report.job_summary import JobSummary
 
 
 @click.command()
@@ -58,6 +63,9 @@ from jobs.formatting import counted
     multiple=True,
     help="With --format original: add a value of the result to each line: perplexity, translation ...  [repeatable]",
 )
+@click.option(
+    "--chain", "whole", is_flag=True, help="The results of all stages of the chain that the job belongs to, as jsonl."
+)
 @click.option("--delimiter", metavar="SIGN", help="CSV: the character between two cells: ';', '|', tab ...")
 @click.option(
     "--defuse/--raw",
@@ -75,12 +83,17 @@ def export(
     where: str | None,
     extras: tuple[Extra, ...],
     additions: tuple[str, ...],
+    whole: bool,
     delimiter: str | None,
     defuse: bool,
 ) -> None:
     """Write the results of a job, in the order of its corpus.
 
-    Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled),
+    A stage of a chain is a job, too: documents that its filter does not keep, and those that the stage before had no
+    result for, are skipped, and left out unless --only all asks for them. --chain writes the results of all stages in
+    one line, for the documents that have one in every stage.
+
+    Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled, skipped),
     translation, score or ranking, the error if there is one, and the other fields of its line, numbers exactly as
     written there. A field of the corpus that has the name of one of these keys is written under "fields". A job that
     has ended is always exported to the same bytes.
@@ -113,7 +126,7 @@ def export(
     """
     from jobs.corpus.corpus import separator_of
     from jobs.export.originals import Addition
-    from jobs.store.report.job_summary import find_job
+    from jobs.store.report.job_summary import find_chain, find_job
     from jobs.store.where.condition import Condition
 
     condition = Condition.parse(where) if where is not None else None
@@ -130,16 +143,26 @@ def export(
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
-            if condition is not None:
+            if whole:
+                export = replace(export, stages=_stages_of(job, find_chain(connection, job)))
+                form = export.format_for(path if to_file else None)
+            elif condition is not None:
                 export = replace(export, condition=condition.of_job(connection, job.job_id))
         if path is not None and to_file:
+            what = f"the chain of job {job.job_id}" if whole else f"job {job.job_id}"
             num_written = export_file(database, job, path, export, tell=print_message)
-            print_message(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
+            print_message(f"Wrote {counted(num_written, 'document')} of {what} to {path}.")
         else:
             sys.stdout.flush()  # the results bypass its text buffer
             write_results(database, job, sys.stdout.buffer, form, export, tell=print_message)
-        if job.waiting and only not in (Only.WAITING, Only.ALL):
+        if not whole and job.waiting and only not in (Only.WAITING, Only.ALL):
             missing = "with an empty line each" if form is Format.TXT else "and left out"
             print_message(
                 f"Job {job.job_id} has not ended; still waiting, {missing}: {counted(job.waiting, 'document')}."
             )
+
+
+def _stages_of(job: "JobSummary", stages: "list[JobSummary]") -> "list[JobSummary]":
+    if len(stages) == 1:
+        raise SpecError(f"job {job.label} belongs to no chain; leave --chain out")
+    return stages

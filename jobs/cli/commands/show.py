@@ -22,7 +22,7 @@ def show(context: Context, output: Output, reference: str) -> None:
     from jobs.store.report.failures import failures
     from jobs.store.report.finish_counts import finish_counts
     from jobs.store.report.job_providers import providers_of
-    from jobs.store.report.job_summary import find_job
+    from jobs.store.report.job_summary import find_chain, find_job
     from jobs.store.report.timings.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:
@@ -31,5 +31,8 @@ def show(context: Context, output: Output, reference: str) -> None:
         bad = failures(connection, job)
         answers = providers_of(connection, job)
         finishes = finish_counts(connection, job)
+        stages = find_chain(connection, job)
     found = {"phases": phases, "failures": bad, "answers": answers, "finishes": finishes, "next": next_command(job)}
-    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers, finishes)))
+    if len(stages) > 1:
+        found["stages"] = [stage.as_row() for stage in stages]
+    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers, finishes, stages)))

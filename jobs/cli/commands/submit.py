@@ -1,21 +1,24 @@
 """`kvjobs submit`: make a job of a corpus; with --wait, follow it and write its results."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobs.cli.context import Context, this_command
-from jobs.cli.job_exit import exit_code_of, print_ended_job, watch_command
+from jobs.cli.job_exit import exit_code_of_chain, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
-from jobs.cli.render.submitted import describe_submitted
+from jobs.cli.render.submitted import describe_stages, describe_submitted
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_fields, task_options
+from jobs.cli.then_option import read_stages
 from jobs.errors import SpecError
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.stage import Stage
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
     from jobs.settings import Settings
     from jobs.store.database import Database
+    from jobs.store.report.job_summary import JobSummary
 
 
 def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
@@ -66,11 +70,22 @@ def submit(context: Context, /, **values: Any) -> int:
         silence_messages()
     context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
     spec = _admit(options, context.settings)
-    _print_skipped(spec)
+    stages = read_stages(options.then, spec, context.settings)
+    for one in (spec, *_model_specs(stages)):
+        _print_skipped(one)
     corpus = _corpus(options, spec)
     _check_results(options, corpus)
     _print_advice(context, options, spec, corpus)
-    return _dry_run(context, options, spec, corpus) if options.dry_run else _submit(context, options, spec, corpus)
+    for one in _model_specs(stages):
+        _print_model_advice(context, options, one)
+    if options.dry_run:
+        return _dry_run(context, options, spec, corpus)
+    return _submit(context, options, spec, stages, corpus)
+
+
+def _model_specs(stages: Sequence[Stage]) -> list[JobSpec]:
+    """The specifications of the stages that have a model."""
+    return [stage.spec for stage in stages if isinstance(stage.spec, JobSpec)]
 
 
 def _admit(options: SubmitOptions, settings: "Settings") -> JobSpec:
@@ -128,22 +143,28 @@ def _languages(options: SubmitOptions) -> dict[str, Any]:
 
 def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
     """Refuse now what could not be written after hours of work."""
-    from jobs.export.export_options import check_format, format_of
+    from jobs.export.export_options import check_chain_format, check_format, format_of
     from jobs.export.result_file import check_place
 
     if options.output and str(options.output) != "-":
         check_place(options.output, corpus=corpus.source)
         check_format(format_of(options.output), options.task)
+        if options.then:
+            check_chain_format(format_of(options.output))
 
 
 def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> None:
-    for advice in worker_port().advise(spec, context.settings.models_dir, options.queue):
-        print_message(advice)
+    _print_model_advice(context, options, spec)
     if options.model is None and spec.model == spec.models[0].model:
         print_message(f"No --model was given: {TASK_TERMS[spec.task].doing} with the bundled {spec.model}.")
     if corpus.path == "-" and sys.stdin.isatty():
         form = "JSON Lines" if options.form in (None, "jsonl") else options.form
         print_message(f"Reading {form} from the terminal; end with Ctrl-D.")
+
+
+def _print_model_advice(context: Context, options: SubmitOptions, spec: JobSpec) -> None:
+    for advice in worker_port().advise(spec, context.settings.models_dir, options.queue):
+        print_message(advice)
 
 
 def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> int:
@@ -153,6 +174,8 @@ def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "C
     from jobs.store.report.timings.speed import past_speed
 
     settings = context.settings
+    if options.then:
+        print_message("The stages of --then are possible; what follows counts the first stage alone.")
     with reading_progress() as on_progress:
         dry_run = worker_port().count_work(corpus, spec, settings.models_dir, settings.home / "spool", on_progress)
     with context.database() as database, database.reading() as connection:
@@ -165,17 +188,20 @@ def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "C
     return 0
 
 
-def _submit(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> int:
-    from jobs.store.report.job_summary import find_job
+def _submit(context: Context, options: SubmitOptions, spec: JobSpec, stages: Sequence[Stage], corpus: "Corpus") -> int:
+    from jobs.store.report.job_summary import find_chain, find_job
 
     with context.database() as database:
-        submitted = _ingest(context, database, options, spec, corpus)
+        submitted = _ingest(context, database, options, spec, stages, corpus)
         _refuse_cancelled(submitted)
         with database.reading() as connection:
             job = find_job(connection, str(submitted.job_id))
+            chain: Sequence[JobSummary] = find_chain(connection, job)
         stays_paused = job.paused and not options.wait  # --wait resumes it
         for message in describe_submitted(submitted, asked_name=options.name, paused=job if stays_paused else None):
             print_message(message)
+        if len(chain) > 1:
+            print_message(describe_stages(chain))
         if options.quiet:
             click.echo(submitted.job_id)
             sys.stdout.flush()  # a script that reads the number need not wait for the results
@@ -186,19 +212,24 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Co
 
             results, tolerance = options.results, options.tolerance
             again = watch_command(context, job.job_id, results, tolerance, options.as_json)
-            job = wait_for_job(context.settings, database, job, results, tolerance, again=again)
-            code = exit_code_of(job, tolerance)
+            chain = wait_for_job(context.settings, database, job, results, tolerance, again=again)
+            job, code = chain[0], exit_code_of_chain(chain, tolerance)
         elif stays_paused:
             print_message(f"To resume it: kvjobs resume {job.job_id}")
         else:
-            _print_next_command(database, submitted, options.queue, spec.model, context.settings.lease_s)
+            _print_next_command(database, submitted, chain, options.queue, context.settings.lease_s)
         if options.as_json:
-            print_ended_job(database, job, code, already=submitted.prior_state, output=options.results)
+            print_ended_job(database, job, code, chain, already=submitted.prior_state, output=options.results)
     return code
 
 
 def _ingest(
-    context: Context, database: "Database", options: SubmitOptions, spec: JobSpec, corpus: "Corpus"
+    context: Context,
+    database: "Database",
+    options: SubmitOptions,
+    spec: JobSpec,
+    stages: Sequence[Stage],
+    corpus: "Corpus",
 ) -> SubmittedJob:
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.submission.submit import submit as submit_corpus
@@ -209,6 +240,7 @@ def _ingest(
                 database,
                 corpus,
                 spec,
+                stages=stages,
                 name=options.name,
                 priority=options.priority,
                 queue=options.queue,
@@ -245,15 +277,16 @@ def _wake_workers(context: Context, database: "Database", submitted: SubmittedJo
 
 
 def _print_next_command(
-    database: "Database", submitted: SubmittedJob, queue: str, model: str, silence_s: float
+    database: "Database", submitted: SubmittedJob, chain: "Sequence[JobSummary]", queue: str, silence_s: float
 ) -> None:
     from jobs.advice.waiting_reasons import jobs_ahead_sentence
     from jobs.cli.stalled_job import no_worker_message, read_jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
-        print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
+        whole = " --chain" if len(chain) > 1 else ""
+        print_message(f"Results: kvjobs export {submitted.job_id}{whole} -o FILE")
         return
-    if no_worker := no_worker_message(database, queue, model, silence_s):
+    if no_worker := no_worker_message(database, queue, chain[0].model, silence_s):
         print_message(no_worker)
     elif (ahead := read_jobs_ahead(database, submitted.job_id)).jobs:
         print_message(jobs_ahead_sentence(ahead))

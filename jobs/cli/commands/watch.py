@@ -1,5 +1,7 @@
 """`kvjobs watch` and `kvjobs wait`: follow a job until it has ended."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +10,7 @@ import click
 from jobs.advice.next_command import next_command
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
-    exit_code_of,
+    exit_code_of_chain,
     is_tolerated,
     json_option,
     max_rejected_option,
@@ -66,10 +68,11 @@ def watch(
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
-        job = _work(context, database, job, output, tolerance, as_json) if work else _watch(context, database, job)
-        code = exit_code_of(job, tolerance)
+        do = partial(_work, output=output, tolerance=tolerance, as_json=as_json) if work else _watch
+        stages = do(context, database, job)
+        code = exit_code_of_chain(stages, tolerance)
         if as_json:
-            print_ended_job(database, job, code, output=output)
+            print_ended_job(database, _same(job, stages), code, stages, output=output)
     return code
 
 
@@ -80,7 +83,7 @@ def _work(
     output: Path | None,
     tolerance: Tolerance | None,
     as_json: bool,
-) -> "JobSummary":
+) -> "Sequence[JobSummary]":
     from jobs.cli.wait_for_job import wait_for_job
     from jobs.export.result_file import check_place
 
@@ -94,8 +97,8 @@ def _work(
     return wait_for_job(context.settings, database, job, output, tolerance, again=again)
 
 
-def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSummary":
-    from jobs.cli.follow_job import follow
+def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequence[JobSummary]":
+    from jobs.cli.follow_job import follow_chain
     from jobs.cli.render.live_progress import progress
     from jobs.cli.stalled_job import StallNotice
 
@@ -107,11 +110,11 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
                 hint.update(summary)
                 shown.update(summary, hint.note)
 
-            job = follow(database, job.job_id, update)
+            stages = follow_chain(database, job, update)
     except KeyboardInterrupt:
         raise _interrupted(context, job) from None
-    print_message(f"Next: {next_command(job)}")
-    return job
+    print_message(f"Next: {next_command(stages[-1])}")
+    return stages
 
 
 @click.command()
@@ -128,7 +131,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     0: all documents succeeded. 3: some failed, were rejected, quarantined or cancelled. 1: the corpus was never read
     completely. 4: the job has not ended within the timeout.
     """
-    from jobs.cli.follow_job import follow
+    from jobs.cli.follow_job import follow_chain
     from jobs.cli.stalled_job import StallNotice
     from jobs.store.report.job_summary import find_job
 
@@ -137,24 +140,31 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
             job = find_job(connection, reference)
         try:
             notice = StallNotice(database, context.settings.lease_s)
-            job = follow(database, job.job_id, notice.update, timeout_s=timeout)
+            stages = follow_chain(database, job, notice.update, timeout_s=timeout)
         except KeyboardInterrupt:
             raise _interrupted(context, job) from None
-        code = exit_code_of(job, tolerance)
-        if not job.has_ended:
-            code = TIMED_OUT
-            print_message(
-                f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}."
-            )
-        else:
-            allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
+        code = exit_code_of_chain(stages, tolerance)
+        for stage in stages:
+            if not stage.has_ended:
+                code = TIMED_OUT
+                waiting = counted(stage.total_documents - stage.ended_documents, "document")
+                print_message(f"Job {stage.label} has not ended after {timeout:g} s; still waiting: {waiting}.")
+                continue
+            allowed = f"; {counted(stage.rejected, 'line')} rejected, as --max-rejected allows"
+            skipped = f", {stage.skipped:,} skipped" if stage.skipped else ""
             message = (
-                f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
+                f"Job {stage.label} is {stage.state}: {stage.succeeded:,} of {counted(stage.documents, 'document')} "
+                f"succeeded{skipped}"
             )
-            print_message(f"{message}{allowed if is_tolerated(job, tolerance) else ''}.")
+            print_message(f"{message}{allowed if is_tolerated(stage, tolerance) else ''}.")
         if as_json:
-            print_ended_job(database, job, code)
+            print_ended_job(database, _same(job, stages), code, stages)
     return code
+
+
+def _same(job: "JobSummary", stages: "Sequence[JobSummary]") -> "JobSummary":
+    """The newest summary of the job, among those of its chain."""
+    return next(stage for stage in stages if stage.job_id == job.job_id)
 
 
 def _interrupted(context: Context, job: "JobSummary") -> KeyboardInterrupt:

@@ -8,6 +8,7 @@ from jobs.cli.render.job_page import reused
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted, duration
 from jobs.spec import Task
+from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
@@ -22,11 +23,14 @@ def end_message(
     words = TASK_TERMS[job.task]
     succeeded = job.succeeded - (answers.unanswered if job.task == Task.RERANK else 0)  # those keep their order
     done = f"Job {job.label} is {job.state}: {count(succeeded)} of {words.counted(job.documents)} {words.done}"
+    if job.task == FILTER:
+        return f"{done}."
     took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # None: no worker has started it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     reuse = (
         f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""
     )  # explains a speed that the model alone does not reach
+    skipped = f"; {count(job.skipped)} skipped" if job.skipped else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
@@ -36,7 +40,7 @@ def end_message(
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
     total = _perplexity(job, whole) if whole and not is_mixed else ""
-    return f"{done}{took}{speed}{reuse}{place}.{_answers(job, answers)}{total}{more}"
+    return f"{done}{took}{speed}{skipped}{reuse}{place}.{_answers(job, answers)}{total}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
@@ -68,5 +72,7 @@ def _perplexity(job: JobSummary, whole: Totals) -> str:
     if whole.bits_per_byte is not None:
         text += f", {whole.bits_per_byte:.4f} bits per byte"
     unscored = f"; no token could be scored in {counted(whole.unscored, 'document')}" if whole.unscored else ""
+    if job.chain is not None:
+        return f"{text}{unscored}."
     lines = f"\nTo keep the better lines: kvjobs export {job.job_id} --where 'perplexity < 50' --format original"
     return f"{text}{unscored}.{lines}"

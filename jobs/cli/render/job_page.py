@@ -11,6 +11,7 @@ from jobs.formatting import count, counted, duration, moment, percent
 from jobs.outcome import STAGE, Finish
 from jobs.routing.routes import models_in_words
 from jobs.spec import Task
+from jobs.stage import FILTER
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
@@ -29,20 +30,27 @@ def describe(
     bad: "Sequence[Failure]",
     answers: "JobProviders",
     finishes: Mapping[str, int] | None = None,
+    chain: "Sequence[JobSummary]" = (),
 ) -> Iterator[str]:
-    """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason."""
+    """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
+    `chain`: the jobs of its chain."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
-    yield f"  model      {models_in_words(job.model, job.model_revision, orjson.loads(job.options))}"
+    if job.task != FILTER:
+        yield f"  model      {models_in_words(job.model, job.model_revision, orjson.loads(job.options))}"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
-    nouns = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
-    yield f"  {nouns.get(Task(job.task), 'documents'):<9}  {_documents(job)}"
-    yield f"  tokens     {_tokens(job)}"
+    nouns: dict[str, str] = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
+    yield f"  {nouns.get(job.task, 'documents'):<9}  {_documents(job)}"
+    if job.task != FILTER:
+        yield f"  tokens     {_tokens(job)}"
     if finishes:
         yield f"  ended      {_finishes(finishes)}"
     yield f"  time       {_times(job)}"
+    if len(chain) > 1:
+        yield ""
+        yield from _chain(job, chain)
     if not job.order.is_default:
         yield ""
         yield from _providers(job, answers)
@@ -65,6 +73,15 @@ def describe(
                 yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
     yield ""
     yield f"Next: {next_command(job)}"
+
+
+def _chain(job: "JobSummary", stages: "Sequence[JobSummary]") -> Iterator[str]:
+    yield f"Stages of the chain (all results: kvjobs export {stages[0].job_id} --chain -o FILE)"
+    for stage in stages:
+        here = " <- this job" if stage.job_id == job.job_id else ""
+        model = "" if stage.task == FILTER else f" ({stage.model})"
+        what = f"{stage.task}{model}: {stage.shown_state}, {_documents(stage)}"
+        yield f"  {stage.stage}  job {stage.job_id}  {what}{here}"
 
 
 def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
@@ -136,13 +153,16 @@ def _documents(job: "JobSummary") -> str:
         "rejected": job.rejected,
         "quarantined": job.quarantined,
         "cancelled": job.cancelled,
+        "skipped": job.skipped,
         "waiting": job.waiting,
     }
     counts = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
-    return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {counts}" if counts else "")
+    return f"{count(job.total_documents)}, {percent(job.share_done)} done" + (f": {counts}" if counts else "")
 
 
 def _times(job: "JobSummary") -> str:
+    if job.task == FILTER:
+        return f"submitted {moment(job.created_at)}; the database filters, as the stage before it records its results"
     if job.started_at is None:
         return f"submitted {moment(job.created_at)}; no worker has started it"
     speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""

@@ -64,7 +64,7 @@ class _Bar:
         self._bars.update(
             self._task,
             description=name,
-            total=job.documents or None,
+            total=job.total_documents or None,
             completed=job.ended_documents,
             text=visible(progress_text(job, self._speed, note, room - len(name))),
         )
@@ -92,7 +92,9 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
 
     `room` is the number of characters that fit: parts that do not are left out, the least important first.
     """
-    done = f"{count(job.ended_documents)}/{TASK_TERMS[job.task].counted(job.documents)} ({percent(job.share_done)})"
+    done = (
+        f"{count(job.ended_documents)}/{TASK_TERMS[job.task].counted(job.total_documents)} ({percent(job.share_done)})"
+    )
     if note and not job.has_ended:
         return f"{done}, {note}"
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}

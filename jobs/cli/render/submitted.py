@@ -1,9 +1,10 @@
 """What `kvjobs submit` says about the job that it made or found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobs.formatting import counted
+from jobs.stage import FILTER
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ def describe_submitted(
         yield f"The job keeps its name {submitted.name!r}; it was not renamed to {asked_name!r}."
     if 0 < submitted.without_id < submitted.documents - submitted.rejected:
         yield f"{counted(submitted.without_id, 'document')} without an id: the line number is used instead."
+
+
+def describe_stages(chain: "Sequence[JobSummary]") -> str:
+    """`Stages, one chain: job 7 translate (opus), job 8 score (gpt2), job 9 filter.`"""
+    stages = (f"job {one.job_id} {one.task}" + ("" if one.task == FILTER else f" ({one.model})") for one in chain)
+    return f"Stages, one chain: {', '.join(stages)}. Of all stages: kvjobs export {chain[0].job_id} --chain"
 
 
 def _first_sentence(submitted: SubmittedJob, paused: "JobSummary | None") -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jobs.formatting import counted
 from jobs.spec import Task
+from jobs.stage import FILTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +26,5 @@ TASK_TERMS: Mapping[str, TaskTerms] = {
     Task.SCORE: TaskTerms("document", "scoring", "scored"),
     Task.RERANK: TaskTerms("query", "reranking", "reranked"),
     Task.GENERATE: TaskTerms("prompt", "continuing", "continued"),
+    FILTER: TaskTerms("document", "filtering", "kept"),
 }

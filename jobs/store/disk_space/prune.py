@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, tuple_, update
+from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_, update
 
 from jobs.errors import SpecError
 from jobs.failpoints import failpoint
+from jobs.store.chains import chain_of
 from jobs.store.database import Database
 from jobs.store.disk_space.free_pages import empty_log, give_back_free_pages
 from jobs.store.disk_space.short_writes import Write, write_in_turns
@@ -25,9 +26,11 @@ REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
 
 
 def ended_before(connection: Connection, days: float) -> list[int]:
-    """Jobs that ended more than so many days ago."""
+    """Jobs that ended more than so many days ago, and of chains those in which all stages did."""
     ended_at = func.coalesce(Job.finished_at, Job.created_at)
-    old = select(Job.id).where(Job.state.in_(ENDED_STATES), ended_at < db_time(-86400 * days)).order_by(Job.id)
+    is_old = and_(Job.state.in_(ENDED_STATES), ended_at < db_time(-86400 * days))
+    others = select(Job.chain).where(Job.chain.is_not(None), not_(is_old))
+    old = select(Job.id).where(is_old, or_(Job.chain.is_(None), Job.chain.not_in(others))).order_by(Job.id)
     return list(connection.execute(old).scalars())
 
 
@@ -37,14 +40,15 @@ def prune_jobs(
     advance: Callable[[int], None] = lambda rows: None,
     shortened: Callable[[int], None] = lambda num_bytes: None,
 ) -> int:
-    """Delete ended jobs, and give the free pages of a SQLite file back to the disk, where it can be shortened. After
-    each transaction `advance` is called with the number of rows, or `shortened` with the number of bytes. Returns how
-    many rows were deleted.
+    """Delete ended jobs, those of a chain together, and give the free pages of a SQLite file back to the disk, where it
+    can be shortened. After each transaction `advance` is called with the number of rows, or `shortened` with the number
+    of bytes. Returns how many rows were deleted.
 
     If interrupted, call it again: the jobs themselves are deleted last, when their space was given back.
     """
     with database.writing() as connection:
-        for job_id in sorted(job_ids):
+        job_ids = sorted({one for job_id in job_ids for one in chain_of(connection, job_id)})
+        for job_id in job_ids:
             _claim(connection, job_id)
     deleted = 0
 

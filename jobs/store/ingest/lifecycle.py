@@ -4,18 +4,24 @@ Every transaction checks how many documents are written (`jobs.ingested`), so th
 one writes each batch, and a killed submit continues where it stopped.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, null, select, update
+from sqlalchemy import Connection, case, delete, func, insert, null, select, update
 
 from jobs.documents import PlaceOf, Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
+from jobs.stage import CORPUS, FilterSpec, Stage
+from jobs.store.chains import chain_of, skip_rejected
+from jobs.store.completion import close_shards
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
+from jobs.store.job_counters import lock_counters
 from jobs.store.job_providers import insert_providers
 from jobs.store.rollups.writes import FAILURES, forget_failures
 from jobs.store.schema import tables
@@ -40,6 +46,7 @@ class JobRequest:
     priority: int
     queue: str  # that a worker must serve to process the job
     again: bool  # make another job where one exists
+    stages: Sequence[Stage] = ()  # of the chain, behind this job
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +100,13 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
                 unnamed = update(Job).where(Job.id == job_id, Job.name.is_(None))
                 connection.execute(unnamed.values(name=request.name))
                 return _read(connection, job_id), False
-            if not _has_documents(connection, job_id):
-                _start_anew(connection, request, job_id)
+            chain = chain_of(connection, job_id)
+            if not any(_has_documents(connection, one) for one in chain):
+                for one in chain:
+                    _start_anew(connection, request, one)
                 return _read(connection, job_id), True
-        _remove_documents(database, job_id)
+        for one in chain:
+            _remove_documents(database, one)
 
 
 def add_batch(
@@ -116,37 +126,46 @@ def add_batch(
 
 
 def finish(database: Database, job: IngestedJob) -> IngestedJob:
-    """Make the job visible to workers if all its batches are written. It is done at once if it has no open shard."""
+    """Make the job visible to workers if all its batches are written, with the stages of its chain. It is done at once
+    if it has no open shard."""
     with database.writing() as connection:
         restore_cache(connection)
-        shards_open = connection.scalar(select(JobCounts.shards_open).where(JobCounts.job_id == job.job_id))
+        chain = chain_of(connection, job.job_id)
+        lock_counters(connection, job.job_id)
         values = {"state": JobState.RUNNING, "ingested_at": db_time()}
-        if not shards_open:
-            values |= {"state": JobState.DONE, "finished_at": db_time()}
         whole = (Job.id == job.job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == job.ingested)
-        connection.execute(update(Job).where(whole).values(values))
+        if connection.execute(update(Job).where(whole).values(values)).rowcount:
+            later = Job.id.in_(chain[1:]) & (Job.state == JobState.INGESTING)
+            connection.execute(update(Job).where(later).values(values))
+            skip_rejected(connection, chain)
+            close_shards(connection, job.job_id, 0)
         return _read(connection, job.job_id)
 
 
 def abandon(database: Database, job_id: int, reason: str) -> None:
-    """Fail an ingest: the job's state is `failed`, its documents are deleted, its name is free. Does nothing to a job
-    that is not `ingesting`."""
+    """Fail an ingest: the state of the job and of its chain is `failed`, its documents are deleted, its name is free.
+    Does nothing to a job that is not `ingesting`."""
     with database.writing() as connection:
-        unfinished = (Job.id == job_id) & (Job.state == JobState.INGESTING)
+        chain = chain_of(connection, job_id)
+        unfinished = Job.state == JobState.INGESTING
         values = {"state": JobState.FAILED, "reason": reason, "name": null(), "finished_at": db_time()}
-        if connection.execute(update(Job).where(unfinished).values(values)).rowcount == 0:
+        if connection.execute(update(Job).where(Job.id == job_id, unfinished).values(values)).rowcount == 0:
             return
-        connection.execute(delete(Shard).where(Shard.job_id == job_id))
-        connection.execute(update(JobCounts).where(JobCounts.job_id == job_id).values(_no_counts()))
-        forget_failures(connection, job_id, *FAILURES)
-    _remove_documents(database, job_id)
+        connection.execute(update(Job).where(Job.id.in_(chain), unfinished).values(values))
+        connection.execute(delete(Shard).where(Shard.job_id.in_(chain)))
+        connection.execute(update(JobCounts).where(JobCounts.job_id.in_(chain)).values(_no_counts()))
+        for one in chain:
+            forget_failures(connection, one, *FAILURES)
+    for one in chain:
+        _remove_documents(database, one)
 
 
 def remove(database: Database, job_id: int) -> None:
-    """Fail an ingest and delete the job."""
+    """Fail an ingest and delete the job with its chain."""
     abandon(database, job_id, "removed")
     with database.writing() as connection:
-        connection.execute(delete(Job).where(Job.id == job_id, Job.state == JobState.FAILED))
+        chain = chain_of(connection, job_id)
+        connection.execute(delete(Job).where(Job.id.in_(chain), Job.state == JobState.FAILED))
 
 
 def first_rejected(database: Database, job_id: int, limit: int) -> list[tuple[int, str]]:
@@ -211,17 +230,30 @@ def _take_name(connection: Connection, name: str | None, job_id: int | None) -> 
 
 
 def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
-    """Insert the job; its number, or None where another job has taken its key or its name meanwhile."""
+    """Insert the job and those of its chain; its number, or None where another job has taken its key or its name
+    meanwhile."""
+    job_id = _insert_job(connection, request, request.spec, key, {"name": request.name})
+    if job_id is not None and request.stages:
+        connection.execute(update(Job).where(Job.id == job_id).values(chain=job_id, stage=1, reads=CORPUS))
+        for number, stage in enumerate(request.stages, start=2):
+            place = {"chain": job_id, "stage": number, "reads": stage.reads}
+            key_of_stage = hashlib.sha256(f"{key}\n{number}".encode()).hexdigest()
+            _insert_job(connection, request, stage.spec, key_of_stage, place)
+    return job_id
+
+
+def _insert_job(
+    connection: Connection, request: JobRequest, spec: JobSpec | FilterSpec, key: str, more: Mapping[str, Any]
+) -> int | None:
     job_id: int | None = connection.execute(
         insert_or_ignore(connection, Job)
         .values(
-            name=request.name,
-            task=request.spec.task,
-            model=request.spec.model,
-            model_revision=request.spec.model_revision,
-            options=request.spec.options_json(),
-            options_digest=request.spec.digest(),
-            providers=None if request.spec.providers.is_default else request.spec.providers.to_json(),
+            task=spec.task,
+            model=spec.model,
+            model_revision=spec.model_revision,
+            options=spec.options_json(),
+            options_digest=spec.digest(),
+            providers=None if spec.providers.is_default else spec.providers.to_json(),
             content_key=key,
             source=request.source,
             corpus_digest=request.corpus_digest,
@@ -232,12 +264,13 @@ def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
             paused=False,
             ingested=0,
             created_at=db_time(),
+            **more,
         )
         .returning(Job.id)
     ).scalar()
     if job_id is not None:
         connection.execute(insert(JobCounts).values(job_id=job_id, **_no_counts()))
-        insert_providers(connection, job_id, request.spec)
+        insert_providers(connection, job_id, spec)
     return job_id
 
 
@@ -246,7 +279,7 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
         update(Job)
         .where(Job.id == job_id)
         .values(
-            name=request.name,
+            name=case((func.coalesce(Job.stage, 1) == 1, request.name)),
             source=request.source,
             priority=request.priority,
             queue=request.queue,

@@ -15,7 +15,7 @@ from jobs.routing.routes import has_pivot
 from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
-from jobs.store.schema.tables import Job
+from jobs.store.schema.tables import Job, JobCounts
 
 LAST = "last"
 LARGEST_ID = 2**63 - 1
@@ -60,6 +60,11 @@ class JobSummary:
     queue: str  # that a worker must serve to process the job
     cancel_requested_at: datetime | None
     read_at: datetime  # by the database's clock
+    skipped: int  # without a result in the stage before, or not kept by the filter
+    chain: int | None  # number of the first job of its chain; None: it belongs to none
+    stage: int | None  # its place in the chain, from 1
+    reads: int | None  # the stage whose result is its text; 0: the corpus
+    corpus_documents: int | None  # of a chain: of its first job; a later stage gets its documents while that one runs
 
     @property
     def order(self) -> ProviderOrder:
@@ -95,19 +100,26 @@ class JobSummary:
         return self.documents - self.waiting
 
     @property
+    def total_documents(self) -> int:
+        """All documents, with those that the stage before will hand on."""
+        return max(self.documents, self.corpus_documents or 0)
+
+    @property
     def unsuccessful(self) -> int:
-        """Documents in a terminal state without a result."""
-        return self.ended_documents - self.succeeded
+        """Documents that were to be processed and ended without a result."""
+        return self.ended_documents - self.succeeded - self.skipped
 
     @property
     def share_done(self) -> float:
         """The documents in a terminal state as a share of all, 0 .. 1."""
-        return self.ended_documents / self.documents if self.documents else float(self.has_ended)
+        return self.ended_documents / self.total_documents if self.total_documents else float(self.has_ended)
 
     @property
     def estimated_left(self) -> int:
-        """Tokens of the documents that wait, as estimated at submit."""
-        return max(0, self.estimated_tokens - self.estimated_done)
+        """Tokens of the documents that wait, as estimated at submit; those that the stage before has not handed on yet
+        are taken to be as long as the others."""
+        whole = self.estimated_tokens * self.total_documents // max(1, self.documents)
+        return max(0, whole - self.estimated_done)
 
     @property
     def elapsed_s(self) -> float | None:
@@ -141,7 +153,7 @@ class JobSummary:
             return None
         if self.state == JobState.FAILED:
             return 1
-        return 0 if self.state == JobState.DONE and self.succeeded == self.documents else 3
+        return 0 if self.state == JobState.DONE and self.succeeded + self.skipped == self.documents else 3
 
     def as_row(self) -> dict[str, Any]:
         """Every field and every derived property, for JSON and CSV."""
@@ -161,6 +173,11 @@ _FROM_JOBS = {
     "queue": Job.queue,
     "cancel_requested_at": Job.cancel_requested_at,
     "read_at": db_time().label("read_at"),
+    "reads": Job.reads,
+    "corpus_documents": select(JobCounts.documents)
+    .where(JobCounts.job_id == Job.chain)
+    .scalar_subquery()
+    .label("corpus_documents"),
 }
 _TYPES = {"paused": Boolean()} | {
     name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at")
@@ -186,6 +203,14 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
     if row is None:
         raise _not_found(reference)
     return JobSummary(*row)
+
+
+def find_chain(connection: Connection, job: JobSummary) -> list[JobSummary]:
+    """The jobs of the chain that a job belongs to, in the order of stages; the job alone where it belongs to none."""
+    if job.chain is None:
+        return [job]
+    found = connection.execute(_summaries().where(V_JOBS.c.chain == job.chain).order_by(V_JOBS.c.stage))
+    return [JobSummary(*row) for row in found]
 
 
 def find_jobs(connection: Connection, job_ids: Collection[int]) -> list[JobSummary]:

@@ -17,9 +17,10 @@ from sqlalchemy.orm import InstrumentedAttribute
 from jobs import outcome
 from jobs.outcome import Failed, Outcome
 from jobs.spec import Task
-from jobs.store.schema.tables import Document, Generation, Job, Ranking, ResultRow, Score, Translation
+from jobs.stage import FILTER
+from jobs.store.schema.tables import Document, Generation, Job, Pass, Ranking, ResultRow, Score, Translation
 
-ResultTable = type[Translation] | type[Score] | type[Ranking] | type[Generation]
+ResultTable = type[Translation] | type[Score] | type[Ranking] | type[Generation] | type[Pass]
 Row = dict[str, Any]
 
 RESULTS: Mapping[str, ResultTable] = {
@@ -27,6 +28,7 @@ RESULTS: Mapping[str, ResultTable] = {
     Task.SCORE: Score,
     Task.RERANK: Ranking,
     Task.GENERATE: Generation,
+    FILTER: Pass,
 }
 
 # The columns of a result that an export reads, in this order.
@@ -48,6 +50,7 @@ EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
         *(Generation.text, Generation.finish, Generation.flags, Generation.log_prob),
         *(Generation.num_prompt_tokens, Generation.num_shared, Generation.num_new_tokens, Generation.provider),
     ),
+    Pass: (Pass.flags,),
 }
 
 # Counters of a job that are sums over its results.
@@ -65,6 +68,7 @@ SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
     },
     Ranking: {"source_tokens": Ranking.num_computed, "target_tokens": Ranking.num_tokens},
     Generation: {"source_tokens": Generation.num_prompt_tokens, "target_tokens": Generation.num_new_tokens},
+    Pass: {},
 }
 
 

@@ -3,7 +3,7 @@ compares the two.
 
 A job is what one `submit` made. Its documents are its corpus, line by line. A shard is a range of documents, which
 a worker leases. Each document ends in exactly one terminal state: a row in the table of results of its job's task
-(`translations`, `scores`, `rankings` or `generations`), or a `status` here.
+(`translations`, `scores`, `rankings`, `generations` or `passes`), or a `status` here.
 """
 
 from datetime import datetime
@@ -40,8 +40,8 @@ class Job(Base):
 
     id: Mapped[int] = column("number of the job", BigId, unit="id", primary_key=True)
     name: Mapped[str | None] = column("name given by `--name`; commands take it in place of the number", unique=True)
-    task: Mapped[str] = column("`translate`, `score`, `rerank` or `generate`")
-    model: Mapped[str] = column("name of the model, or path of its folder")
+    task: Mapped[str] = column("`translate`, `score`, `rerank`, `generate` or `filter`")
+    model: Mapped[str] = column("name of the model, or path of its folder; `none`: a filter has none")
     model_revision: Mapped[str] = column("sha256 over the model's files at submit")
     options: Mapped[str] = column("options of the task, canonical JSON (`JobSpec.options_json`)")
     options_digest: Mapped[str] = column("sha256 of task, model revision and options")
@@ -66,8 +66,16 @@ class Job(Base):
     providers: Mapped[str | None] = column(
         "the providers that may answer it, in order, JSON (`ProviderOrder.to_json`); null: onnx alone"
     )
+    chain: Mapped[int | None] = column(
+        "number of the first job of its chain (`submit --then`); null: it belongs to none", unit="id"
+    )
+    stage: Mapped[int | None] = column("its place in the chain, from 1; null without a chain", unit="stages")
+    reads: Mapped[int | None] = column(
+        "the stage whose result is the text of its documents; 0: the text of the corpus; null without a chain",
+        unit="stages",
+    )
 
-    __table_args__ = (Index(None, "state", "priority"), AUTOINCREMENT)
+    __table_args__ = (Index(None, "state", "priority"), Index(None, "chain", "stage", unique=True), AUTOINCREMENT)
 
 
 class Document(Base):
@@ -89,8 +97,9 @@ class Document(Base):
     fields: Mapped[str | None] = column("the line's other fields, a JSON object; exported unchanged")
     estimated_tokens: Mapped[int] = column("estimate made from the length of the text", unit="tokens")
     status: Mapped[str | None] = column(
-        "why there is no result: `rejected` (the line cannot be read), `failed`, `quarantined` (kills its process) or "
-        "`cancelled`; null while waiting, and with a result"
+        "why there is no result: `rejected` (the line cannot be read), `failed`, `quarantined` (kills its process), "
+        "`cancelled`, or `skipped` (the stage before has no result for it, or the filter does not keep it); null while "
+        "waiting, and with a result"
     )
     error_code: Mapped[str | None] = column("short, stable code of the error, such as `bad-json` or `non-finite`")
     error: Mapped[str | None] = column("the error in a sentence")
@@ -156,7 +165,8 @@ class ResultRow(Base):
     worker_id: Mapped[int] = column("worker that computed it", unit="id")
     finished_at: Mapped[datetime] = column("when it was recorded")
     provider: Mapped[str] = column(
-        "who answered, as in `job_providers`; `none`: a ranking that no provider could make, which has the first order",
+        "who answered, as in `job_providers`; `none`: a ranking that no provider could make, which has the first "
+        "order, or a document that a filter keeps",
         server_default="onnx",
     )
 
@@ -280,6 +290,13 @@ class Generation(ResultRow):
     )
 
 
+class Pass(ResultRow):
+    """The result of a document of a filtering job: the filter keeps it. (The others have the status `skipped`.)"""
+
+    __tablename__ = "passes"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
 class JobCounts(Base):
     """A job's counters, changed in the transaction that inserts or ends what they count."""
 
@@ -305,6 +322,7 @@ class JobCounts(Base):
     documents_reused: Mapped[int] = column(
         "score: taken from the memory of scores", unit="documents", server_default="0"
     )
+    skipped: Mapped[int] = column("with this status", unit="documents", server_default="0")
 
 
 class Step(Base):

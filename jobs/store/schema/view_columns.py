@@ -132,7 +132,7 @@ VIEW_COLUMNS = {
             "failed": _same(JobCounts.failed, "that the engine could not process"),
             "quarantined": _same(JobCounts.quarantined, "that kill the process which works on them"),
             "cancelled": _same(JobCounts.cancelled, "cancelled before their turn"),
-            "waiting": Description("integer", "neither a result nor one of the four before", "documents"),
+            "waiting": Description("integer", "neither a result nor a reason why there is none", "documents"),
             "shards": _same(JobCounts.shards),
             "shards_open": _same(JobCounts.shards_open),
             "estimated_tokens": _same(JobCounts.estimated_tokens),
@@ -147,6 +147,9 @@ VIEW_COLUMNS = {
             "finished_at": _same(Job.finished_at),
             "queue": _same(Job.queue),
             "documents_reused": _same(JobCounts.documents_reused),
+            "skipped": _same(JobCounts.skipped, "without a result in the stage before, or not kept by the filter"),
+            "chain": _same(Job.chain),
+            "stage": _same(Job.stage),
         },
     ),
     "v_documents": View(
@@ -158,7 +161,8 @@ VIEW_COLUMNS = {
             "id": _same(Document.external_id),
             "line": _same(Document.line),
             "status": Description(
-                "text", "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined` or `cancelled`"
+                "text",
+                "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined`, `cancelled` or `skipped`",
             ),
             "text": _same(Document.text),
             "translation": _result(Translation.text, "translate"),

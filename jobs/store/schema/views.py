@@ -12,30 +12,31 @@ VIEWS = {
     "v_jobs": """
         SELECT j.id AS job_id, j.name, j.task, j.model, j.state, j.paused, j.priority, j.reason, j.source,
                c.documents, c.succeeded, c.rejected, c.failed, c.quarantined, c.cancelled,
-               c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled AS waiting,
+               c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled - c.skipped AS waiting,
                c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
                c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
-               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused
+               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused,
+               c.skipped, j.chain, j.stage
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
     # A row per document, with its result where there is one.
     "v_documents": """
         SELECT d.job_id, d.position, d.external_id AS id, d.line,
-               CASE WHEN COALESCE(t.position, s.position, r.position, g.position) IS NOT NULL THEN 'ok'
+               CASE WHEN COALESCE(t.position, s.position, r.position, g.position, p.position) IS NOT NULL THEN 'ok'
                     ELSE COALESCE(d.status, 'waiting') END AS status,
                d.text, t.text AS translation, COALESCE(t.log_prob, g.log_prob) AS log_prob, t.num_segments,
                COALESCE(t.num_reused, s.num_reused) AS num_reused,
                COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
-               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags, g.flags) AS flags, d.fields, d.error_code,
-               d.error, COALESCE(t.shard_id, s.shard_id, r.shard_id, g.shard_id) AS shard_id,
-               COALESCE(t.epoch, s.epoch, r.epoch, g.epoch) AS epoch,
-               COALESCE(t.worker_id, s.worker_id, r.worker_id, g.worker_id) AS worker_id,
-               COALESCE(t.finished_at, s.finished_at, r.finished_at, g.finished_at) AS finished_at,
+               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags, g.flags, p.flags) AS flags, d.fields,
+               d.error_code, d.error, COALESCE(t.shard_id, s.shard_id, r.shard_id, g.shard_id, p.shard_id) AS shard_id,
+               COALESCE(t.epoch, s.epoch, r.epoch, g.epoch, p.epoch) AS epoch,
+               COALESCE(t.worker_id, s.worker_id, r.worker_id, g.worker_id, p.worker_id) AS worker_id,
+               COALESCE(t.finished_at, s.finished_at, r.finished_at, g.finished_at, p.finished_at) AS finished_at,
                s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
                {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
                {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
                s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed,
                COALESCE(r.num_shared, g.num_shared) AS num_shared,
-               t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider) AS provider,
+               t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider, p.provider) AS provider,
                g.text AS generation, g.finish, g.num_prompt_tokens, g.num_new_tokens,
                t.via, t.via_log_prob, t.via_source_tokens, t.via_target_tokens, t.via_segments,
                d.route
@@ -43,7 +44,8 @@ VIEWS = {
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
         LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position
-        LEFT JOIN generations g ON g.job_id = d.job_id AND g.position = d.position""",
+        LEFT JOIN generations g ON g.job_id = d.job_id AND g.position = d.position
+        LEFT JOIN passes p ON p.job_id = d.job_id AND p.position = d.position""",
     # A row per model call (or other phase of a batch).
     "v_steps": """
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,

@@ -8,7 +8,7 @@ to z.
 
 from collections.abc import Mapping
 
-from sqlalchemy import Boolean, Integer, Text, and_, false, func, literal, not_, or_, true
+from sqlalchemy import Boolean, FromClause, Integer, Text, and_, false, func, literal, not_, or_, true
 
 from jobs.errors import SpecError
 from jobs.store.where import tree
@@ -34,20 +34,23 @@ from jobs.store.where.values import (
 MAX_WEIGHT = 5_000  # columns and constants in the SQL: nested calls multiply them
 
 
-def compile_condition(node: Node, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> Column:
-    """The expression for WHERE, over VIEW. `paths`: names whose field has another path than its dots say. Raises
-    SpecError where the tree is not a condition."""
-    return _Compiler(dialect, paths).truth(node)
+def compile_condition(
+    node: Node, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]], view: FromClause = VIEW
+) -> Column:
+    """The expression for WHERE, over a view that has the columns of VIEW which the condition names. `paths`: names
+    whose field has another path than its dots say. Raises SpecError where the tree is not a condition."""
+    return _Compiler(dialect, paths, view).truth(node)
 
 
 class _Compiler:
     """Compiles a tree for one database, node by node."""
 
-    def __init__(self, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
+    def __init__(self, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]], view: FromClause) -> None:
         self._dialect = dialect
         self._is_sqlite = dialect == "sqlite"
         self._sql = SqlValues(dialect)
         self._paths = paths
+        self._view = view
 
     def truth(self, node: Node) -> Column:
         """The SQL of a tree that is a condition. Raises SpecError for another tree."""
@@ -122,9 +125,9 @@ class _Compiler:
 
     def _name(self, name: tree.Name) -> Value:
         if not is_column(name):
-            return self._json(VIEW.c.fields, self._paths.get(name.path, name.path))
+            return self._json(self._view.c.fields, self._paths.get(name.path, name.path))
         key = name.path[0].lower()
-        found: Column = VIEW.c[key]
+        found: Column = self._view.c[key]
         if key in INTEGERS:
             return Value(number=found, is_null=found.is_(None), is_integer=True)
         if key in DOUBLES:
@@ -216,7 +219,8 @@ class _Compiler:
                     [(self._comparison("=", first, more[0]), Value(is_null=true()))], self._value(first)
                 )
             case "json_extract":
-                return self._json(*json_path(first, more[0]))
+                name, path = json_path(first, more[0])
+                return self._json(self._view.c[name], path)
             case "length":
                 value = self._text(first)
                 return number_of(func.length(value.text), value, is_integer=True, stored="")

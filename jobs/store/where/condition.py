@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, FromClause, select
 from sqlalchemy.exc import DBAPIError
 
 from jobs.errors import SpecError
@@ -43,9 +43,9 @@ class Condition:
             raise SpecError(f"the database cannot execute --where: {reason}") from None
         return found
 
-    def clause(self, dialect: str) -> ColumnElement[Any]:
-        """The expression for WHERE, over VIEW."""
-        return compile_condition(self.tree, dialect, self.paths)
+    def clause(self, dialect: str, view: FromClause = VIEW) -> ColumnElement[Any]:
+        """The expression for WHERE, over a view that has the columns of VIEW which the condition names."""
+        return compile_condition(self.tree, dialect, self.paths, view)
 
     def _fields(self) -> list[Name]:
         return list(dict.fromkeys(name for name in names_in(self.tree) if not is_column(name)))

@@ -9,7 +9,7 @@ from jobs.errors import SpecError
 from jobs.store.where import tree
 from jobs.store.where.fields import Path
 from jobs.store.where.tree import Node, brief
-from jobs.store.where.values import JSONS, MOMENT, VIEW, Column, Value, is_column
+from jobs.store.where.values import JSONS, MOMENT, Column, Value, is_column
 
 
 def as_written(sign: str, a: Value, b: Value) -> Value:
@@ -38,8 +38,9 @@ def as_moment(node: Node, a: Value, b: Value) -> Value:
     return _text(utc.isoformat(sep=" ", timespec="milliseconds"))
 
 
-def json_path(document: Node, path: Node) -> tuple[Column, Path]:
-    """The column and the steps of `json_extract(ranking, '$[0].score')`. Raises SpecError for other arguments."""
+def json_path(document: Node, path: Node) -> tuple[str, Path]:
+    """The name of the column and the steps of `json_extract(ranking, '$[0].score')`. Raises SpecError for other
+    arguments."""
     if not (isinstance(document, tree.Name) and is_column(document) and document.path[0].lower() in JSONS):
         raise SpecError(f"--where: json_extract takes one of {', '.join(JSONS)}, and a path in single quotes")
     if not isinstance(path, tree.Text) or not _PATH.fullmatch(path.value):
@@ -47,7 +48,7 @@ def json_path(document: Node, path: Node) -> tuple[Column, Path]:
     steps = [
         int(place) if place else quoted or plain for plain, quoted, place in _STEP.findall(path.value.removeprefix("$"))
     ]
-    return VIEW.c[document.path[0].lower()], tuple(steps)
+    return document.path[0].lower(), tuple(steps)
 
 
 _STEP = re.compile(r'\.([^\s."\[\]]+)|\."([^"]*)"|\[(\d{1,9})\]')

@@ -74,7 +74,7 @@ def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: i
     first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_DOCUMENTS)
     objects = [_read(text) for text in connection.execute(first).scalars() if text]
     for candidate in candidates:
-        if any(_has(one, candidate) for one in objects):
+        if any(has_path(one, candidate) for one in objects):
             return candidate
     for candidate in candidates:
         has_it = field_of(Document.__table__.c.fields, candidate, connection.dialect.name).is_there
@@ -99,7 +99,8 @@ def _read(text: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _has(value: Any, path: tuple[str, ...]) -> bool:
+def has_path(value: Any, path: tuple[str, ...]) -> bool:
+    """Whether nested objects have a member at this path."""
     for name in path:
         if not isinstance(value, dict) or name not in value:
             return False

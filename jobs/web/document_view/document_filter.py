@@ -23,7 +23,7 @@ from jobs.store.where.condition import Condition
 from jobs.store.where.fields import spell_field
 
 STATUSES = ("ok", *(status.value for status in DocumentStatus), "waiting")
-LENGTHS = {
+LENGTHS: dict[str, str] = {
     Task.TRANSLATE: "num_source_tokens",
     Task.SCORE: "num_tokens",
     Task.RERANK: "num_tokens",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,23 @@ from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.routing.routes import models_in_words
 from jobs.spec import OPTIONS, Task
+from jobs.stage import FILTER, FilterSpec
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import JobState
 
-NOUNS = {Task.TRANSLATE: "document", Task.SCORE: "document", Task.RERANK: "query", Task.GENERATE: "prompt"}
-DOING = {
+NOUNS: Mapping[str, str] = {
+    Task.TRANSLATE: "document",
+    Task.SCORE: "document",
+    Task.RERANK: "query",
+    Task.GENERATE: "prompt",
+    FILTER: "document",
+}
+DOING: Mapping[str, str] = {
     Task.TRANSLATE: "translated",
     Task.SCORE: "scored",
     Task.RERANK: "reranked",
     Task.GENERATE: "continued",
+    FILTER: "kept",
 }
 
 
@@ -46,8 +54,8 @@ class Fact:
 
 def state_sentence(job: JobSummary) -> str:
     """What somebody who has five seconds wants to know."""
-    done = DOING[Task(job.task)]
-    noun = NOUNS[Task(job.task)]
+    done = DOING[job.task]
+    noun = NOUNS[job.task]
     ended = f"{count(job.succeeded)} of {counted(job.documents, noun)} {done}"
     match job.shown_state:
         case JobState.INGESTING:
@@ -60,13 +68,14 @@ def state_sentence(job: JobSummary) -> str:
             return f"Cancelled{_at(job)}: {ended} before that."
         case JobState.DONE:
             bad = f"; {count(job.unsuccessful)} without a result" if job.unsuccessful else ""
-            return f"{ended} in {duration(job.elapsed_s)}{bad}."
+            took = f" in {duration(job.elapsed_s)}" if job.elapsed_s is not None else ""  # None: no worker began
+            return f"{ended}{took}{bad}."
         case "paused":
             return f"Paused{_because(job)}: {ended} so far."
         case "cancelling":
             return f"It is being cancelled: {ended} so far."
-    if job.started_at is None:
-        return "No worker has begun."
+    if job.started_at is None and job.task != FILTER:
+        return "The stage before has handed nothing on yet." if job.stage and job.stage > 1 else "No worker has begun."
     return f"{ended} so far."
 
 
@@ -81,7 +90,7 @@ def tiles(job: JobSummary) -> list[Tile]:
     """Counts of documents by how they ended, then tokens, speed and reuse. States without a document are left out,
     except those that every job has."""
     of_all = job.documents or 1
-    noun = NOUNS[Task(job.task)]
+    noun = NOUNS[job.task]
     found = [
         Tile(
             name="With a result",
@@ -102,6 +111,11 @@ def tiles(job: JobSummary) -> list[Tile]:
             found.append(Tile(name=status.capitalize(), value=count(number), note=note, status=status, is_bad=is_bad))
     if not job.unsuccessful:
         found.append(Tile(name="Without a result", value="0", note="none failed", live="unsuccessful"))
+    if job.skipped:
+        note = "not kept, or without a result before" if job.task == FILTER else "without a result in the stage before"
+        found.append(Tile(name="Skipped", value=count(job.skipped), note=note, status="skipped"))
+    if job.task == FILTER:
+        return found
     speed = f"{job.tokens_per_s:,.0f}" if job.tokens_per_s else "-"
     found.append(Tile(name="Tokens/s", value=speed, note="average since the start", live="tokens_per_s"))
     found.append(Tile(name="Tokens", value=count(job.tokens), note=_tokens(job), live="tokens"))
@@ -113,7 +127,11 @@ def facts(job: JobSummary) -> list[Fact]:
     return [
         Fact("Task", job.task),
         Fact("Corpus", job.source, is_code=True),
-        Fact("Model", models_in_words(job.model, job.model_revision, json.loads(job.options))),
+        *(
+            []
+            if job.task == FILTER
+            else [Fact("Model", models_in_words(job.model, job.model_revision, json.loads(job.options)))]
+        ),
         *([] if job.order.is_default else [Fact("Providers", str(job.order))]),
         Fact("Options", ", ".join(options_given(job)) or "all at their defaults"),
         Fact("Queue and priority", f"{job.queue}, {job.priority}"),
@@ -127,6 +145,9 @@ def facts(job: JobSummary) -> list[Fact]:
 
 def options_given(job: JobSummary) -> Iterator[str]:
     """The options that are not at their default: `beam_size 4`. Every option is in the page as JSON."""
+    if job.task == FILTER:
+        yield FilterSpec.restore(job.options).condition
+        return
     values: dict[str, Any] = json.loads(job.options)
     defaults = {field.name: field.default for field in dataclasses.fields(OPTIONS[Task(job.task)])}
     values.pop("routes", None)  # the models say it
@@ -149,6 +170,7 @@ def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
         reading=reading,
         priority=job.priority,
         queue=job.queue,
+        reads=job.reads,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.formatting import count, counted, percent
 from jobs.spec import Task
+from jobs.stage import FILTER
 from jobs.store.report.timings.histograms import Bucket
 from jobs.web.charts import Chart, Series
 from jobs.web.document_view.document_filter import PREDICTED
@@ -118,6 +119,8 @@ def _below(buckets: Sequence[Bucket], value: float) -> tuple[int, int]:
 
 
 def _sentence(buckets: Sequence[Bucket], task: str) -> str:
+    if task == FILTER:
+        return "A filter computes no perplexity."
     if task == Task.RERANK:
         return "A ranking has no perplexity."
     if not buckets:

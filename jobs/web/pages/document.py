@@ -15,6 +15,7 @@ from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.routing.routes import read_routes
 from jobs.spec import Task, has_payload
+from jobs.stage import FILTER
 from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
 from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary, find_job
@@ -130,7 +131,7 @@ def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
 
 def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The numbers of a result: name, value, unit or remark."""
-    if not result:
+    if not result or job.task == FILTER:
         return []
     if job.task == Task.TRANSLATE:
         count, log_prob = result["num_target_tokens"], result["log_prob"]

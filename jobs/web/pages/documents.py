@@ -11,6 +11,7 @@ from jobs.errors import SpecError
 from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
+from jobs.stage import FILTER
 from jobs.store.corpus_source import find_reading
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
@@ -98,7 +99,7 @@ def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter)
 
 def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> dict[str, Any]:
     counts = {"ok": job.succeeded, "waiting": job.waiting}
-    counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled")}
+    counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled", "skipped")}
     reasons = failures(connection, job, num_samples=0)
     codes = {one.code: one.documents for one in reasons if one.code and asked.status in ("", one.status)}
     possible = sortable(job)
@@ -109,19 +110,19 @@ def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> 
         "field": names_of_fields(connection, job.job_id),
         "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
         "unsorted": None if Order.LONGEST in possible else MAX_SORTED,
-        "has_perplexity": job.task != Task.RERANK,
+        "has_perplexity": job.task not in (Task.RERANK, FILTER),
     }
 
 
 def flags_of(task: str) -> list[Flag]:
     """The flags that results of a task may have."""
-    of_task = {
+    of_task: dict[str, list[Flag]] = {
         Task.TRANSLATE: [Flag.SPLIT, Flag.TRUNCATED, Flag.REPETITION, Flag.PASSED_THROUGH],
         Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
         Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
         Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION],
     }
-    return of_task[Task(task)]
+    return of_task.get(task, [])
 
 
 def _forms(reading: str | None) -> dict[str, str]:

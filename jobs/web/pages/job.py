@@ -17,11 +17,12 @@ from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.spec import Timing
+from jobs.stage import FILTER
 from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import failures
 from jobs.store.report.job_providers import providers_of
-from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
+from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
 from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
     ShardSummary,
@@ -47,6 +48,7 @@ SHARDS_A_PAGE = 50
 CHANGES_SHOWN = 20
 LARGEST_PERPLEXITY = 1e12
 SECTIONS = (  # in the order of the page: id, title
+    ("chain", "Chain"),
     ("speed", "Speed"),
     ("seconds", "Where the seconds went"),
     ("decoder", "Decoder steps"),
@@ -58,6 +60,8 @@ SECTIONS = (  # in the order of the page: id, title
     ("shards", "Shards"),
     ("events", "Events"),
 )
+
+OF_MODELS = ("speed", "seconds", "decoder", "lanes", "latency", "perplexity")  # a filter has none of them
 
 router = APIRouter()
 
@@ -80,9 +84,10 @@ def job(
     found = find_job(connection, str(job_id))
     return {
         "job": found,
-        "sections": [one for one in SECTIONS if one[0] != "providers" or not found.order.is_default],
+        "sections": [one for one in SECTIONS if _is_shown(one[0], found)],
         "actions": actions_of(found),
         "notice": find_action(connection, job_id, done) if done else None,  # the action after which this page is shown
+        "stages": find_chain(connection, found),
         "sentence": header.state_sentence(found),
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),
@@ -95,6 +100,14 @@ def job(
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
     }
+
+
+def _is_shown(section: str, found: JobSummary) -> bool:
+    if section == "chain":
+        return found.chain is not None
+    if section in OF_MODELS:
+        return found.task != FILTER
+    return section != "providers" or not found.order.is_default
 
 
 def shards(
@@ -123,7 +136,9 @@ def shards(
 
 
 def _commands(connection: Connection, found: JobSummary) -> dict[str, Any]:
-    again = submit_command(header.stored_submit(found, find_reading(connection, found.job_id)))
+    reading = find_reading(connection, found.job_id)
+    first, *later = (header.stored_submit(one, reading) for one in find_chain(connection, found))
+    again = submit_command(first, *later)
     return {"next": next_command(found), "again": again, "is_pipe": found.source == STDIN}
 
 

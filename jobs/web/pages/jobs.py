@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from jobs.choices import SHOWN_STATES
 from jobs.spec import Task
+from jobs.stage import FILTER
 from jobs.store.report.job_summary import LARGEST_ID, list_jobs
 from jobs.web.pages.overview import OPEN
 from jobs.web.rendering import add_page
@@ -20,7 +21,7 @@ router = APIRouter()
 def jobs(
     connection: Reading,
     state: State = "",
-    task: Literal["", "translate", "score", "rerank"] = "",
+    task: Literal["", "translate", "score", "rerank", "generate", "filter"] = "",
     search: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def jobs(
         "jobs": page,
         "next_before": page[-1].job_id if len(found) > A_PAGE else None,
         "filter": {"state": state, "task": task, "search": search, "before": before},
-        "choices": {"state": ("open", *SHOWN_STATES), "task": tuple(task.value for task in Task)},
+        "choices": {"state": ("open", *SHOWN_STATES), "task": (*(task.value for task in Task), FILTER)},
     }
 
 

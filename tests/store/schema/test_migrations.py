@@ -78,15 +78,17 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     after = rows(database)
     assert all(row.pop("lease_token") is None for row in after["shards"])
     assert after.pop("score_memory") == after.pop("job_actions") == after.pop("verifications") == []
-    assert all(row.pop("documents_reused") == 0 for row in after["job_counts"])
+    assert all(row.pop("documents_reused") == row.pop("skipped") == 0 for row in after["job_counts"])
     assert all(row.pop("num_reused") == 0 for row in after["scores"])
     assert {row.pop(name) for row in after["translations"] for name in ADDED_LATER} == {None}
     assert {row.pop("route") for row in after["documents"]} == {None}
     assert [row.pop("provider") for row in after["translations"]] == ["onnx"]
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
+    assert {row.pop(name) for row in after["jobs"] for name in ("chain", "stage", "reads")} == {None}
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
+    assert after.pop("passes") == []
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in ROLLUPS}
     assert {name for name, found in rollups.items() if found} == {"minute_sums", "measure_counts"}  # of a translation

@@ -71,6 +71,8 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
     if order is Order.POSITION:
         return None
     if order in (Order.LONGEST, Order.SHORTEST):
+        if result not in LENGTHS:
+            raise SpecError("what a filter keeps has no length to sort by")
         tokens: ColumnElement[Any] = LENGTHS[result].expression
         return Key(tokens, tokens.is_not(None), order is Order.LONGEST, is_indexed=False)
     # As the conditions of the indexes are written: SQLite uses no such index for a condition with a parameter.
@@ -83,7 +85,7 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
     if result is Generation:
         mean = Generation.log_prob.op("/")(Generation.num_new_tokens)
         return Key(mean, text(HAS_MEAN_OF_NEW), order is Order.BEST, is_indexed=True)
-    raise SpecError("rankings have no perplexity to sort by")
+    raise SpecError("rankings and filters have no perplexity to sort by")
 
 
 # The comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.

@@ -23,6 +23,7 @@ from jobs.choices import Only
 from jobs.json_numbers import read_fields
 from jobs.store.database import Database
 from jobs.store.schema.results import EXPORTED, ResultTable, is_of_document, results_of
+from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
@@ -177,7 +178,9 @@ def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool
     if only is Only.OK:
         return status == OK
     if only is Only.FAILED:
-        return status.not_in([OK, WAITING])
+        return status.not_in([OK, WAITING, DocumentStatus.SKIPPED])
     if only is Only.ALL:
         return true()
-    return status == WAITING if only is Only.WAITING else status != WAITING
+    if only is Only.WAITING:
+        return status == WAITING
+    return status.not_in([WAITING, DocumentStatus.SKIPPED])

@@ -12,7 +12,7 @@ from jobs.spec import has_payload
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.tables import Document, Generation, Ranking, Score, Translation
+from jobs.store.schema.tables import Document, Generation, Pass, Ranking, Score, Translation
 
 EXCERPT = 360  # characters of a text
 CONTEXT = 90  # characters before what was searched for
@@ -89,6 +89,9 @@ def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
         shown = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
         if result is Score:
             sums = _columns(Score.nll_sum, Score.num_tokens, Score.num_tokens)
+            shown.append(null().label("candidates"))
+        elif result is Pass:
+            sums = _columns(null(), literal(0), null())
             shown.append(null().label("candidates"))
         else:
             sums = _columns(null(), literal(0), Ranking.num_tokens)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from jobs.providers import NO_PROVIDER
+from jobs.store.report.recount.chain_recount import find_wrong_stage
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, open_positions
@@ -32,6 +33,7 @@ def find_contradictions(connection: Connection, job_id: int) -> list[str]:
         *_leases(connection, result, job_id),
         *_shards(connection, result, job_id, state),
         *find_wrong_rollups(connection, result, job_id),
+        *find_wrong_stage(connection, result, job_id),
     ]
 
 

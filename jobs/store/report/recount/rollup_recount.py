@@ -22,7 +22,7 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import Document, Generation, JobCounts, Score, Step, Translation
+from jobs.store.schema.tables import Document, Generation, JobCounts, Pass, Score, Step, Translation
 
 Sums = dict[tuple[Any, ...], tuple[float, ...]]  # key of a row without its job -> the other columns
 SHOWN = 3
@@ -74,7 +74,9 @@ def _past_lengths(connection: Connection, job_id: int) -> Sums:
 
 def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
     """Results by the minute in which they were recorded; failures, which have no time, and seconds by that in which
-    their batch was."""
+    their batch was. None for a filter, which has no batches."""
+    if result is Pass:
+        return {}
     none, batch = literal(0), RecordedBatch
     tokens = [func.sum(SUMMED[result][name]) for name in ("source_tokens", "target_tokens")]
     minute = _minute(connection, result.finished_at)

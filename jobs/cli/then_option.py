@@ -1,0 +1,119 @@
+"""`--then "TASK OPTIONS"`: the stages of a chain, each with the options that `kvjobs submit` has for its task."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from jobs.cli.task_options import is_given, parse_task_options, task_options
+from jobs.errors import KvjobsError, SpecError
+from jobs.providers import ProviderOrder
+from jobs.settings import Settings
+from jobs.spec import GenerateOptions, JobSpec, Options, ScoreOptions, Task, Timing
+from jobs.stage import CORPUS, FILTER, MADE_TEXTS, MAX_STAGES, FilterSpec, Stage, newest_text
+from jobs.worker_port import worker_port
+
+TASKS = (Task.TRANSLATE, Task.SCORE, Task.GENERATE)  # of a stage: its documents are texts
+FIELDS = ("text", *MADE_TEXTS)
+OF_A_CORPUS = ("source_field", "target_field", "language_field", "run")
+OF_SEVERAL_MODELS = ("via", "via_model")
+SHOWN = 60  # characters of a --then in a message
+
+then_option = click.option(
+    "--then",
+    "then",
+    metavar="STAGE",
+    multiple=True,
+    help='A further stage, which starts as parts of the stage before it finish: "score --model X", or "filter '
+    'perplexity < 50". Takes the options of its task, and --field for the text that it reads.  [repeatable]',
+)
+
+
+def read_stages(texts: Sequence[str], first: JobSpec, settings: Settings) -> list[Stage]:
+    """The stages behind the first one, each checked as a job alone would be. Raises SpecError for a text that is no
+    stage, and what `admit` raises; the message names the stage."""
+    if len(texts) >= MAX_STAGES:
+        raise SpecError(f"a chain has at most {MAX_STAGES} stages, and this one has {len(texts) + 1}")
+    stages: list[Stage] = []
+    for number, text in enumerate(texts, start=1):
+        shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+        try:
+            stages.append(_read_stage(text, first, stages, settings))
+        except click.ClickException as error:
+            raise SpecError(f"--then {shown!r}: {error.format_message()}") from None
+        except KvjobsError as error:
+            which = f"--then {shown!r}" if len(texts) == 1 else f"--then {number}, {shown!r}"
+            raise type(error)(f"{which}: {error}") from None
+    return stages
+
+
+def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Settings) -> Stage:
+    word, _, rest = text.strip().partition(" ")
+    tasks = [str(first.task), *(str(stage.spec.task) for stage in before)]
+    if word == FILTER:
+        return Stage(_filter(rest.strip(), tasks), reads=newest_text(tasks) or CORPUS)
+    if word not in TASKS:
+        names = ", ".join((*TASKS, FILTER))
+        if word == Task.RERANK:
+            raise SpecError(f"a stage has texts, and rerank needs a query with candidates; a stage can be {names}")
+        raise SpecError(f"{word!r} is no stage; write one of {names} first, then its options")
+    task = Task(word)
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise SpecError(f"its quotes do not match ({str(error).lower()}); close them") from None
+    with _COMMAND.make_context(word, words) as context:
+        values: dict[str, Any] = dict(context.params)
+        for name in OF_A_CORPUS:
+            if is_given(name):
+                raise SpecError(f"--{name.replace('_', '-')} is for reading a corpus; a stage reads one --field")
+        for name in OF_SEVERAL_MODELS:
+            if is_given(name):
+                raise SpecError(f"--{name.replace('_', '-')} is for the first stage; write two stages that translate")
+        model, providers, field = (values.pop(name) for name in ("model", "providers", "field"))
+        no_fallback = values.pop("no_fallback")
+        options = parse_task_options(task, values)
+    reads = newest_text(tasks, field)
+    if reads is None:
+        raise SpecError(f"no stage before it makes a {field}; leave --field out, or give --field text")
+    order = None if providers is None else ProviderOrder.parse(providers)
+    spec = worker_port().admit(task, model, options, settings, order, fallback=not no_fallback)
+    _check_texts(spec.options, first, reads, spec.model)
+    return Stage(spec, reads)
+
+
+def _filter(condition: str, tasks: Sequence[str]) -> FilterSpec:
+    from jobs.store.filtering import check_condition
+
+    if not condition:
+        raise SpecError('a filter needs a condition: "filter perplexity < 50"')
+    try:
+        check_condition(condition, tasks)
+    except SpecError as error:
+        raise SpecError(str(error).replace("--where", "the condition")) from None
+    return FilterSpec(condition)
+
+
+def _check_texts(options: Options, first: JobSpec, reads: int, model: str) -> None:
+    """Raise SpecError where the stage needs more than a text, or there is none to read."""
+    if isinstance(options, GenerateOptions) and options.chat:
+        raise SpecError("a stage has texts, and --chat needs messages; leave it out")
+    if isinstance(options, ScoreOptions) and options.pairs:
+        raise SpecError(
+            f"{model} is a translation model, which scores pairs, and a stage has texts; name a language model"
+        )
+    needs_json = first.task is Task.RERANK or (isinstance(first.options, ScoreOptions) and first.options.pairs)
+    if reads == CORPUS and (needs_json or (isinstance(first.options, GenerateOptions) and first.options.chat)):
+        raise SpecError("the documents of this corpus are no texts, and no stage before it makes one; leave it out")
+
+
+@click.command(add_help_option=False)
+@click.option("--model", metavar="NAME")
+@click.option("--providers", metavar="NAME,...")
+@click.option("--no-fallback", is_flag=True)
+@click.option("--timing", type=click.Choice([timing.value for timing in Timing]), default=Timing.STEPS.value)
+@click.option("--field", type=click.Choice(FIELDS))
+@task_options
+def _COMMAND(**_values: Any) -> None:
+    """The options of a stage; never called."""

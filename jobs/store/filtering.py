@@ -1,0 +1,153 @@
+"""A filter: the stage of a chain that keeps the documents which meet a condition. The database evaluates it, in the
+transaction that hands the documents on, so no worker and no model is needed.
+
+Runs inside the caller's transaction, which has locked the counters of the filtering job.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Subquery, and_, insert, literal, select, table, update
+from sqlalchemy import column as sql_column
+from sqlalchemy.exc import DataError
+
+from jobs.errors import SpecError
+from jobs.providers import NO_PROVIDER
+from jobs.spec import Task
+from jobs.stage import FILTER, FilterSpec
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import in_range, open_positions
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Document, Job, Pass
+from jobs.store.where.condition import Condition
+from jobs.store.where.tree import Name, names_in
+from jobs.store.where.values import VIEW, is_column
+
+NOT_KEPT = "filtered"  # error code of a document that does not meet the condition
+NOT_EVALUATED = "filter-error"  # error code where the database cannot evaluate it, as for a number that is too large
+
+# The columns of `v_documents` that a condition may use: the stage that it takes them from decides.
+OF_CORPUS = frozenset({"position", "id", "line", "text", "fields", "route"})
+OF_TASK: Mapping[str, frozenset[str]] = {
+    Task.TRANSLATE: frozenset(
+        (
+            *("translation", "log_prob", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens"),
+            *("via", "via_log_prob", "via_source_tokens", "via_target_tokens", "flags"),
+        )
+    ),
+    Task.SCORE: frozenset(
+        (
+            *("nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens", "num_reused", "token_scores"),
+            *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "flags"),
+        )
+    ),
+    Task.RERANK: frozenset(
+        ("ranking", "num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared", "flags")
+    ),
+    Task.GENERATE: frozenset(("log_prob", "num_shared", "flags")),
+}
+OF_RESULTS = frozenset({"provider", "shard_id", "epoch", "worker_id", "finished_at"})  # of the last stage with a model
+
+
+class EarlierStage(NamedTuple):
+    """A stage before the filter."""
+
+    job_id: int
+    task: str
+
+
+def stage_of_column(name: str, tasks: Sequence[str]) -> int | None:
+    """The index of the stage, among stages with these tasks, that a column of `v_documents` is taken from: the last one
+    that has it. None where none has it."""
+    if name in OF_CORPUS:
+        return 0
+    having = [
+        index
+        for index, task in enumerate(tasks)
+        if name in OF_TASK.get(task, ()) or (name in OF_RESULTS and task != FILTER)
+    ]
+    return having[-1] if having else None
+
+
+def check_condition(text: str, tasks: Sequence[str]) -> Condition:
+    """The parsed condition of a filter behind stages with these tasks. Raises SpecError for what is no condition, and
+    for a value that none of the stages computes."""
+    condition = Condition.parse(text)
+    for name in used_columns(condition):
+        if stage_of_column(name, tasks) is None:
+            computing = [f"--task {task}" for task in OF_TASK if name in OF_TASK[task]]
+            source = f"; {' and '.join(computing)} computes it" if computing else ""
+            raise SpecError(f"no stage before the filter has a value {name!r}{source}")
+    return condition
+
+
+def used_columns(condition: Condition) -> list[str]:
+    """The columns of `v_documents` that a condition names."""
+    return list(dict.fromkeys(name.path[0].lower() for name in names_in(condition.tree) if is_column(name)))
+
+
+def used_fields(condition: Condition) -> list[Name]:
+    """The fields of the corpus that a condition names."""
+    return list(dict.fromkeys(name for name in names_in(condition.tree) if not is_column(name)))
+
+
+def keep_documents(connection: Connection, job_id: int, shard_id: int, start: int, stop: int) -> int:
+    """Filter the open documents of a range: one that meets the condition gets a result, any other is skipped; how many
+    were kept."""
+    options = FilterSpec.restore(connection.execute(select(Job.options).where(Job.id == job_id)).scalar_one())
+    parsed = Condition.parse(options.condition)
+    condition = Condition(parsed.tree, {tuple(name.split(".")): (name,) for name in options.dotted})
+    view = _view(connection, condition, job_id, start, stop)
+    clause = condition.clause(connection.dialect.name, view)
+    is_open = open_positions(Pass, job_id, start, stop)
+    kept = select(
+        *(literal(job_id), view.c.position, literal(""), literal(shard_id), literal(0), literal(0)),
+        *(db_time(), literal(NO_PROVIDER)),
+    ).where(clause, view.c.position.in_(is_open))
+    code, message = NOT_KEPT, f"it does not meet the condition {options.condition}"
+    number = 0
+    try:
+        with connection.begin_nested():
+            passed = insert(Pass).from_select(_COLUMNS, kept).returning(Pass.position)
+            number = len(connection.execute(passed).all())
+    except DataError as error:
+        code = NOT_EVALUATED
+        reason = str(error.orig).strip().split("\n")[0]
+        message = f"the database cannot evaluate the condition {options.condition} on some of these documents: {reason}"
+    others = Document.position.in_(open_positions(Pass, job_id, start, stop))
+    connection.execute(
+        update(Document)
+        .where(in_range(Document, job_id, start, stop), others)
+        .values(status=DocumentStatus.SKIPPED, error_code=code, error=message)
+    )
+    return number
+
+
+def _view(connection: Connection, condition: Condition, job_id: int, start: int, stop: int) -> Subquery:
+    """`v_documents` as the filter sees it, over a range: each column from the stage that it belongs to. (A look-up for
+    each value that is named, because a join of views is planned badly.)"""
+    chain = select(Job.chain, Job.stage).where(Job.id == job_id).subquery()
+    earlier = [
+        EarlierStage(row.id, row.task)
+        for row in connection.execute(
+            select(Job.id, Job.task).where(Job.chain == chain.c.chain, Job.stage < chain.c.stage).order_by(Job.stage)
+        )
+    ]
+    first = VIEW.alias("first_stage")
+    columns: list[ColumnElement[Any]] = [first.c.position]
+    for name in dict.fromkeys(["fields", *used_columns(condition)]):
+        index = stage_of_column(name, [stage.task for stage in earlier])
+        assert index is not None, "submit has checked it"
+        if index == 0:
+            columns += [] if name == "position" else [first.c[name]]
+            continue
+        stage = table("v_documents", *map(sql_column, ("job_id", "position", name))).alias(f"of_{name}")
+        value = select(stage.c[name]).where(
+            stage.c.job_id == earlier[index].job_id, stage.c.position == first.c.position
+        )
+        columns.append(value.scalar_subquery().label(name))
+    here = and_(first.c.job_id == earlier[0].job_id, first.c.position >= start, first.c.position < stop)
+    return select(*columns).where(here).subquery("v_documents")
+
+
+_COLUMNS = ("job_id", "position", "flags", "shard_id", "epoch", "worker_id", "finished_at", "provider")

@@ -1,0 +1,69 @@
+"""The fields of the corpus that the filters of a chain name: looked for in its first documents, before a job is
+made."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from jobs.documents import Document, Record
+from jobs.errors import SpecError
+from jobs.spec import JobSpec
+from jobs.stage import FilterSpec, Stage
+from jobs.store.filtering import used_fields
+from jobs.store.where.condition import Condition
+from jobs.store.where.fields import has_path, spell_field
+from jobs.store.where.tree import Name
+
+FIRST_DOCUMENTS = 10_000  # that are searched for a name; of fewer where they are long
+FIRST_CHARACTERS = 64_000_000
+NAMES_SHOWN = 12
+
+
+def resolve_fields(stages: Sequence[Stage], records: Iterator[Record]) -> tuple[list[Stage], Iterator[Record]]:
+    """The stages, whose filters know now which names with dots are one key of the corpus; and all records again. Raises
+    SpecError for a field that none of the first documents has."""
+    if not any(_fields_of(stage.spec) for stage in stages):
+        return list(stages), records
+    held = list(_first(records))
+    objects = [json.loads(found, parse_int=str, parse_float=str) for found in filter(None, map(_fields, held))]
+    resolved = [replace(stage, spec=_resolved(stage.spec, objects)) for stage in stages]
+    return resolved, chain(held, records)
+
+
+def _fields_of(spec: JobSpec | FilterSpec) -> list[Name]:
+    return used_fields(Condition.parse(spec.condition)) if isinstance(spec, FilterSpec) else []
+
+
+def _first(records: Iterator[Record]) -> Iterator[Record]:
+    size = 0
+    for number, record in enumerate(records, start=1):
+        yield record
+        size += len(record.text) + len(record.fields or "") if type(record) is Document else 0
+        if number == FIRST_DOCUMENTS or size > FIRST_CHARACTERS:
+            return
+
+
+def _fields(record: Record) -> str | None:
+    return record.fields if type(record) is Document else None
+
+
+def _resolved(spec: JobSpec | FilterSpec, objects: Sequence[dict[str, Any]]) -> JobSpec | FilterSpec:
+    if not isinstance(spec, FilterSpec):
+        return spec
+    dotted = []
+    for name in _fields_of(spec):
+        if any(has_path(one, name.path) for one in objects):
+            continue
+        key = ".".join(name.path)
+        if not any(key in one for one in objects):
+            known = list(dict.fromkeys(spell_field(field) for one in objects for field in one))
+            more = ", ..." if known[NAMES_SHOWN:] else ""
+            there = f"there are {', '.join(known[:NAMES_SHOWN])}{more}" if known else "their lines have no other fields"
+            raise SpecError(
+                f"--then 'filter {spec.condition}': {key!r} is no value of a stage before it and no field of the "
+                f"first documents; {there}"
+            )
+        dotted.append(key)
+    return replace(spec, dotted=tuple(dotted))

@@ -1,0 +1,170 @@
+"""Chains: each stage gets every document of the stage before it, exactly once, whatever happens to either."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from jobs.errors import SpecError
+from jobs.stage import CORPUS, FilterSpec, Stage
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
+from jobs.store.jobs import cancel, pause, resume, retry
+from jobs.store.report.recount.consistency_check import find_contradictions
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.submission import shards
+from tests.small_chains import KEPT, SCORED, begin, finish, finish_all
+from tests.store.leasing import counts, take
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SHARD_TOKENS": 1_000, "SHARD_DOCUMENTS": 2, "BATCH_DOCUMENTS": 4}.items():
+        monkeypatch.setattr(shards, name, value)
+
+
+def table(database: Database, job_id: int) -> dict[int, tuple[str | None, str | None, str | None]]:
+    with database.reading() as connection:
+        found = connection.execute(
+            select(Document.position, Document.text, Document.status, Document.error_code)
+            .where(Document.job_id == job_id)
+            .order_by(Document.position)
+        )
+        return {row.position: tuple(row)[1:] for row in found}
+
+
+def states(database: Database) -> list[str]:
+    with database.reading() as connection:
+        return list(connection.execute(select(Job.state).order_by(Job.id)).scalars())
+
+
+def check(database: Database, chain: list[int]) -> None:
+    for job_id in chain:
+        with database.reading() as connection:
+            assert find_contradictions(connection, job_id) == []
+
+
+def test_a_stage_starts_as_shards_of_the_one_before_finish(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED)
+    assert states(database) == ["running", "running"]
+    assert table(database, chain[1]) == {}
+
+    finish(database, take(database))
+
+    assert table(database, chain[1]) == {0: ("t-0", None, None), 1: ("t-1", None, None)}
+    assert take(database).job_id == chain[1], "what was begun is ended first"
+    check(database, chain)
+
+
+def test_every_document_is_translated_scored_and_filtered_once(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED, KEPT, bad_line=True)
+
+    finish_all(database)
+
+    assert states(database) == ["done"] * 3
+    _, scored, kept = chain
+    assert {position: text for position, (text, _, _) in table(database, scored).items()} == {
+        **{position: f"t-{position}" for position in (0, 1, 3, 4, 5, 6)},
+        2: None,
+    }
+    assert {position: code for position, (_, _, code) in table(database, kept).items()} == {
+        position: {2: "no-result"}.get(position, "filtered" if position % 2 else None) for position in range(7)
+    }
+    of_filter = counts(database, kept)
+    assert (of_filter.documents, of_filter.succeeded, of_filter.skipped) == (7, 3, 4)
+    check(database, chain)
+
+
+def test_a_document_that_failed_is_skipped_behind_and_goes_on_after_a_retry(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED, KEPT)
+    finish_all(database, failing=frozenset({2}))
+    assert [table(database, job)[2][1:] for job in chain] == [
+        ("failed", "engine-error"),
+        *[("skipped", "no-result")] * 2,
+    ]
+    assert states(database) == ["done"] * 3
+
+    assert retry(database, chain[2]) == 1, "whichever stage is named"
+
+    assert states(database) == ["running"] * 3
+    check(database, chain)
+    finish_all(database)
+    assert states(database) == ["done"] * 3
+    assert [counts(database, job).succeeded for job in chain] == [6, 6, 3]
+    check(database, chain)
+
+
+def test_a_cancelled_chain_ends_whole_and_can_be_retried(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED, KEPT)
+    finish(database, take(database))
+    held = leases.lease(database, 1, 0, 60.0)
+    assert held is not None
+    cancel(database, chain[1])
+    leases.release(database, held)
+    assert states(database) == ["cancelled"] * 3
+    check(database, chain)
+
+    retry(database, chain[0])
+    check(database, chain)
+    finish_all(database)
+
+    assert states(database) == ["done"] * 3
+    assert [counts(database, job).succeeded for job in chain] == [6, 6, 3]
+    check(database, chain)
+
+
+def test_a_chain_is_paused_and_resumed_as_one(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED)
+    finish(database, take(database))
+
+    pause(database, chain[0])
+    assert leases.lease(database, 1, 0, 60.0) is None
+    resume(database, chain[1])
+    finish_all(database)
+
+    assert states(database) == ["done"] * 2
+
+
+def test_the_same_chain_is_the_same_jobs_and_another_chain_others(database: Database, tmp_path: Path) -> None:
+    first = begin(database, tmp_path, SCORED)
+
+    assert begin(database, tmp_path, SCORED) == first
+    others = [begin(database, tmp_path), begin(database, tmp_path, replace(SCORED, reads=CORPUS))]
+    assert begin(database, tmp_path, SCORED, again=True) not in [first, *others]
+    assert len({job for chain in [first, *others] for job in chain}) == 5
+
+
+def test_a_stage_may_read_the_corpus(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, replace(SCORED, reads=CORPUS))
+
+    finish(database, take(database))
+
+    assert [text for text, _, _ in table(database, chain[1]).values()] == ["text 0", "text 1"]
+
+
+def test_a_field_that_no_document_has_is_refused_before_anything_is_stored(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="'perplexty' is no value of a stage before it and no field"):
+        begin(database, tmp_path, SCORED, Stage(FilterSpec("perplexty < 50"), reads=1))
+
+    assert states(database) == []
+
+
+def test_a_pruned_chain_is_gone_with_all_stages_and_can_be_submitted_again(database: Database, tmp_path: Path) -> None:
+    chain = begin(database, tmp_path, SCORED, KEPT)
+    finish_all(database)
+
+    prune_jobs(database, [chain[1]])
+
+    assert states(database) == []
+    with database.reading() as connection:
+        assert not any(connection.execute(select(one)).first() for one in (Document, Shard, JobCounts))
+    assert len(begin(database, tmp_path, SCORED, KEPT)) == 3
+
+
+def test_a_refused_corpus_leaves_no_stage(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="--strict takes all or none"):
+        begin(database, tmp_path, SCORED, bad_line=True, strict=True)
+
+    assert states(database) == []
