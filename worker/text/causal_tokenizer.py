@@ -3,9 +3,8 @@
 Knows: `tokenizer.json`, and the files that name its special tokens. Does not know: windows, models, scores.
 
 Text is always plain text: `<|endoftext|>` or `</s>` inside a document is tokenized like any other characters, and no
-special token is added before or after it. To switch off the matching of special tokens is not enough, because in some
-models (Unigram, WordPiece) they are ordinary pieces of the vocabulary too. So each special token is renamed, before the
-library reads the file, to a string that no text contains. Added tokens that are not special, like runs of spaces, stay.
+special token is added before or after it. Each special token is renamed, before the library reads the file
+(`worker.text.plain_text`). Added tokens that are not special, like runs of spaces, stay.
 The file's truncation, padding and post-processor are dropped: the first two would lose or add tokens silently, the
 last adds special tokens and excludes white space from the offsets.
 """
@@ -13,8 +12,7 @@ last adds special tokens and excludes white space from the offsets.
 import functools
 import os
 import re
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +24,7 @@ from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
 from worker.text.offsets import BYTE_ALPHABET, to_bytes
+from worker.text.plain_text import rename_special, special_contents, vocabulary
 from worker.text.prompt_beginning import prompt_beginning
 from worker.text.special_tokens import class_of, configured_eos, default_bos, named_token
 from worker.text.tokenizer_config import apply_config
@@ -91,10 +90,11 @@ class CausalTokenizer:
         try:
             added = read_object(folder / "added_tokens.json", is_optional=True)
             apply_config(description, config, class_of(folder, config), added)
-            ids = _vocabulary(description)
+            ids = vocabulary(description)
             original = {"post_processor": description.get("post_processor")}  # which is dropped
-            special = _special_contents(description, config) | {name.content for name in names.values() if name}
-            written = _rename_special(description, special)
+            description.update(truncation=None, padding=None, post_processor=None)
+            special = special_contents(description, config) | {name.content for name in names.values() if name}
+            written = rename_special(description, special)
             tokenizer = Tokenizer.from_str(orjson.dumps(description).decode())
         except Exception as error:  # the library raises plain Exception; a file of another shape raises anything
             raise ModelError(f"{file} is not a valid tokenizer ({error}): download or export it again") from error
@@ -220,73 +220,6 @@ def readable(content: bytes) -> str:
     """UTF-8 as text, with `<0xE4>` for bytes that are not characters."""
     text = content.decode("utf-8", "surrogateescape")
     return _SURROGATE.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
-
-
-def _vocabulary(description: Mapping[str, Any]) -> dict[str, int]:
-    """The id of every piece and added token."""
-    pieces = description["model"].get("vocab")
-    if isinstance(pieces, list):  # Unigram: [piece, score], by id
-        pieces = {entry[0]: place for place, entry in enumerate(pieces) if isinstance(entry, list) and entry}
-    added = {token["content"]: token["id"] for token in _added_tokens(description)}
-    return {**(pieces if isinstance(pieces, dict) else {}), **added}
-
-
-def _special_contents(description: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
-    """The content of all special tokens, of tokenizer.json and tokenizer_config.json."""
-    declared = config.get("added_tokens_decoder")
-    tokens = [*_added_tokens(description), *(declared.values() if isinstance(declared, dict) else ())]
-    return {
-        token["content"]
-        for token in tokens
-        if isinstance(token, dict) and token.get("special") and isinstance(token.get("content"), str)
-    }
-
-
-def _rename_special(description: dict[str, Any], special: Iterable[str]) -> dict[int, str]:
-    """Rename special tokens, in place, to strings that no text contains; return the content of those renamed, by id.
-
-    A token that text needs keeps its name: a single character, or a part of merges.
-    """
-    ids, model = _vocabulary(description), description["model"]
-    needed = _merged(model)
-    secret = secrets.token_hex(8)
-    names = {
-        content: f"\ufdd0{secret}-{ids[content]}\ufdd0"  # U+FDD0 is a noncharacter, and the secret cannot be guessed
-        for content in special
-        if content in ids and len(content) > 1 and content not in needed
-    }
-    vocabulary = model.get("vocab")
-    if isinstance(vocabulary, dict):
-        model["vocab"] = {names.get(piece, piece): piece_id for piece, piece_id in vocabulary.items()}
-    elif isinstance(vocabulary, list):
-        for content, name in names.items():
-            if ids[content] < len(vocabulary) and vocabulary[ids[content]][0] == content:
-                vocabulary[ids[content]][0] = name
-    if model.get("unk_token") in names:
-        model["unk_token"] = names[model["unk_token"]]
-    for token in _added_tokens(description):
-        if token["content"] in names:
-            token.update(content=names[token["content"]], special=True)
-    description.update(truncation=None, padding=None, post_processor=None)
-    return {ids[content]: content for content in names}
-
-
-def _merged(model: Mapping[str, Any]) -> set[str]:
-    """The pieces of a BPE model that are merged, and the results."""
-    merged: set[str] = set()
-    for merge in model.get("merges") or ():
-        pair = merge.split(" ", 1) if isinstance(merge, str) else merge  # both formats are in use
-        merged.update(pair)
-        merged.add("".join(pair))
-    return merged
-
-
-def _added_tokens(description: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        token
-        for token in description.get("added_tokens") or ()
-        if isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
-    ]
 
 
 def _has_type(part: Any, kind: str) -> bool:
