@@ -47,6 +47,7 @@ class Method(enum.StrEnum):
 
     QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
     PERPLEXITY = "perplexity"  # mean log p(document | query)
+    CROSS_ENCODER = "cross-encoder"  # what a cross-encoder gives for query and document together
 
 
 class Timing(enum.StrEnum):
@@ -142,7 +143,7 @@ class RerankOptions:
     """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
     0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
 
-    method: Method = Method.QUERY_LIKELIHOOD
+    method: Method | None = None  # None: that of the model's kind
     template: str | None = None  # with {query} and {document}, the scored one last; None: the method's own
     fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
     max_length: int | None = None  # tokens of a sequence; None: the model's maximum. Longer documents are cut
@@ -153,15 +154,19 @@ class RerankOptions:
         _at_least(self.max_length, 2, "max_length", "a token is scored after at least one other")
         if not 0 <= self.fusion <= 1:
             raise SpecError(f"fusion is {self.fusion}; it is a weight from 0 (the model alone) to 1 (the first stage)")
+        if self.template is not None and self.method is Method.CROSS_ENCODER:
+            raise SpecError(
+                f"the method {self.method} has no template, its model reads the two texts: leave --template out"
+            )
         if self.template is not None:
             self._check_template(self.template)
 
     def _check_template(self, template: str) -> None:
-        last = "{query}" if self.method is Method.QUERY_LIKELIHOOD else "{document}"
+        last = "{document}" if self.method is Method.PERPLEXITY else "{query}"
         if template.count("{query}") != 1 or template.count("{document}") != 1 or not template.rstrip().endswith(last):
             raise SpecError(
                 f"the template {template!r} must contain {{query}} and {{document}} once each and, for the method "
-                f"{self.method}, end with {last}, which is scored"
+                f"{self.method or Method.QUERY_LIKELIHOOD}, end with {last}, which is scored"
             )
 
 
@@ -360,7 +365,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timing": Timing,
     "window": Window,
     "bos": Bos,
-    "method": Method,
+    "method": lambda name: None if name is None else Method(name),
     "stop": tuple,
     "routes": read_routes,
 }

@@ -51,7 +51,7 @@ class InstalledModel:
     problem: str | None  # why its files cannot be used; None where they are complete
     is_bundled: bool  # comes with kvjobs
     num_bytes: int  # of all its files
-    kind: str | None = None  # translation | causal
+    kind: str | None = None  # translation | causal | cross-encoder
     tasks: tuple[str, ...] = ()  # that it can do
     layout: str | None = None  # kv: graphs that kvjobs built; others: exports
     architecture: str | None = None

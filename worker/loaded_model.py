@@ -13,6 +13,8 @@ from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from worker.engine.causal.open import Tokenizer, open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel
+from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.protocol import CrossEncoder
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -75,7 +77,23 @@ class LoadedCausal:
         return self.model.is_running
 
 
-LoadedModel = LoadedTranslation | LoadedCausal
+@dataclass(frozen=True, slots=True)
+class LoadedCrossEncoder:
+    """A cross-encoder, ready to run; every lane shares it."""
+
+    name: str
+    files: OpenedFiles
+    model: CrossEncoder
+    reader: PairReader
+    load_s: float
+
+    @property
+    def is_running(self) -> bool:
+        """It runs in this process."""
+        return True
+
+
+LoadedModel = LoadedTranslation | LoadedCausal | LoadedCrossEncoder
 
 
 def load_model(
@@ -93,7 +111,12 @@ def load_model(
             "restore them, or cancel the job and submit again"
         )
     providers = _supported(folder, providers)
-    if kind_of(folder) is ModelKind.CAUSAL:
+    kind = kind_of(folder)
+    if kind is ModelKind.CROSS_ENCODER:
+        cross_encoder = open_cross_encoder(folder.path, threads=threads, providers=providers)
+        reader = open_pair_reader(folder.path, cross_encoder)
+        return LoadedCrossEncoder(spec.model, files, cross_encoder, reader, time.perf_counter() - started)
+    if kind is ModelKind.CAUSAL:
         causal = open_causal_model(folder.path, threads=threads, providers=providers, context=context)
         tokenizer = open_causal_tokenizer(folder.path, causal)
         return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)

@@ -278,10 +278,9 @@ _RERANK = (
         _R,
         "--method",
         type=_choice(Method),
-        default=Method.QUERY_LIKELIHOOD.value,
-        show_default=True,
         help="The score of a candidate: the mean log-probability of the query given the document, or of the document "
-        "given the query.",
+        "given the query; or what a cross-encoder gives for both.  [default: query-likelihood; of a cross-encoder: "
+        "cross-encoder]",
     ),
     _option(
         _R,

@@ -31,7 +31,14 @@ CAUSAL_ARCHITECTURES = {
     "FalconForCausalLM": "falcon",
 }
 SEQ2SEQ_ARCHITECTURES = {"MarianMTModel": MARIAN, "M2M100ForConditionalGeneration": M2M100}
-ARCHITECTURES = {**SEQ2SEQ_ARCHITECTURES, **CAUSAL_ARCHITECTURES}
+CROSS_ENCODER_ARCHITECTURES = {
+    "BertForSequenceClassification": "bert",
+    "RobertaForSequenceClassification": "roberta",
+    "XLMRobertaForSequenceClassification": "xlm-roberta",
+    "ModernBertForSequenceClassification": "modernbert",
+}
+CROSS_ENCODERS = tuple(CROSS_ENCODER_ARCHITECTURES.values())
+ARCHITECTURES = {**SEQ2SEQ_ARCHITECTURES, **CAUSAL_ARCHITECTURES, **CROSS_ENCODER_ARCHITECTURES}
 
 
 def architecture_of(config: Mapping[str, Any]) -> str | None:

@@ -5,6 +5,7 @@ DECODER = "decoder.onnx"
 SCREENED = "screened_decoder.onnx"  # not every model has one
 BODY = "body.onnx"  # of a causal language model
 HEAD = "head.onnx"
+CROSS_ENCODER = "cross_encoder.onnx"
 WEIGHTS = "weights.data"  # of all graphs of a model
 
 

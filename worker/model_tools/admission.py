@@ -10,6 +10,7 @@ from jobs.spec import (
     Bos,
     GenerateOptions,
     JobSpec,
+    Method,
     Options,
     RerankOptions,
     ScoreOptions,
@@ -18,8 +19,10 @@ from jobs.spec import (
     Window,
 )
 from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
+from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
+from worker.engine.tasks.pair_reranking import PairReranker
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
@@ -38,11 +41,18 @@ from worker.models.registry import default_model, find_model
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.text.translation_tokenizer import open_translation_tokenizer
 
-_KINDS = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL, Task.GENERATE: ModelKind.CAUSAL}
+_CAUSAL_METHODS = (Method.QUERY_LIKELIHOOD, Method.PERPLEXITY)
+_KINDS = {
+    Task.TRANSLATE: (ModelKind.TRANSLATION,),
+    Task.SCORE: (ModelKind.CAUSAL, ModelKind.TRANSLATION),
+    Task.RERANK: (ModelKind.CAUSAL, ModelKind.CROSS_ENCODER),
+    Task.GENERATE: (ModelKind.CAUSAL,),
+}
 
 
 def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
-    """The spec of a job, with the revision of the model on disk; `options.pairs` follows from the kind of the model.
+    """The spec of a job, with the revision of the model on disk; `options.pairs`, and a method that the options leave
+    open, follow from the kind of the model.
 
     Raises NotFoundError for a name without a model, ModelError for a folder without a model that can run, SpecError for
     a task that models of this kind do not do, and for an option that this model does not support.
@@ -53,6 +63,8 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     check_files(folder)
     if isinstance(options, ScoreOptions):
         options = dataclasses.replace(options, pairs=kind is ModelKind.TRANSLATION)
+    if isinstance(options, RerankOptions):
+        options = with_method(options, folder.name, kind)
     match options:
         case TranslateOptions():
             tokenizer = open_translation_tokenizer(folder.path).for_source(options.source_language)
@@ -62,9 +74,26 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
             model.generation.with_options(options, max_positions=model.max_positions)
         case ScoreOptions(pairs=True):
             _check_pairs(folder, options)
+        case RerankOptions(method=Method.CROSS_ENCODER):
+            model_of_pairs = open_cross_encoder(folder.path)
+            reranker = PairReranker(model_of_pairs, open_pair_reader(folder.path, model_of_pairs))
+            reranker.rerank([], options, should_stop=lambda: False)
         case _:
             _check_causal(folder, options)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
+
+
+def with_method(options: RerankOptions, name: str, kind: ModelKind) -> RerankOptions:
+    """The options with the method of the model's kind where they leave it open. Raises SpecError for a method that
+    models of this kind do not have."""
+    methods = (Method.CROSS_ENCODER,) if kind is ModelKind.CROSS_ENCODER else _CAUSAL_METHODS
+    method = options.method or methods[0]
+    if method not in methods:
+        raise SpecError(
+            f"the method {method} needs another kind of model, and {name} is {kind.noun}: leave --method out, or use "
+            f"{' or '.join(f'--method {one}' for one in methods)}"
+        )
+    return dataclasses.replace(options, method=method)
 
 
 def advise_job(spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
@@ -99,8 +128,10 @@ def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
     manifest = read_manifest(find_model(spec.model, models_dir))
     if spec.task is Task.TRANSLATE or manifest is None or manifest.precision != Precision.INT8:
         return None
+    is_relevance = isinstance(spec.options, RerankOptions) and spec.options.method is Method.CROSS_ENCODER
+    what = "scores" if is_relevance else "log-probabilities"
     return (
-        f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32. How near, on your documents: "
+        f"Model {spec.model} is in int8, so its {what} are near those of fp32. How near, on your documents: "
         f"kvjobs models verify {spec.model} --sample CORPUS"
     )
 
@@ -116,12 +147,12 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
 
 
 def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
-    """Raise SpecError for a task of the other kind of model; both kinds score."""
-    needed = _KINDS.get(task, kind)
-    if kind is not needed:
+    """Raise SpecError for a task of another kind of model."""
+    needed = _KINDS[task]
+    if kind not in needed:
         raise SpecError(
-            f"the task {task} needs {needed.noun}, and {folder.name} is {kind.noun}: name another --model, or none, "
-            f"which takes the bundled {default_model(task)}"
+            f"the task {task} needs {' or '.join(one.noun for one in needed)}, and {folder.name} is {kind.noun}: name "
+            f"another --model, or none, which takes the bundled {default_model(task)}"
         )
 
 

@@ -21,9 +21,10 @@ from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
+from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
-from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.engine.tasks.prompt_templates import template_of
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
@@ -127,7 +128,10 @@ def _dry_run(texts: _Texts, counts: SegmentCounts | SequenceCounts | None) -> Dr
 
 def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts | SequenceCounts:
     """Count with the tokenizer of a folder. Raises ModelError where it has none, or none for such documents."""
-    if kind_of(folder) is not ModelKind.CAUSAL:
+    kind = kind_of(folder)
+    if kind is ModelKind.CROSS_ENCODER:
+        return _pairs(folder.path, texts)
+    if kind is not ModelKind.CAUSAL:
         if not isinstance(spec.options, TranslateOptions) and PayloadKind.of(spec) is not PayloadKind.PAIRS:
             raise ModelError(f"{folder.name} is {ModelKind.TRANSLATION.noun}, which reads neither texts nor queries")
         return _translation(folder.path, spec.options, texts)
@@ -163,11 +167,26 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
     return count_sequences(sides, max_positions)
 
 
+def _pairs(folder: Path, texts: _Texts) -> SequenceCounts:
+    """Candidates with their queries, as a cross-encoder reads them."""
+    model = open_cross_encoder(folder)
+    reader = open_pair_reader(folder, model)
+    queries = (orjson.loads(text) for text in texts)
+    lengths = (
+        len(reader.tokenizer.encode(query["query"]))
+        + len(reader.tokenizer.encode(candidate["text"] or ""))
+        + reader.tokenizer.template.num_special
+        for query in queries
+        for candidate in query["candidates"]
+    )
+    return count_sequences(lengths, reader.max_length)
+
+
 def _sequence_lengths(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
     """A function that gives the lengths of a document's sequences in ids: one, or one for each candidate of a query."""
     if not isinstance(options, RerankOptions):
         return lambda text: iter((count(text),))
-    template = Template.parse(options.template or TEMPLATES[options.method])
+    template = template_of(options)
 
     def lengths_of(text: str) -> Iterator[int]:
         query = orjson.loads(text)

@@ -4,6 +4,7 @@ Knows: the order, counterparts, what each provider says of a job. Does not know:
 (`worker.model_tools.admission`), servers: no provider is connected to.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,9 +14,10 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.providers import LLAMACPP, ONNX, Choice, ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, Task
+from jobs.spec import JobSpec, Method, Options, RerankOptions, Task
 from jobs.visible_text import visible
-from worker.model_tools.admission import admit
+from worker.model_tools.admission import admit, with_method
+from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import default_model, find_model
 from worker.providers.protocol import ProviderJob
@@ -34,6 +36,8 @@ def admit_order(
     alone is asked.
     """
     model, folder = name or default_model(task), _find(name or default_model(task), settings)
+    if isinstance(options, RerankOptions):
+        options = _with_method(options, folder)
     order = replace(asked or default_order(task, folder, settings), fallback=fallback)
     is_local = {choice.name: provider_class(choice.name).is_local for choice in order.choices}
     candidates = _with_counterparts(order, folder, model, settings)
@@ -71,6 +75,14 @@ def _find(name: str, settings: Settings) -> ModelFolder | None:
         return find_model(name, settings.models_dir)
     except NotFoundError:
         return None
+
+
+def _with_method(options: RerankOptions, folder: ModelFolder | None) -> RerankOptions:
+    """The options with a method: where no model on this machine decides it, that of causal models."""
+    if options.method is None and folder is not None:
+        with contextlib.suppress(ModelError):  # damaged: the check of the model says so
+            return with_method(options, folder.name, kind_of(folder))
+    return replace(options, method=options.method or Method.QUERY_LIKELIHOOD)
 
 
 def default_order(task: Task, folder: ModelFolder | None, settings: Settings) -> ProviderOrder:

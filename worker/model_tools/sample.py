@@ -4,13 +4,17 @@ from collections.abc import Iterator
 from itertools import islice
 
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.bulletins.grammar import unseen_bulletins
+from worker.engine.tasks.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment
 from worker.text.translation_tokenizer import TranslationTokenizer
+
+TextPair = tuple[str, str]  # a query and a document
 
 _BULLETINS = 100
 _SEED = 1
@@ -48,6 +52,35 @@ def read_documents(path: str | None, tokenizer: TextTokenizer, *, limit: int) ->
     if not chosen:
         raise SpecError(f"{path} has no document with a token that could be scored: name another corpus")
     return chosen
+
+
+def read_pairs(path: str | None, *, limit: int) -> list[TextPair]:
+    """The first `limit` queries with a candidate of a corpus as for reranking; without one, the beginning of each
+    weather bulletin with itself and with the next one.
+
+    Raises CorpusError for a corpus that cannot be read, SpecError for one without such a pair.
+    """
+    pairs = _bulletin_pairs() if path is None else _ranked_pairs(path)
+    chosen = list(islice(pairs, limit))
+    if not chosen:
+        raise SpecError(f"{path} has no query with a candidate: name another corpus, as submit --task rerank reads it")
+    return chosen
+
+
+def _bulletin_pairs() -> Iterator[TextPair]:
+    bulletins = list(_texts(None))
+    for bulletin, following in zip(bulletins, [*bulletins[1:], bulletins[0]], strict=True):
+        query = bulletin.partition("\n")[0].partition(". ")[0]
+        yield query, bulletin
+        yield query, following
+
+
+def _ranked_pairs(path: str) -> Iterator[TextPair]:
+    for record in read_corpus(Corpus(path=path, payload_kind=PayloadKind.CANDIDATES)):
+        payload = RerankPayload.read(record.text) if isinstance(record, Document) else None
+        for one in payload.candidates if payload else ():
+            if payload and one.text and not payload.query.isspace():
+                yield payload.query, one.text
 
 
 def _texts(path: str | None) -> Iterator[str]:

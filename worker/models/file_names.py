@@ -6,7 +6,7 @@ Needs only the standard library: commands that have to start at once look for th
 
 from pathlib import Path
 
-from worker.graphs.file_names import BODY, HEAD, WEIGHTS
+from worker.graphs.file_names import BODY, CROSS_ENCODER, HEAD, WEIGHTS
 from worker.graphs.file_names import DECODER as NATIVE_DECODER
 from worker.graphs.file_names import ENCODER as NATIVE_ENCODER
 from worker.models.model_kind import ModelKind
@@ -14,6 +14,7 @@ from worker.models.model_kind import ModelKind
 NATIVE_GRAPHS = {
     ModelKind.TRANSLATION: (NATIVE_ENCODER, NATIVE_DECODER, WEIGHTS),
     ModelKind.CAUSAL: (BODY, HEAD, WEIGHTS),
+    ModelKind.CROSS_ENCODER: (CROSS_ENCODER, WEIGHTS),
 }
 
 # As Optimum exports them.
@@ -41,6 +42,10 @@ M2M100_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "
 CAUSAL_TOKENIZER = ("tokenizer.json",)
 CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json
 CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE)
+# What sentence-transformers writes beside a cross-encoder.
+CROSS_ENCODER_CONFIG, MODULES = "config_sentence_transformers.json", "modules.json"
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+SENTENCE_TRANSFORMERS = (CROSS_ENCODER_CONFIG, MODULES, TRANSFORMER_CONFIG)
 SENTENCEPIECE = "tokenizer.model"  # what some causal models have in place of tokenizer.json
 
 

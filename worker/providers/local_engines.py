@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jobs.errors import ModelError
-from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.generation import PromptContinuer
+from worker.engine.tasks.pair_reranking import PairReranker
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
 from worker.engine.tasks.reranking import Reranker
@@ -18,11 +19,11 @@ from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
-from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
+from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.warm_models import WarmModels
 
-Engine = Translator | Scorer | PairScorer | Reranker | PromptContinuer
-Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PromptContinuer)
+Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | PromptContinuer
+Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, PromptContinuer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class LocalEngines:
                 return score_with_reuse(self.pair_scorer(spec), texts, options, memory, should_stop)
             case ScoreOptions() as options:
                 return score_with_reuse(self.scorer(spec), texts, options, memory, should_stop)
+            case RerankOptions(method=Method.CROSS_ENCODER) as options:
+                return self.pair_reranker(spec).rerank(texts, options, should_stop=should_stop)
             case RerankOptions() as options:
                 return self.reranker(spec).rerank(texts, options, should_stop=should_stop)
             case GenerateOptions() as options:
@@ -105,6 +108,14 @@ class LocalEngines:
         """The engine of a job that reranks."""
         model = self._causal(spec)
         return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
+
+    def pair_reranker(self, spec: JobSpec) -> PairReranker:
+        """The engine of a job that reranks with a cross-encoder."""
+        model = self._models.open(spec)
+        self._used = (model,)
+        if not isinstance(model, LoadedCrossEncoder):
+            raise ModelError(f"{spec.model} is not a cross-encoder, and the job needs one: cancel the job")
+        return self._engine(spec, model, PairReranker, lambda: PairReranker(model.model, model.reader))
 
     def continuer(self, spec: JobSpec) -> PromptContinuer:
         """The engine of a job that continues prompts."""

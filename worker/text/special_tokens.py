@@ -28,6 +28,7 @@ _CLASS_BOS = {
 }
 # The tokenizer class for files that name none, by the `model_type` of config.json.
 _MODEL_CLASS = {
+    "bert": "Bert",
     "bloom": "Bloom",
     "cohere": "Cohere",
     "deepseek_v2": "Llama",
@@ -43,14 +44,17 @@ _MODEL_CLASS = {
     "llama": "Llama",
     "mistral": "Llama",
     "mixtral": "Llama",
+    "modernbert": "PreTrained",
     "mpt": "GPTNeoX",
     "olmo": "GPTNeoX",
     "olmo2": "GPTNeoX",
     "opt": "GPT2",
     "phi": "CodeGen",
     "phi3": "Llama",
+    "roberta": "Roberta",
     "stablelm": "GPTNeoX",
     "xglm": "XGLM",
+    "xlm-roberta": "XLMRoberta",
 }
 
 

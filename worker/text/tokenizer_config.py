@@ -1,10 +1,10 @@
 """
 The changes that transformers makes to a tokenizer.json because of the files beside it: whether a space is inserted
-before the text, and added tokens that tokenizer.json lacks.
+before the text, what becomes of case and accents, and added tokens that tokenizer.json lacks.
 
 Knows: tokenizer_config.json and added_tokens.json, by the rules of transformers 4.57 (tokenization_utils_base.py,
-`_from_pretrained`; tokenization_utils_fast.py, `__init__`; the classes of Llama, Bloom and Cohere). Does not know:
-which tokens kvjobs treats as special.
+`_from_pretrained`; tokenization_utils_fast.py, `__init__`; the classes of Llama, Bloom, Cohere and BERT). Does not
+know: which tokens kvjobs treats as special.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,6 +23,8 @@ def apply_config(
     is unknown. `legacy_tokens`: added_tokens.json, which is used where the configuration lists no added tokens.
     """
     _set_prefix_space(description, config, class_name)
+    if class_name == "Bert":
+        _set_bert_normalizer(description, config)
     _add_tokens(description, _declared(config, legacy_tokens), _special_names(config))
 
 
@@ -42,6 +44,16 @@ def _set_prefix_space(description: dict[str, Any], config: Mapping[str, Any], cl
         before["add_prefix_space"] = wanted
     if wanted and class_name in ("Bloom", "Cohere"):
         _switch_on(before)
+
+
+def _set_bert_normalizer(description: dict[str, Any], config: Mapping[str, Any]) -> None:
+    """Set case, accents and Chinese characters as the configuration says; what it leaves out has the class's default
+    (tokenization_bert_fast.py, `__init__`)."""
+    normalizer = description.get("normalizer")
+    if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
+        normalizer["lowercase"] = config.get("do_lower_case", True)
+        normalizer["strip_accents"] = config.get("strip_accents")
+        normalizer["handle_chinese_chars"] = config.get("tokenize_chinese_chars", True)
 
 
 def _switch_on(part: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import ModelError, NotFoundError, SpecError
-from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from jobs.spec import Bos, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.models.bigrams import write_export
@@ -67,7 +67,9 @@ def test_an_unknown_target_language_is_refused_for_pairs_too(models_dir: Path) -
 
 
 def test_reranking_needs_a_causal_language_model(models_dir: Path) -> None:
-    message = r"the task rerank needs a causal language model, and opus-tiny is a translation model: .* bundled demo-lm"
+    message = (
+        r"the task rerank needs a causal language model or a cross-encoder, and opus-tiny is .*: .* bundled demo-lm"
+    )
     with pytest.raises(SpecError, match=message):
         admit(Task.RERANK, "opus-tiny", models_dir, RerankOptions())
 
@@ -104,7 +106,11 @@ def own_causal_dir(causal_dir: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("task", "options"), [(Task.SCORE, ScoreOptions(max_length=64, bos=Bos.EOS)), (Task.RERANK, RerankOptions())]
+    ("task", "options"),
+    [
+        (Task.SCORE, ScoreOptions(max_length=64, bos=Bos.EOS)),
+        (Task.RERANK, RerankOptions(method=Method.QUERY_LIKELIHOOD)),
+    ],
 )
 def test_a_language_model_scores_texts_and_reranks(causal_dir: Path, task: Task, options: ScoreOptions) -> None:
     spec = admit(task, "tiny", causal_dir, options)

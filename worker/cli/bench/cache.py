@@ -113,6 +113,8 @@ def cache(
     check_files(folder)
     before = folder.stamp(), folder.revision()
     kind, stages = kind_of(folder), _stages_of(folder)
+    if kind is ModelKind.CROSS_ENCODER:
+        raise SpecError(f"{folder.name} is {kind.noun}, which has no KV cache to measure: name another model")
     work: TranslationWork | ContinuationWork
     if kind is ModelKind.TRANSLATION:
         noun, done, lengths = "segment", "translated", lengths or (5, 50)

@@ -1,7 +1,7 @@
 """`kvjobs models add`: make a model of a checkpoint or an export."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -111,9 +111,12 @@ def add(
                 f"int8 is close to fp32. To measure how close: kvjobs models verify {added.name} --sample CORPUS"
             )
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
-        task = " --task score" if added.kind == ModelKind.CAUSAL else ""
+        task = _NEXT_TASK.get(added.kind, "")
         queue += " --providers llamacpp" if added.layout == GGUF else ""
         print_message(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
+
+
+_NEXT_TASK: Mapping[str, str] = {ModelKind.CAUSAL: " --task score", ModelKind.CROSS_ENCODER: " --task rerank"}
 
 
 def describe_added(added: "Added") -> Iterator[str]:

@@ -92,6 +92,11 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
         if model.has_chat_template is not None:
             yield f"  chat       {HAS_TEMPLATE if model.has_chat_template else NO_TEMPLATE}"
         return
+    if model.kind == ModelKind.CROSS_ENCODER:
+        yield f"  vocabulary {_known(model.vocab_size)} tokens"
+        yield f"  relevance  {model.relevance or 'unknown'}"
+        yield f"  pairs      {_known(model.pair_length)} tokens at most, unless submit --max-length asks for others"
+        return
     sizes = f"{_known(model.source_vocab_size)} source tokens, {_known(model.target_vocab_size)} target tokens"
     yield f"  vocabulary {sizes}" + (
         f"; the model generates {count(model.num_target_ids)} of them (--head target)" if model.head == "target" else ""

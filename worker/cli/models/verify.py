@@ -1,8 +1,9 @@
 """`kvjobs models verify`: whether a model computes what its checkpoint does."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,6 +53,25 @@ CAUSAL_CHECK_COLUMNS = (
         rank=3,
     ),
 )
+PAIR_CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "worst", "drift", "note")
+PAIR_CHECK_COLUMNS = (
+    Column("name", "CHECK"),
+    Column("against", "AGAINST"),
+    Column("verdict", "VERDICT"),
+    Column("num_segments", "PAIRS", count, right=True, rank=3),
+    Column("worst", "WORST LOGIT", lambda gap: NOTHING if gap is None else f"{gap:.1e}", right=True, rank=1),
+    Column("drift", "DRIFT", lambda gap: NOTHING if gap is None else f"{gap:.1e}", right=True, rank=2),
+)
+_COLUMNS = {
+    ModelKind.TRANSLATION: CHECK_COLUMNS,
+    ModelKind.CAUSAL: CAUSAL_CHECK_COLUMNS,
+    ModelKind.CROSS_ENCODER: PAIR_CHECK_COLUMNS,
+}
+_FIELDS = {
+    ModelKind.TRANSLATION: CHECK_FIELDS,
+    ModelKind.CAUSAL: CAUSAL_CHECK_FIELDS,
+    ModelKind.CROSS_ENCODER: PAIR_CHECK_FIELDS,
+}
 
 
 @click.command()
@@ -103,6 +123,9 @@ def verify(
     computed whole, and against the checkpoint, also beyond every limit in config.json; and what int8 and fp16 cost, in
     nats per token and in perplexity.
 
+    Cross-encoders: the logit of each pair of a query and a document in a batch against alone, and against the
+    checkpoint; a corpus is one as for reranking.
+
     The result is stored in the database; `kvjobs models ls`, `models inspect` and the dashboard show it.
 
     Exit code 1 if results differ that must be equal.
@@ -111,22 +134,24 @@ def verify(
     folder = find_model(name, models_dir)
     check_files(folder)
     other = find_model(against, models_dir) if against else None
-    is_causal = kind_of(folder) is ModelKind.CAUSAL
-    if other is not None and kind_of(other) is not kind_of(folder):
-        raise SpecError(
-            f"{name} is {kind_of(folder).noun} and {against} {kind_of(other).noun}: they cannot be compared"
-        )
-    if is_causal and target_language is not None:
-        raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
-    if not is_causal and checkpoint is not None:
-        raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
+    kind = kind_of(folder)
+    if other is not None and kind_of(other) is not kind:
+        raise SpecError(f"{name} is {kind.noun} and {against} {kind_of(other).noun}: they cannot be compared")
+    if kind is not ModelKind.TRANSLATION and target_language is not None:
+        raise SpecError(f"{name} is {kind.noun}, which has no --target-language: leave it out")
+    if kind is not ModelKind.CAUSAL and checkpoint is not None:
+        raise SpecError(f"--checkpoint is for exported causal models, and {name} is {kind.noun}: leave it out")
     from worker.model_tools.verify.causal import VerifiedCausal  # loads onnxruntime
+    from worker.model_tools.verify.cross_encoder import VerifiedCrossEncoder
     from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
     from worker.model_tools.verify.verify import verify as run_checks
 
-    family: VerifiedFamily = VerifiedCausal()
-    if not is_causal:
-        family = VerifiedSeq2Seq(source_language=source_language, target_language=target_language)
+    families: Mapping[ModelKind, VerifiedFamily[Any]] = {
+        ModelKind.TRANSLATION: VerifiedSeq2Seq(source_language=source_language, target_language=target_language),
+        ModelKind.CAUSAL: VerifiedCausal(),
+        ModelKind.CROSS_ENCODER: VerifiedCrossEncoder(),
+    }
+    family = families[kind]
     texts = family.read_sample(folder, sample, limit)
     before = folder.stamp(), folder.revision()
     print_message(f"{folder.name}: {counted(len(texts), family.unit)} ...")
@@ -135,13 +160,15 @@ def verify(
     store_verification(context, folder, before, checks, num_texts=len(texts), text_unit=family.unit, corpus=sample)
     output.rows(
         map(dataclasses.asdict, checks),
-        CAUSAL_CHECK_COLUMNS if is_causal else CHECK_COLUMNS,
-        CAUSAL_CHECK_FIELDS if is_causal else CHECK_FIELDS,
+        _COLUMNS[kind],
+        _FIELDS[kind],
     )
     for check in checks:
         if check.note:
             print_message(f"{check.name}: {check.note}")
-    if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
+    if kind is ModelKind.TRANSLATION and any(
+        check.chrf is None for check in checks if check.name in ("precision", "model")
+    ):
         print_message(f"No chrF: it needs the package sacrebleu; to install it: {install_command('sacrebleu')}")
     failed = [check for check in checks if check.has_failed]
     for check in failed:

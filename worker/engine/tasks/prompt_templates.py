@@ -11,7 +11,7 @@ because vocabularies hold words with a space before them, not after them. Braces
 
 from dataclasses import dataclass
 
-from jobs.spec import Method
+from jobs.spec import Method, RerankOptions
 
 QUERY, DOCUMENT = "{query}", "{document}"
 TEMPLATES = {
@@ -43,3 +43,8 @@ class Template:
         head = self.before + first + self.between
         given = head.rstrip()
         return given, head[len(given) :] + last
+
+
+def template_of(options: RerankOptions) -> Template:
+    """The template of a causal model's method: the user's, else the method's own."""
+    return Template.parse(options.template or TEMPLATES[options.method or Method.QUERY_LIKELIHOOD])

@@ -28,7 +28,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.engine.tasks.prompt_templates import Template, template_of
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
@@ -87,7 +87,7 @@ class Reranker:
         another.
         """
         max_length = sequence_limit(self.model, options.max_length)
-        template = Template.parse(options.template or TEMPLATES[options.method])
+        template = template_of(options)
         run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(payloads)) as counted:
             sequences = _Sequences(template, self._tokenizer, max_length)

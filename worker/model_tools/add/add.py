@@ -23,6 +23,7 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
+from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
 from worker.model_tools.add.gguf_files import build_gguf
 from worker.model_tools.add.kept_gguf import keep_gguf, try_kept
 from worker.model_tools.add.staging import Staging, staging, taken
@@ -74,7 +75,7 @@ class Added:
 
     name: str
     path: str
-    kind: str  # translation | causal
+    kind: str  # translation | causal | cross-encoder
     layout: str
     precision: str | None
     head: str | None
@@ -150,7 +151,14 @@ def _try_out(model: ModelFolder) -> None:
     if is_gguf(model.path):
         try_kept(model.path)
     else:
-        (try_translation if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
+        _TRIALS[kind_of(model)](model.path)
+
+
+_TRIALS = {
+    ModelKind.TRANSLATION: try_translation,
+    ModelKind.CAUSAL: try_causal,
+    ModelKind.CROSS_ENCODER: try_cross_encoder,
+}
 
 
 def _record_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
@@ -288,7 +296,8 @@ def _build(folder: Path, origin: Origin, request: Request) -> Manifest:
         raise SpecError(
             f"--head is a choice for translation models, and {request.source} is {checkpoint.kind.noun}: leave it out"
         )
-    return build_causal(folder, origin, checkpoint, precision)
+    build = build_cross_encoder if checkpoint.kind is ModelKind.CROSS_ENCODER else build_causal
+    return build(folder, origin, checkpoint, precision)
 
 
 def _copy_added(folder: Path, origin: Origin) -> Manifest:
@@ -296,7 +305,7 @@ def _copy_added(folder: Path, origin: Origin) -> Manifest:
     manifest = Manifest.read(origin.folder)
     for difference in manifest.differences(origin.folder):
         raise ModelError(difference)
-    if ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL and not manifest.is_gguf:
+    if ModelKind.of_architecture(manifest.architecture) is not ModelKind.TRANSLATION and not manifest.is_gguf:
         try_tokenizer(origin.folder)
     origin.copy(manifest.files, folder)
     return manifest

@@ -39,6 +39,7 @@ from worker.models.file_names import (
     MERGED,
     PICKLE,
     SAFETENSORS,
+    SENTENCE_TRANSFORMERS,
     WITH_PAST,
 )
 from worker.models.json_file import read_json, read_json_or_empty
@@ -124,7 +125,7 @@ def wanted(names: Collection[str]) -> list[str]:
     for files in TRANSLATION_TOKENIZERS.values():
         if any(name in names for name in files if name.endswith((".spm", ".bpe.model"))):
             tokenizer = files
-    beside = (name for name in (*CONFIGURATION, *tokenizer) if name in names)
+    beside = (name for name in (*CONFIGURATION, *tokenizer, *SENTENCE_TRANSFORMERS) if name in names)
     return sorted([*main, *beside]) if main else []
 
 

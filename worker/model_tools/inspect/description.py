@@ -48,7 +48,7 @@ class ModelDescription:
 
     name: str
     path: str
-    kind: str  # translation | causal
+    kind: str  # translation | causal | cross-encoder
     revision: str | None = None
     layout: str | None = None  # kv | gguf | merged | two decoders | with past | no cache
     conclusion: str | None = None  # how a model of this layout runs
@@ -88,6 +88,10 @@ class ModelDescription:
     has_chat_template: bool | None = None  # of a causal model: whether submit --chat can be given; None: unknown
     bos_id: int | None = None
     eos_id: int | None = None
+
+    # Of a cross-encoder.
+    relevance: str | None = None  # how a score is made of a logit, a clause
+    pair_length: int | None = None  # of a query with a candidate, in tokens, where a job asks for no other
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

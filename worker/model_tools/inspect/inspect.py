@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.model_tools.inspect.causal import InspectedCausal
+from worker.model_tools.inspect.cross_encoder import InspectedCrossEncoder
 from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, collecting, file_sizes
 from worker.model_tools.inspect.gguf import inspect_gguf
 from worker.model_tools.inspect.protocol import InspectedFamily
@@ -87,10 +88,16 @@ def _gguf_manifest(folder: ModelFolder) -> Manifest | None:
 
 def _family_of(folder: ModelFolder) -> InspectedFamily:
     try:
-        is_causal = kind_of(folder) is ModelKind.CAUSAL
+        kind = kind_of(folder)
     except ModelError:  # a damaged manifest, which is reported as a problem
-        is_causal = False
-    return InspectedCausal() if is_causal else InspectedSeq2Seq()
+        kind = ModelKind.TRANSLATION
+    match kind:
+        case ModelKind.CAUSAL:
+            return InspectedCausal()
+        case ModelKind.CROSS_ENCODER:
+            return InspectedCrossEncoder()
+        case _:
+            return InspectedSeq2Seq()
 
 
 def _manifest_fields(manifest: Manifest | None) -> dict[str, Any]:

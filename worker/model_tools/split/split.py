@@ -71,9 +71,11 @@ def split_model(request: SplitRequest, models_dir: Path) -> SplitModel:
         raise SpecError(f"{name!r} cannot be the name of a model: choose another, without / and without a leading dot")
     if not request.force and (models_dir / name).exists():
         raise SpecError(taken(models_dir / name))
+    kind = ModelKind.of_architecture(manifest.architecture)
+    if kind is ModelKind.CROSS_ENCODER:
+        raise SpecError(f"{folder.name} is {kind.noun}, which runs in one piece: a cross-encoder cannot be split")
     devices = _devices(request, folder, manifest)
     check_files(folder)
-    kind = ModelKind.of_architecture(manifest.architecture)
     family: SplitFamily = SplitCausal() if kind is ModelKind.CAUSAL else SplitSeq2Seq()
     with staging(models_dir) as stage:
         layers = family.cut(folder, manifest, stage.path, request.stages)

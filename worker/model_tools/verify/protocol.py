@@ -1,12 +1,13 @@
 """
-The interface of a model family for `verify`. `seq2seq.py` and `causal.py` implement it.
+The interface of a model family for `verify`. `seq2seq.py`, `causal.py` and `cross_encoder.py`
+implement it.
 
 Knows: models as samples of ids and checks. Does not know: how a family runs or compares.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from worker.model_tools.verify.checks import Check
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -14,14 +15,15 @@ from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
 
 Sample = Sequence[Sequence[int]]  # ids: segments with their end-of-sentence, or documents
+OwnSample = TypeVar("OwnSample")  # a family's: `Sample`, or pairs
 
 
-class VerifiedFamily(Protocol):
+class VerifiedFamily(Protocol[OwnSample]):
     """The part of `verify` that depends on the model family."""
 
     @property
     def unit(self) -> str:
-        """What a sample consists of, singular: a segment, a document."""
+        """What a sample consists of, singular: a segment, a document, a pair."""
 
     def check_same_vocabulary(self, folder: ModelFolder, other: ModelFolder) -> None:
         """Raise SpecError where the ids of two models mean other tokens, so that they cannot be compared."""
@@ -30,13 +32,13 @@ class VerifiedFamily(Protocol):
     def no_checkpoint(self) -> str:
         """A sentence: why an export is not compared with a checkpoint, and what to compare it with instead."""
 
-    def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
+    def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> OwnSample:
         """The first `limit` different texts of a corpus as ids of the model; without a corpus, of weather bulletins.
 
         Raises CorpusError for a corpus that cannot be read, SpecError for one without a usable text.
         """
 
-    def run(self, folder: ModelFolder, sample: Sample) -> "ModelRun":
+    def run(self, folder: ModelFolder, sample: OwnSample) -> "ModelRun":
         """Open the model and run it over the sample; raises ModelError where it does not run."""
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:

@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
+from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
-from worker.model_tools.verify.transformers_references import TransformersCausal, TransformersSeq2Seq
+from worker.model_tools.verify.transformers_references import (
+    TransformersCausal,
+    TransformersCrossEncoder,
+    TransformersSeq2Seq,
+)
 
 
 class Seq2SeqReference(Protocol):
@@ -36,6 +41,22 @@ class CausalReference(Protocol):
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
+
+
+class CrossEncoderReference(Protocol):
+    """The checkpoint of a cross-encoder, given pairs."""
+
+    @property
+    def name(self) -> str:
+        """The name of the reference in the results of a check."""
+
+    def logit(self, ids: Sequence[int], types: Sequence[int]) -> float:
+        """The logit of a pair (T,); `types` are those of its tokens."""
+
+
+def open_cross_encoder_reference(folder: Path) -> CrossEncoderReference:
+    """As `open_seq2seq_reference`."""
+    return TransformersCrossEncoder.open(folder) if _has_transformers() else NumpyCrossEncoder.open(folder)
 
 
 def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:

@@ -86,6 +86,41 @@ class TransformersCausal:
         return np.asarray(log_probs[:, 0].numpy(), np.float32)
 
 
+class TransformersCrossEncoder:
+    """An AutoModelForSequenceClassification in float32."""
+
+    name = _NAME
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Raises ModelError for what transformers cannot open."""
+        import torch
+        from transformers import AutoModelForSequenceClassification
+
+        _silence()
+        options: dict[str, Any] = {"dtype": torch.float32, "local_files_only": True, "attn_implementation": "eager"}
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(folder, **options)
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            why = str(error).strip().partition("\n")[0]
+            raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
+        if model.config.model_type == "modernbert":
+            model.config.reference_compile = False  # needs a C++ compiler
+        return cls(model.eval())
+
+    def logit(self, ids: Sequence[int], types: Sequence[int]) -> float:
+        """The logit of a pair (T,)."""
+        import torch
+
+        has_types = getattr(self._model.config, "type_vocab_size", 0)
+        more = {"token_type_ids": torch.tensor([list(types)])} if has_types else {}
+        with torch.no_grad():
+            return float(self._model(input_ids=torch.tensor([list(ids)]), **more).logits[0, 0])
+
+
 def _silence() -> None:
     """No warnings and no progress bars on the terminal."""
     from transformers.utils import logging

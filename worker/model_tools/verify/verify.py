@@ -7,7 +7,7 @@ Whether a model computes what it should: `kvjobs models verify`.
     model        results                      against those of another model
 
 In fp32 the first two must hold: a model that fails one of them is wrong. The last two measure what an approximation
-costs. How a family runs and compares is the part of `seq2seq` and `causal`.
+costs. How a family runs and compares is the part of `seq2seq`, `causal` and `cross_encoder`.
 
 Knows: manifests, checkpoints, the order of the checks. Does not know: engines, how to print.
 """
@@ -16,11 +16,12 @@ import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from worker.graphs.precision import Precision
 from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.protocol import ModelRun, Sample, VerifiedFamily
+from worker.model_tools.verify.protocol import ModelRun, OwnSample, VerifiedFamily
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
 from worker.models.file_names import CONFIGURATION, GGUF_MODEL
@@ -30,8 +31,8 @@ from worker.models.model_folder import ModelFolder, read_manifest
 
 def verify(
     folder: ModelFolder,
-    sample: Sample,
-    family: VerifiedFamily,
+    sample: OwnSample,
+    family: VerifiedFamily[OwnSample],
     *,
     other: ModelFolder | None = None,
     checkpoint: Path | None = None,
@@ -57,7 +58,9 @@ def verify(
         yield run.compare("model", other.name, other.path)
 
 
-def _check_native(folder: ModelFolder, manifest: Manifest, family: VerifiedFamily, run: ModelRun) -> Iterator[Check]:
+def _check_native(
+    folder: ModelFolder, manifest: Manifest, family: VerifiedFamily[Any], run: ModelRun
+) -> Iterator[Check]:
     """Native graphs against the checkpoint of their manifest, and approximations against fp32."""
     checkpoint, why = find_checkpoint(manifest)
     if checkpoint is None:
@@ -70,13 +73,13 @@ def _check_native(folder: ModelFolder, manifest: Manifest, family: VerifiedFamil
             yield run.compare("precision", "fp32", Path(place))
 
 
-def _check_export(checkpoint: Path | None, family: VerifiedFamily, run: ModelRun) -> Check:
+def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: ModelRun) -> Check:
     if checkpoint is None:
         return Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=family.no_checkpoint)
     return run.check_checkpoint(checkpoint)
 
 
-def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily) -> None:
+def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily[Any]) -> None:
     """Write to `place` the model that `model` would be in fp32 with the full head, with the same settings."""
     family.write_fp32(place, Checkpoint.open(checkpoint))
     for name in CONFIGURATION:

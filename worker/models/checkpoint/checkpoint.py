@@ -23,6 +23,10 @@ from worker.graphs.architectures import ARCHITECTURES, architecture_of, lacks_he
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.weights import tensor_names as causal_names
+from worker.graphs.cross_encoder.families import names_of
+from worker.graphs.cross_encoder.families import read_network as read_cross_encoder
+from worker.graphs.cross_encoder.families import tensor_names as cross_encoder_names
+from worker.graphs.cross_encoder.network import EncoderNetwork
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
 from worker.graphs.seq2seq.weights import tensor_names as seq2seq_names
@@ -120,16 +124,34 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | Seq2SeqNetwork:
-    is_causal = ModelKind.of_architecture(architecture) is ModelKind.CAUSAL
-    return read_sizes(config) if is_causal else read_network(config)
+def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | Seq2SeqNetwork | EncoderNetwork:
+    match ModelKind.of_architecture(architecture):
+        case ModelKind.CAUSAL:
+            return read_sizes(config)
+        case ModelKind.CROSS_ENCODER:
+            return read_cross_encoder(config)
+        case _:
+            return read_network(config)
+
+
+def _known_names(sizes: CausalSizes | Seq2SeqNetwork | EncoderNetwork) -> Collection[str]:
+    match sizes:
+        case CausalSizes():
+            return causal_names(sizes)
+        case EncoderNetwork():
+            return cross_encoder_names(sizes)
+        case _:
+            return seq2seq_names(sizes)
 
 
 def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise ModelError for tensors that the native graphs do not use: what they compute would be missing."""
     sizes = _sizes(architecture, config)
-    known = causal_names(sizes) if isinstance(sizes, CausalSizes) else seq2seq_names(sizes)
-    unread = sorted(name for name in names if name not in known and not name.endswith(_BUFFERS))
+    known = _known_names(sizes)
+    unused = names_of(sizes).unused if isinstance(sizes, EncoderNetwork) else ()
+    unread = sorted(
+        name for name in names if name not in known and not name.endswith(_BUFFERS) and not name.startswith(unused)
+    )
     if unread:
         some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")
         raise ModelError(

@@ -26,6 +26,8 @@ def layout_by_names(folder: ModelFolder) -> str | None:
         return known
     if kind_of(folder) is ModelKind.CAUSAL:
         return "export" if has_graph(folder.path, causal_graph_name(folder.path)) else None
+    if kind_of(folder) is ModelKind.CROSS_ENCODER:
+        return None  # no export of one is run
     graphs = graph_place(folder.path, ENCODER)
     if not (graphs / ENCODER).is_file():
         return None

@@ -6,6 +6,7 @@ standard library.
 
     translation   encoder_model.onnx + decoders, source.spm, target.spm, vocab.json     native: encoder, decoder
     causal        model.onnx, tokenizer.json; or model.gguf                             native: body, head
+    cross-encoder no export, tokenizer.json                                             native: cross_encoder
 """
 
 from collections.abc import Collection, Mapping
@@ -48,6 +49,8 @@ from worker.models.readable_file import refuse_placeholder
 from worker.models.registry import is_bundled
 from worker.models.unsupported import refuse_files
 
+_VOCABULARIES = {"vocab.txt", "vocab.json", "sentencepiece.bpe.model"}  # of BERT, RoBERTa and XLM-R
+
 _A_MODEL = (
     f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "
     f"with or without {WITH_PAST}), source.spm, target.spm and vocab.json, as `{EXPORT}` writes them"
@@ -79,6 +82,8 @@ def check_files(folder: ModelFolder) -> None:
             _require(path / name, _remedy(path, manifest))
     elif kind is ModelKind.CAUSAL:
         _check_causal_export(path)
+    elif kind is ModelKind.CROSS_ENCODER:
+        _refuse_cross_encoder_export(path)
     else:
         _check_export(path)
     for file in deciding_files(path):
@@ -87,7 +92,8 @@ def check_files(folder: ModelFolder) -> None:
 
 
 def check_causal_tokenizer(path: Path) -> None:
-    """Raise ModelError where a folder lacks what a causal model's tokenizer is read from, and say where to get it."""
+    """Raise ModelError where a folder lacks what the tokenizer of a causal model or of a cross-encoder is read from,
+    and say where to get it."""
     for name in CAUSAL_TOKENIZER:
         _require(path / name, lacks_tokenizer({file.name for file in files_in(path)}))
 
@@ -96,6 +102,8 @@ def lacks_tokenizer(names: Collection[str]) -> str:
     """What is missing where a causal model has no tokenizer.json, from the names of the files beside it."""
     if SENTENCEPIECE in names:
         return f"{SENTENCEPIECE} alone cannot be read; make a tokenizer.json of it with `{CONVERT}`"
+    if _VOCABULARIES & set(names):
+        return f"the tokenizer as one file; make it with `{CONVERT}`"
     return f"the tokenizer. {_A_CAUSAL_MODEL}"
 
 
@@ -160,6 +168,14 @@ def _check_causal_export(path: Path) -> None:
         _require(path / CONFIG, f"the model's configuration. {_A_CAUSAL_MODEL}")
     _require(graph_place(path, name) / name, f"the graph. {_A_CAUSAL_MODEL}")
     check_causal_tokenizer(path)
+
+
+def _refuse_cross_encoder_export(path: Path) -> None:
+    _refuse_checkpoint(path)
+    raise ModelError(
+        f"{path} is a cross-encoder without its weights, of which kvjobs builds the graph itself: take its checkpoint, "
+        f"that is, config.json, model.safetensors and tokenizer.json, and `{ADD}` that"
+    )
 
 
 def _refuse_checkpoint(path: Path) -> None:

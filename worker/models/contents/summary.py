@@ -27,6 +27,7 @@ from worker.models.registry import is_bundled
 TASKS = {
     ModelKind.TRANSLATION: (Task.TRANSLATE, Task.SCORE),  # it scores pairs
     ModelKind.CAUSAL: (Task.SCORE, Task.RERANK, Task.GENERATE),
+    ModelKind.CROSS_ENCODER: (Task.RERANK,),
 }
 
 
@@ -77,7 +78,7 @@ def num_bytes(folder: ModelFolder) -> int:
 
 def sizes_of(path: Path, kind: ModelKind) -> ModelSizes:
     """The sizes that the configuration names; those of a cache are the decoder's."""
-    if kind is ModelKind.CAUSAL:
+    if kind is not ModelKind.TRANSLATION:
         return _causal_sizes(CausalConfig.read(path))
     config = read_json_or_empty(path / CONFIG)
     width, heads = _size(config, "d_model"), _size(config, "decoder_attention_heads")

@@ -26,7 +26,7 @@ PROBED_QUERY, PROBED_DOCUMENT = "Will it rain in Arden?", "In Arden it will rain
 
 def why_not_rerank(options: RerankOptions) -> str | None:
     """Why Ollama cannot do a reranking job with these options, a sentence; None: it can."""
-    if options.method is not Method.QUERY_LIKELIHOOD:
+    if options.method not in (None, Method.QUERY_LIKELIHOOD):
         return f"it ranks by an answer Yes or No, so --method {options.method} cannot be followed"
     if options.template is not None:
         return "it ranks by an answer Yes or No, with a prompt of its own, so --template cannot be followed"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import Judged, rank
-from jobs.spec import RerankOptions
-from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from jobs.spec import Method, RerankOptions
+from worker.engine.tasks.prompt_templates import template_of
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
 from worker.engine.tasks.reranking import missing_text
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
@@ -32,6 +32,8 @@ class RankedText:
 
 def why_not_rerank(options: RerankOptions) -> str | None:
     """Why a server cannot do a reranking job with these options, a sentence; None: it can."""
+    if options.method is Method.CROSS_ENCODER:
+        return f"a server is asked for {Method.QUERY_LIKELIHOOD} or {Method.PERPLEXITY}, not for {options.method}"
     if options.max_length is not None:
         return "the server decides itself how long a sequence may be, so --max-length cannot be followed"
     return None
@@ -44,7 +46,7 @@ def candidates_with_text(query: RerankPayload) -> list[PayloadCandidate]:
 
 def prompt_parts(query: str, document: str, options: RerankOptions) -> tuple[str, str]:
     """The given and the scored part of a prompt."""
-    return Template.parse(options.template or TEMPLATES[options.method]).split(query, document)
+    return template_of(options).split(query, document)
 
 
 def score_of_part(given: str, scored: str, found: PromptScores) -> RankedText:

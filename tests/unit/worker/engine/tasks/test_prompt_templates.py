@@ -44,7 +44,7 @@ def test_the_parts_add_up_to_the_filled_template_for_any_texts(
     assert given_text == given_text.rstrip()
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("method", TEMPLATES)
 def test_the_default_templates_are_valid(method: Method) -> None:
     RerankOptions(method=method, template=TEMPLATES[method])
     assert Template.parse(TEMPLATES[method]).scores_query is (method is Method.QUERY_LIKELIHOOD)

@@ -1,0 +1,128 @@
+"""
+A cross-encoder with a native graph: which pairs go through the model together.
+
+Pairs are sorted by length, so that the rows of a call, which attention pads, are of about one length.
+
+Knows: the files of a model folder, how large a call may be. Does not know: texts.
+
+Shapes: M tokens · B pairs · S the longest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from onnxruntime import InferenceSession
+
+from jobs.errors import ModelError
+from worker.engine.cross_encoder.packed_pairs import PackedPairs
+from worker.engine.cross_encoder.protocol import PairIds
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.runtime.native_precision import native_precision
+from worker.engine.runtime.native_session import open_native_session
+from worker.engine.runtime.run_context import RunContext
+from worker.graphs.architectures import CROSS_ENCODERS
+from worker.graphs.cross_encoder.families import read_network
+from worker.graphs.cross_encoder.network import EncoderNetwork
+from worker.graphs.file_names import CROSS_ENCODER
+from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
+from worker.models.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest sizes of one call; a single pair may be larger."""
+
+    tokens: int = 1024  # M
+    padded: int = 1280  # B x S, the places that attention sees
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCrossEncoder:
+    """Shared by all lanes of a process; nothing here changes after `open`."""
+
+    session: InferenceSession
+    network: EncoderNetwork
+    precision: Precision
+
+    @classmethod
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
+        """Open the model in `folder`; raise ModelError now, not at the first document."""
+        manifest, config = Manifest.read(folder), read_json(folder / "config.json")
+        if not manifest.is_native or manifest.architecture not in CROSS_ENCODERS:
+            raise ModelError(
+                f"{folder} holds a model of the architecture {manifest.architecture} in the layout {manifest.layout}, "
+                f"which scores no pair of texts; known are {', '.join(CROSS_ENCODERS)} in kv"
+            )
+        precision = native_precision(folder, manifest, providers)
+        network = read_network(config)
+        if network.family != manifest.architecture:
+            raise ModelError(
+                f"{folder / 'config.json'} is of the family {network.family}, and kvjobs.json of "
+                f"{manifest.architecture}: the files belong to different models"
+            )
+        session = open_native_session(folder / CROSS_ENCODER, precision, threads=threads, providers=providers)
+        return cls(session, network, precision)
+
+    @property
+    def max_positions(self) -> int:
+        """See `CrossEncoder.max_positions`."""
+        return self.network.max_positions
+
+    @property
+    def vocab_size(self) -> int:
+        return self.network.vocab_size
+
+    @property
+    def token_types(self) -> int:
+        return self.network.token_types
+
+    def computes_in_float32(self) -> bool:
+        """Whether weights and products are float32."""
+        return self.precision is Precision.FP32
+
+    def new_scorer(self, *, is_packed: bool = True) -> "NativePairScorer":
+        """One lane's scorer."""
+        return NativePairScorer(self.session, LIMITS if is_packed else Limits(tokens=1, padded=1))
+
+
+class NativePairScorer:
+    """See `PairScorer`."""
+
+    buffer_stats = BufferStats()  # it keeps nothing between two calls
+
+    def __init__(self, session: InferenceSession, limits: Limits = LIMITS) -> None:
+        self._session = session
+        self._inputs = [one.name for one in session.get_inputs()]
+        self._limits = limits
+
+    def score(self, pairs: Sequence[PairIds], run: RunContext) -> Iterator[tuple[int, float]]:
+        """See `PairScorer.score`. The longest pairs come first."""
+        for pack in _packs([len(pair.ids) for pair in pairs], self._limits):
+            run.raise_if_stopped("calls of the model")
+            packed = PackedPairs.of([pairs[index] for index in pack])
+            feeds = {name: getattr(packed, name) for name in self._inputs}
+            with run.measure("encode", rows=len(pack), tokens=len(packed.ids)):
+                (logits,) = self._session.run(None, feeds)
+            yield from zip(pack, map(float, logits), strict=True)
+
+
+def _packs(lengths: Sequence[int], limits: Limits) -> Iterator[list[int]]:
+    """Indices of pairs of about one length that fit into one call, the longest first."""
+    pack: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        padded = lengths[pack[0]] * (len(pack) + 1) if pack else 0
+        if pack and (tokens + lengths[index] > limits.tokens or padded > limits.padded):
+            yield pack
+            pack, tokens = [], 0
+        pack.append(index)
+        tokens += lengths[index]
+    if pack:
+        yield pack

@@ -1,0 +1,1 @@
+"""Native graphs of cross-encoders."""
