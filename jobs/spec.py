@@ -47,6 +47,7 @@ class Method(enum.StrEnum):
 
     QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
     PERPLEXITY = "perplexity"  # mean log p(document | query)
+    YES_NO = "yes-no"  # p(yes) of a causal model that is asked whether the document answers the query
     CROSS_ENCODER = "cross-encoder"  # what a cross-encoder gives for query and document together
 
 
@@ -162,12 +163,20 @@ class RerankOptions:
             self._check_template(self.template)
 
     def _check_template(self, template: str) -> None:
-        last = "{document}" if self.method is Method.PERPLEXITY else "{query}"
-        if template.count("{query}") != 1 or template.count("{document}") != 1 or not template.rstrip().endswith(last):
+        last = _SCORED.get(self.method or Method.QUERY_LIKELIHOOD)
+        is_complete = template.count("{query}") == 1 and template.count("{document}") == 1
+        if not is_complete or (last and not template.rstrip().endswith(last)):
             raise SpecError(
-                f"the template {template!r} must contain {{query}} and {{document}} once each and, for the method "
-                f"{self.method or Method.QUERY_LIKELIHOOD}, end with {last}, which is scored"
+                f"the template {template!r} must contain {{query}} and {{document}} once each"
+                + (
+                    f" and, for the method {self.method or Method.QUERY_LIKELIHOOD}, end with {last}, which is scored"
+                    if last
+                    else ""
+                )
             )
+
+
+_SCORED = {Method.QUERY_LIKELIHOOD: "{query}", Method.PERPLEXITY: "{document}"}  # the end of a template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -279,15 +279,15 @@ _RERANK = (
         "--method",
         type=_choice(Method),
         help="The score of a candidate: the mean log-probability of the query given the document, or of the document "
-        "given the query; or what a cross-encoder gives for both.  [default: query-likelihood; of a cross-encoder: "
-        "cross-encoder]",
+        "given the query; how likely a causal model answers yes, as Qwen3-Reranker is asked; or what a cross-encoder "
+        "gives for both.  [default: query-likelihood; of a cross-encoder: cross-encoder]",
     ),
     _option(
         _R,
         "--template",
         metavar="TEXT",
-        help="The prompt: contains {query} and {document}, and ends with the one that is scored.  [default: the "
-        "method's]",
+        help="The prompt: contains {query} and {document}, and ends with the one that is scored; yes-no: the user's "
+        "message.  [default: the method's]",
     ),
     _option(
         _R,

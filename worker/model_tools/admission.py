@@ -26,6 +26,7 @@ from worker.engine.tasks.pair_reranking import PairReranker
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
+from worker.engine.tasks.yes_no_reranking import YesNoReranker
 from worker.graphs.precision import Precision
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.gguf_network import GgufNetwork
@@ -41,7 +42,7 @@ from worker.models.registry import default_model, find_model
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.text.translation_tokenizer import open_translation_tokenizer
 
-_CAUSAL_METHODS = (Method.QUERY_LIKELIHOOD, Method.PERPLEXITY)
+_CAUSAL_METHODS = (Method.QUERY_LIKELIHOOD, Method.PERPLEXITY, Method.YES_NO)
 _KINDS = {
     Task.TRANSLATE: (ModelKind.TRANSLATION,),
     Task.SCORE: (ModelKind.CAUSAL, ModelKind.TRANSLATION),
@@ -91,7 +92,7 @@ def with_method(options: RerankOptions, name: str, kind: ModelKind) -> RerankOpt
     if method not in methods:
         raise SpecError(
             f"the method {method} needs another kind of model, and {name} is {kind.noun}: leave --method out, or use "
-            f"{' or '.join(f'--method {one}' for one in methods)}"
+            f"--method {', '.join(methods)}"
         )
     return dataclasses.replace(options, method=method)
 
@@ -189,6 +190,8 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions | G
     match options:
         case ScoreOptions():
             Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+        case RerankOptions(method=Method.YES_NO):
+            YesNoReranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
         case RerankOptions():
             Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
         case GenerateOptions():

@@ -1,6 +1,6 @@
 """The work of a job, counted with the model's tokenizer and the sentence splitter, without running the model."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
 from jobs.errors import ModelError, NotFoundError
 from jobs.providers import ONNX
-from jobs.spec import GenerateOptions, JobSpec, Options, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import GenerateOptions, JobSpec, Method, Options, RerankOptions, ScoreOptions, TranslateOptions
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.progress import OnProgress, ProgressReporter
@@ -25,6 +25,7 @@ from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reade
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.prompt_templates import template_of
+from worker.engine.tasks.yes_no_prompt import BODY, YesNoPrompt
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
@@ -140,6 +141,9 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
     if isinstance(spec.options, GenerateOptions):
         continuer = PromptContinuer(model, tokenizer, open_chat_tokenizer(folder.path, tokenizer))
         return count_sequences((continuer.prompt_length(text, spec.options) for text in texts), model.max_positions)
+    if isinstance(spec.options, RerankOptions) and spec.options.method is Method.YES_NO:
+        prompt = YesNoPrompt(tokenizer, spec.options.template or BODY, model.max_positions)
+        return count_sequences((len(ids) for ids in _prompts(prompt, texts)), model.max_positions)
     lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
     return count_sequences((length for text in texts for length in lengths_of(text)), model.max_positions)
 
@@ -180,6 +184,13 @@ def _pairs(folder: Path, texts: _Texts) -> SequenceCounts:
         for candidate in query["candidates"]
     )
     return count_sequences(lengths, reader.max_length)
+
+
+def _prompts(prompt: YesNoPrompt, texts: Iterable[str]) -> Iterator[Sequence[int]]:
+    """The whole prompt of each candidate."""
+    for query in map(orjson.loads, texts):
+        for candidate in query["candidates"]:
+            yield prompt.whole(query["query"], candidate["text"] or "")
 
 
 def _sequence_lengths(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:

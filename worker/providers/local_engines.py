@@ -19,11 +19,12 @@ from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
+from worker.engine.tasks.yes_no_reranking import YesNoReranker
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.warm_models import WarmModels
 
-Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | PromptContinuer
-Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, PromptContinuer)
+Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
+Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class LocalEngines:
                 return score_with_reuse(self.scorer(spec), texts, options, memory, should_stop)
             case RerankOptions(method=Method.CROSS_ENCODER) as options:
                 return self.pair_reranker(spec).rerank(texts, options, should_stop=should_stop)
+            case RerankOptions(method=Method.YES_NO) as options:
+                return self.yes_no_reranker(spec).rerank(texts, options, should_stop=should_stop)
             case RerankOptions() as options:
                 return self.reranker(spec).rerank(texts, options, should_stop=should_stop)
             case GenerateOptions() as options:
@@ -108,6 +111,11 @@ class LocalEngines:
         """The engine of a job that reranks."""
         model = self._causal(spec)
         return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
+
+    def yes_no_reranker(self, spec: JobSpec) -> YesNoReranker:
+        """The engine of a job that reranks by the answer yes or no."""
+        model = self._causal(spec)
+        return self._engine(spec, model, YesNoReranker, lambda: YesNoReranker(model.model, model.tokenizer))
 
     def pair_reranker(self, spec: JobSpec) -> PairReranker:
         """The engine of a job that reranks with a cross-encoder."""

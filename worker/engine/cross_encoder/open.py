@@ -22,8 +22,8 @@ class PairReader:
     max_length: int  # of a pair, in tokens, where a job asks for no other
 
     def score(self, logit: float) -> float:
-        """The score that sentence-transformers gives for a logit, computed in float64; NaN stays NaN."""
-        if self.activation is Activation.IDENTITY:
+        """The score that sentence-transformers gives for a logit, computed in float64. What is not finite stays so."""
+        if self.activation is Activation.IDENTITY or not math.isfinite(logit):
             return logit
         if logit < 0:  # each branch takes the exponential of a number that is not positive
             return math.exp(logit) / (1 + math.exp(logit))

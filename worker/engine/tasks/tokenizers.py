@@ -68,7 +68,14 @@ class MessageTokenizer(Protocol):
     def encode(self, messages: Sequence[Message]) -> list[int]: ...
 
 
-def check_vocabulary(tokenizer: TextTokenizer | PromptTokenizer, model: CausalModel) -> None:
+class Vocabulary(Protocol):
+    """The ids of a tokenizer."""
+
+    @property
+    def max_id(self) -> int: ...
+
+
+def check_vocabulary(tokenizer: Vocabulary, model: CausalModel) -> None:
     """Raise ModelError if the tokenizer has ids that the model does not have."""
     if tokenizer.max_id >= model.vocab_size:
         raise ModelError(

@@ -32,7 +32,7 @@ class RankedText:
 
 def why_not_rerank(options: RerankOptions) -> str | None:
     """Why a server cannot do a reranking job with these options, a sentence; None: it can."""
-    if options.method is Method.CROSS_ENCODER:
+    if options.method in (Method.CROSS_ENCODER, Method.YES_NO):
         return f"a server is asked for {Method.QUERY_LIKELIHOOD} or {Method.PERPLEXITY}, not for {options.method}"
     if options.max_length is not None:
         return "the server decides itself how long a sequence may be, so --max-length cannot be followed"
