@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, Choice, ProviderOrder
-from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec, Method, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.rows import SPEC
 
 
@@ -62,7 +62,11 @@ def test_other_providers_are_another_job_and_the_sentence_of_a_skipped_one_is_no
     [
         (Task.SCORE, ScoreOptions(), "d2ae5a8800031cad19e9bc9559aa9e7944f3b0dd6867a55f76ad646079b82e8d"),
         (Task.TRANSLATE, TranslateOptions(), "72bb509d446e6db56bba89ec5d2cc373117971fdd8e135361b80627535061771"),
-        (Task.RERANK, RerankOptions(), "da46d79dfc00ed8fda246482eca5717c0dc4d455a838017c0757267201d28034"),
+        (
+            Task.RERANK,
+            RerankOptions(method=Method.QUERY_LIKELIHOOD),
+            "da46d79dfc00ed8fda246482eca5717c0dc4d455a838017c0757267201d28034",
+        ),
     ],
 )
 def test_a_job_of_onnx_alone_keeps_its_digest(task: Task, options: Options, digest: str) -> None:

@@ -3,17 +3,21 @@
 import pytest
 
 from worker.graphs.architectures import ARCHITECTURES, architecture_of
-from worker.models.model_kind import ModelKind, names_causal
+from worker.models.model_kind import ModelKind, names_causal, names_cross_encoder
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
 def test_an_architecture_is_recognized_by_its_class_name_or_else_by_its_model_type(named, model_type):
     assert architecture_of({"architectures": [named]}) == model_type
     assert architecture_of({"model_type": model_type}) == model_type
-    assert ModelKind.of_architecture(model_type) is (
-        ModelKind.TRANSLATION if model_type in ("marian", "m2m_100") else ModelKind.CAUSAL
-    )
-    assert names_causal({"architectures": [named]}) == (model_type not in ("marian", "m2m_100"))
+    kind = ModelKind.CAUSAL
+    if model_type in ("marian", "m2m_100"):
+        kind = ModelKind.TRANSLATION
+    if model_type in ("bert", "roberta", "xlm-roberta", "modernbert"):
+        kind = ModelKind.CROSS_ENCODER
+    assert ModelKind.of_architecture(model_type) is kind
+    assert names_causal({"architectures": [named]}) == (kind is ModelKind.CAUSAL)
+    assert names_cross_encoder({"architectures": [named]}) == (kind is ModelKind.CROSS_ENCODER)
 
 
 @pytest.mark.parametrize(
