@@ -48,7 +48,7 @@ class PivotRequest:
 
     def plan(self, table: RouteTable) -> PlannedRoute:
         """The two models. Raises SpecError where one of them is neither named nor in the table."""
-        middle = normalized(self.via) if self.via else None
+        middle = self.via  # as it is written: a label of a multilingual model may have capitals
         if self.model and self.via_model:
             middle = middle or middle_of(self.model, self.via_model)
         elif middle is None:

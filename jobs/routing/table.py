@@ -97,7 +97,7 @@ def _route(pair: str, names: Any) -> TableRoute:
             f"middle between them where their names do not say it: {_EXAMPLE}"
         )
     if len(listed) == 3:
-        return TableRoute((listed[0], listed[2]), normalized(listed[1]))
+        return TableRoute((listed[0], listed[2]), listed[1].strip())
     return TableRoute(tuple(listed), middle_of(*listed) if len(listed) == 2 else None)
 
 

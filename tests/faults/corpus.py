@@ -75,8 +75,14 @@ def undisturbed(documents: int) -> Undisturbed:
     return run_undisturbed(bulletins(documents))
 
 
-def run_undisturbed(corpus: bytes) -> Undisturbed:
-    """As `undisturbed`, for any corpus."""
+@functools.cache
+def undisturbed_with(documents: int, *options: str) -> bytes:
+    """The export of a run without a fault, of a job with these options."""
+    return run_undisturbed(bulletins(documents), *options).exported
+
+
+def run_undisturbed(corpus: bytes, *options: str) -> Undisturbed:
+    """As `undisturbed`, for any corpus and options of the submit."""
     folder = Path(tempfile.mkdtemp(prefix="kvjobs-baseline-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "corpus.jsonl").write_bytes(corpus)
@@ -86,7 +92,7 @@ def run_undisturbed(corpus: bytes) -> Undisturbed:
     def kvjobs(*arguments: str) -> None:
         subprocess.run([KVJOBS, *arguments], env=environment, cwd=folder, check=True, capture_output=True, timeout=3600)
 
-    kvjobs("submit", "corpus.jsonl")
+    kvjobs("submit", "corpus.jsonl", *options)
     started = time.monotonic()
     kvjobs("worker", "--drain")
     seconds = time.monotonic() - started

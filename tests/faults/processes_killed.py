@@ -14,16 +14,32 @@ from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError
 from jobs.failpoints import NAMES
 from jobs.store.schema.tables import Worker
+from tests.faults.corpus import undisturbed_with
 from tests.faults.trial import Trial
 
 CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
 OF_CHAINS = ("in-hand-on",)
+# The bundled model twice: what it makes of Chinese means nothing, and is the same each time.
+TWO_MODELS = ("--model", "demo-en-zh", "--via", "zh", "--via-model", "demo-en-zh", "--max-new-tokens", "40")
 OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back")
 
 
 def killed_at_random(trial: Trial) -> None:
     """kill -9 of a child, of a parent, of both at once."""
     trial.submit()
+    _kill_at_random(trial)
+    trial.check()
+
+
+def killed_between_two_models(trial: Trial) -> None:
+    """The same in a job that translates with two models."""
+    trial.submit(*TWO_MODELS)
+    _kill_at_random(trial)
+    trial.check(baseline=undisturbed_with(trial.corpus.documents, *TWO_MODELS))
+
+
+def _kill_at_random(trial: Trial) -> None:
+    """Kill until the job is over."""
     trial.keep_workers(2, KVJOBS_LANES="1")
     wanted = 15 if trial.long else 4
     done: Counter[str] = Counter()
@@ -43,7 +59,6 @@ def killed_at_random(trial: Trial) -> None:
     trial.until_over()
     trial.notes.append("killed: " + ", ".join(f"{number} {victim}" for victim, number in done.items()))
     trial.expect(sum(done.values()) >= 2, "the job was over before two processes were killed; give it more documents")
-    trial.check()
 
 
 def failpoints(trial: Trial) -> None:

@@ -56,6 +56,7 @@ class Scenario:
 
 SCENARIOS = (
     Scenario("kill-9", EVERYWHERE, processes_killed.killed_at_random, short=(FLEET,), long_tries=10),
+    Scenario("pivot-killed", EVERYWHERE, processes_killed.killed_between_two_models, short=()),
     Scenario("failpoints", EVERYWHERE, processes_killed.failpoints, short=(POSTGRESQL,), long_tries=2),
     Scenario("chain-killed", EVERYWHERE, chains.killed_in_each_stage, short=(SQLITE,), long_tries=3),
     Scenario("frozen-past-lease", EVERYWHERE, processes_killed.frozen_past_its_lease, short=(POSTGRESQL,)),

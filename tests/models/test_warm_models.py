@@ -10,11 +10,15 @@ import pytest
 
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Ranking, Score, Translation
+from jobs.routing.plan import PivotRequest
+from jobs.settings import Settings
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint
 from worker.engine.tasks.result_memory import NoMemory
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
+from worker.model_tools.route_admission import admit_routes
 from worker.providers.local_engines import LocalEngines
 from worker.warm_models import WarmModels
 
@@ -109,3 +113,45 @@ def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir:
     with pytest.raises(ModelError, match="have changed since the job was submitted"):
         engines.open(spec)
     assert spec.model_revision not in models.load_times()
+
+
+@pytest.fixture
+def pivot(models_dir: Path, tmp_path: Path) -> tuple[Path, JobSpec]:
+    """A models folder, and a job that translates through English with a tiny model and the bundled one."""
+    shutil.copytree(models_dir, tmp_path / "models")
+    settings = Settings(home=tmp_path, models_dir=tmp_path / "models")
+    checkpoint = write_marian_checkpoint(tmp_path / "tiny-fr-en")
+    add_model(Request(source=str(checkpoint), name=checkpoint.name), settings.models_dir)
+    request = PivotRequest(model="tiny-fr-en", via=None, via_model="demo-en-zh", source=None, target=None)
+    options = TranslateOptions(beam_size=1, max_new_tokens=4)
+    return settings.models_dir, admit_routes([request.plan({})], None, options, None, settings, fallback=True)
+
+
+def test_a_lane_keeps_both_models_of_a_job_open_and_sees_when_either_changes(pivot: tuple[Path, JobSpec]) -> None:
+    folder, spec = pivot
+    models = WarmModels(folder, threads=1)
+    engines = LocalEngines(models)
+
+    engines.open(spec)
+    result = run(engines, spec, "rain in the hills")
+
+    assert isinstance(result, Translation)
+    assert result.via is not None
+    assert [name for name, _ in models.load_times().values()] == ["tiny-fr-en", "demo-en-zh"]
+    opened = [models.open(leg) for leg in spec.legs]
+    run(engines, spec, "snow on the plain")
+    assert [models.open(leg) for leg in spec.legs] == opened, "neither was loaded again"
+    assert engines.changed_files() == []
+    (folder / "tiny-fr-en" / "config.json").write_text((folder / "tiny-fr-en" / "config.json").read_text() + " ")
+    assert engines.changed_files() == ["config.json"]
+    with pytest.raises(ModelError, match="the files of model tiny-fr-en have changed"):
+        run(engines, spec, "rain")
+
+
+def test_a_worker_keeps_as_many_models_open_as_the_settings_say(pivot: tuple[Path, JobSpec]) -> None:
+    folder, spec = pivot
+    models = WarmModels(folder, threads=1, limit=1)
+    engines = LocalEngines(models)
+
+    assert isinstance(run(engines, spec, "rain in the hills"), Translation)
+    assert [name for name, _ in models.load_times().values()] == ["demo-en-zh"]

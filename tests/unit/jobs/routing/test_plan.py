@@ -15,7 +15,7 @@ NOTHING: dict[str, str | None] = dict.fromkeys(("model", "via", "via_model", "so
     [
         {"model": "opus-mt-fr-en", "via_model": "opus-mt-en-de", "target": "de"},
         {"model": "opus-mt-fr-en", "via": "en", "target": "de"},
-        {"source": "fr", "via": "EN", "via_model": "opus-mt-en-de", "target": "de"},
+        {"source": "fr", "via": "en", "via_model": "opus-mt-en-de", "target": "de"},
         {"source": "fr", "via": "en", "target": "de"},
     ],
 )
@@ -27,6 +27,14 @@ def test_a_model_is_named_or_in_the_table(asked: dict[str, str]) -> None:
         PlannedLeg(model="opus-mt-fr-en", source="fr", target="en"),
         PlannedLeg(model="opus-mt-en-de", source="en", target="de"),
     )
+
+
+def test_a_label_stays_as_it_is_written_and_is_found_in_the_table_however() -> None:
+    asked = {"model": "mine", "via": "cmn_Hans", "target": "deu_Latn"}
+
+    planned = PivotRequest(**{**NOTHING, **asked}).plan(parse_table('{"cmn-hans-deu_latn": "yours"}'))
+
+    assert [(leg.model, leg.target) for leg in planned.legs] == [("mine", "cmn_Hans"), ("yours", "deu_Latn")]
 
 
 def test_names_that_say_no_language_leave_it_open() -> None:

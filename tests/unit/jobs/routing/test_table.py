@@ -10,7 +10,7 @@ from jobs.routing.table import TableRoute, find_route, parse_table, read_table
 TABLE = {
     "fr-en": "opus-mt-fr-en",
     "fr-de": ["opus-mt-fr-en", "opus-mt-en-de"],
-    "SW_KE-de": ["nllb", "en", "nllb"],
+    "SW_KE-de": ["nllb", "eng_Latn", "nllb"],
     "pt-en": "opus-mt-roa-en",
 }
 
@@ -22,7 +22,7 @@ def test_a_table_says_the_same_as_its_text() -> None:
     assert parse_table(text) == {
         "fr-en": TableRoute(("opus-mt-fr-en",)),
         "fr-de": TableRoute(("opus-mt-fr-en", "opus-mt-en-de"), "en"),
-        "sw-ke-de": TableRoute(("nllb", "nllb"), "en"),
+        "sw-ke-de": TableRoute(("nllb", "nllb"), "eng_Latn"),
         "pt-en": TableRoute(("opus-mt-roa-en",)),
     }
     assert (read_table({}), read_table(" "), parse_table("")) == ("", "", {})
