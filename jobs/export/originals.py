@@ -82,6 +82,7 @@ def original_lines(
             only=export.only,
             condition=export.condition,
             with_text=not is_copied,
+            text_of=job.chain,  # of a stage, the text of the corpus
             with_next_line=is_copied,
         )
         line: Callable[[ExportedDocument], bytes] = lines.line
@@ -136,9 +137,14 @@ def _parquet_rows(
         )
     yield b""
     for document in read_documents(
-        database, job.job_id, only=export.only, condition=export.condition, with_text=not files
+        database,
+        job.job_id,
+        only=export.only,
+        condition=export.condition,
+        with_text=not files,
+        text_of=job.chain,
     ):
-        if document.status != DocumentStatus.REJECTED:
+        if document.status not in (DocumentStatus.REJECTED, DocumentStatus.SKIPPED):
             yield table.line(document, [added_value(shape, one.key, document) for one in export.additions])
     yield table.tail()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, exists, func, select
+from sqlalchemy import Connection, exists, func, or_, select
 from sqlalchemy.orm import aliased
 
 from jobs.process import ProcessId
@@ -67,10 +67,10 @@ def serves(queues: Queues, queue: str, model: str) -> bool:
 
 def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
     """The jobs that workers process before this one: older or with a higher priority, in the same queue. None where a
-    shard of this job is leased."""
+    shard of this job is leased. The stages of its own chain do not count."""
     this_job, counts = aliased(Job), JobCounts
-    ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
-    ended += counts.skipped
+    failed = counts.rejected + counts.failed + counts.quarantined + counts.cancelled
+    ended = counts.succeeded + failed + counts.skipped
     before = (Job.priority > this_job.priority) | ((Job.priority == this_job.priority) & (Job.id < this_job.id))
     is_begun = exists().where(Shard.job_id == this_job.id, Shard.state == ShardState.LEASED)
     number, documents = connection.execute(
@@ -79,6 +79,7 @@ def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
         .join(counts, counts.job_id == Job.id)
         .join(this_job, this_job.id == job_id)
         .where(LEASABLE, counts.shards_open > 0, Job.queue == this_job.queue, before, ~is_begun)
+        .where(or_(this_job.chain.is_(None), Job.chain.is_distinct_from(this_job.chain)))
     ).one()
     return JobsAhead(number, int(documents))
 

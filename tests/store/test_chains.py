@@ -168,3 +168,28 @@ def test_a_refused_corpus_leaves_no_stage(database: Database, tmp_path: Path) ->
         begin(database, tmp_path, SCORED, bad_line=True, strict=True)
 
     assert states(database) == []
+
+
+def test_an_interrupted_submit_is_continued_with_its_stages(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str) -> None:
+        if name == "before-ingest-finish":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.submission.submit.failpoint", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            begin(database, tmp_path, SCORED, KEPT, bad_line=True)
+    assert states(database) == ["ingesting"] * 3
+    cancel(database, 2)
+    assert states(database) == ["cancelled"] * 3
+    retry(database, 1)
+    assert states(database) == ["ingesting"] * 3
+
+    chain = begin(database, tmp_path, SCORED, KEPT, bad_line=True)
+    finish_all(database)
+
+    assert (chain, states(database)) == ([1, 2, 3], ["done"] * 3)
+    assert [counts(database, job).documents for job in chain] == [7, 7, 7]
+    check(database, chain)

@@ -64,10 +64,12 @@ def read_documents(
     only: Only | None = None,
     condition: Condition | None = None,
     with_text: bool = False,
+    text_of: int | None = None,
     with_next_line: bool = False,
 ) -> Iterator[ExportedDocument]:
     """The documents of a job by position. Each page is read in its own transaction, so that a slow reader delays
-    neither a checkpoint nor a vacuum. A result never changes, so a finished job reads the same every time.
+    neither a checkpoint nor a vacuum. A result never changes, so a finished job reads the same every time. `text_of`:
+    the job whose texts are read, such as the first one of a chain; None: this one.
 
     A page is a number of matching documents; with a condition, the matching ones among a number of positions. (For a
     LIMIT behind a condition, a database that expects few matches reads all remaining documents for each page.)
@@ -76,7 +78,9 @@ def read_documents(
         result = results_of(connection, job_id)
         last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
     dialect = database.engine.dialect.name
-    statement = _documents(job_id, result, only, condition, with_text, with_next_line, dialect)
+    own = Document.text.expression if text_of in (None, job_id) else _text(text_of)
+    text = own if with_text else null()
+    statement = _documents(job_id, result, only, condition, text, with_next_line, dialect)
     names = [column.key for column in EXPORTED[result]]
     after, limit = -1, FIRST_PAGE
     while True:
@@ -142,7 +146,7 @@ def _documents(
     result: ResultTable,
     only: Only | None,
     condition: Condition | None,
-    with_text: bool,
+    text: ColumnElement[Any],
     with_next_line: bool,
     dialect: str,
 ) -> Select[Any]:
@@ -158,7 +162,7 @@ def _documents(
         select(
             *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
             *(document.fields, document.error_code, document.error),
-            document.text if with_text else null(),
+            text,
             next_line.scalar_subquery() if with_next_line else null(),
             status,
             *EXPORTED[result],
@@ -172,6 +176,12 @@ def _documents(
     here = (VIEW.c.job_id == job_id, VIEW.c.position > after, VIEW.c.position <= after + limit)
     matching = select(VIEW.c.position).where(*here, _wanted(VIEW.c.status, only), condition.clause(dialect))
     return statement.where(document.position <= after + limit, document.position.in_(matching))
+
+
+def _text(job_id: int | None) -> ColumnElement[Any]:
+    """The text of the document at the same position of a job."""
+    same = aliased(Document)
+    return select(same.text).where(same.job_id == job_id, same.position == Document.position).scalar_subquery()
 
 
 def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool]:
