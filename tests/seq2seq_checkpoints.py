@@ -4,15 +4,22 @@ import functools
 import io
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.processors import RobertaProcessing
+from tokenizers.trainers import BpeTrainer
 
 from tests.checkpoints import Weights, write_weights
-from worker.text.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES
+from worker.text.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
 
 # Many scripts, so that a vocabulary of a few hundred pieces has some of each.
 TEXTS = (
@@ -28,21 +35,14 @@ TEXTS = (
     "비가 산에 내린다.",
     "Ο άνεμος είναι κρύος.",
 )
+OWN_IDS = ("pegasus",)  # families whose SentencePiece model has the ids of special tokens; others have fairseq's
 FLORES = ("ace_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "nno_Latn", "nob_Latn", "zho_Hans", "zho_Hant")
 
 
-def write_m2m100(folder: Path, **sizes: Any) -> Path:
-    """A checkpoint of M2M100 with its tokenizer; a seed gives the same weights."""
+def write_model(folder: Path, family: str, write_tokenizer: Callable[[Path, bytes], int], **sizes: Any) -> Path:
+    """A checkpoint of a family, by its `model_type`, with its tokenizer; a seed gives the same weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    vocab_size = write_m2m100_tokenizer(folder, train_spm())
-    return _write_checkpoint(folder, vocab_size, **sizes)
-
-
-def write_nllb(folder: Path, *, legacy: bool = False, **sizes: Any) -> Path:
-    """A checkpoint of NLLB with the tokenizer of its slow class."""
-    folder.mkdir(parents=True, exist_ok=True)
-    vocab_size = write_nllb_tokenizer(folder, train_spm(), legacy=legacy)
-    return _write_checkpoint(folder, vocab_size, **sizes)
+    return _write_checkpoint(folder, family, write_tokenizer(folder, train_spm(family)), **sizes)
 
 
 def write_m2m100_tokenizer(folder: Path, spm: bytes) -> int:
@@ -60,6 +60,39 @@ def write_m2m100_tokenizer(folder: Path, spm: bytes) -> int:
     config = {**_SPECIAL, "language_codes": "m2m100", "num_madeup_words": 8, "tokenizer_class": "M2M100Tokenizer"}
     _write_json(folder / "tokenizer_config.json", config)
     return len(vocabulary) + len(languages) + 8
+
+
+def write_mbart50_tokenizer(folder: Path, spm: bytes) -> int:
+    """Write the files of MBart50Tokenizer; return the size of the vocabulary."""
+    (folder / "sentencepiece.bpe.model").write_bytes(spm)
+    _write_json(folder / "tokenizer_config.json", {**_SPECIAL, "tokenizer_class": "MBart50Tokenizer"})
+    pieces = len(sentencepiece.SentencePieceProcessor(model_proto=spm))
+    return pieces + FAIRSEQ_OFFSET + len(MBART50_LANGUAGES.split()) + 1  # <mask>
+
+
+def write_pegasus_tokenizer(folder: Path, spm: bytes, *, offset: int = 7) -> int:
+    """Write the files of PegasusTokenizer, with fewer ids for pretraining; return the size of the vocabulary."""
+    (folder / "spiece.model").write_bytes(spm)
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    _write_json(folder / "tokenizer_config.json", {**special, "offset": offset, "tokenizer_class": "PegasusTokenizer"})
+    return len(sentencepiece.SentencePieceProcessor(model_proto=spm)) + offset
+
+
+def write_bart_tokenizer(folder: Path, _spm: bytes = b"") -> int:
+    """Write a tokenizer.json as BartTokenizerFast saves it; return the size of the vocabulary."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    alphabet = ByteLevel.alphabet()
+    trainer = BpeTrainer(vocab_size=360, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS * 4, trainer)
+    tokenizer.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    _write_json(
+        folder / "tokenizer_config.json", {**_SPECIAL, "mask_token": "<mask>", "tokenizer_class": "BartTokenizer"}
+    )
+    return tokenizer.get_vocab_size()
 
 
 def write_nllb_tokenizer(folder: Path, spm: bytes, *, legacy: bool = False) -> int:
@@ -81,8 +114,9 @@ def write_nllb_tokenizer(folder: Path, spm: bytes, *, legacy: bool = False) -> i
 
 
 @functools.cache
-def train_spm(**settings: Any) -> bytes:
-    """A SentencePiece model of a few hundred pieces: BPE, as in these families."""
+def train_spm(family: str, **settings: Any) -> bytes:
+    """A SentencePiece model of a few hundred pieces: BPE, as in most of these families."""
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1} if family in OWN_IDS else {"pad_id": -1, "eos_id": 2}
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 4),
@@ -90,26 +124,55 @@ def train_spm(**settings: Any) -> bytes:
         vocab_size=300,
         model_type="bpe",
         hard_vocab_limit=False,
-        unk_id=0,
-        bos_id=1,
-        eos_id=2,
-        pad_id=-1,
         minloglevel=2,
         num_threads=1,
+        **ids,
         **settings,
     )
     return model.getvalue()
 
 
-FAMILIES: dict[str, Callable[[Path], Path]] = {
-    "m2m100": functools.partial(write_m2m100, heads=(2, 4), seed=3),
-    "nllb": functools.partial(write_nllb, width=24, seed=4),  # heads of size 6, which graphs pad
-}
-# By name: what writes the files of a tokenizer, the source language and the target language.
-TOKENIZERS: dict[str, tuple[Callable[[Path, bytes], int], str, str]] = {
-    "m2m100": (write_m2m100_tokenizer, "en", "fr"),
-    "nllb": (write_nllb_tokenizer, "eng_Latn", "fra_Latn"),
-    "nllb, legacy": (functools.partial(write_nllb_tokenizer, legacy=True), "deu_Latn", "zho_Hans"),
+# As these families' published models have them.
+_CONFIGS: dict[str, dict[str, Any]] = {
+    "m2m_100": {
+        "activation_function": "relu",
+        "architectures": ["M2M100ForConditionalGeneration"],
+        "decoder_start_token_id": 2,
+        "eos_token_id": 2,
+        "pad_token_id": 1,
+        "scale_embedding": True,
+    },
+    "bart": {
+        "activation_function": "gelu",
+        "architectures": ["BartForConditionalGeneration"],
+        "decoder_start_token_id": 2,
+        "eos_token_id": 2,
+        "forced_eos_token_id": 2,
+        "normalize_before": False,
+        "pad_token_id": 1,
+        "scale_embedding": False,
+    },
+    "mbart": {
+        "activation_function": "gelu",
+        "architectures": ["MBartForConditionalGeneration"],
+        "decoder_start_token_id": 2,
+        "eos_token_id": 2,
+        "forced_eos_token_id": 2,
+        "normalize_before": True,
+        "pad_token_id": 1,
+        "scale_embedding": True,
+        "tokenizer_class": "MBart50Tokenizer",
+    },
+    "pegasus": {
+        "activation_function": "relu",
+        "architectures": ["PegasusForConditionalGeneration"],
+        "decoder_start_token_id": 0,
+        "eos_token_id": 1,
+        "extra_pos_embeddings": 1,
+        "forced_eos_token_id": 1,
+        "pad_token_id": 0,
+        "scale_embedding": True,
+    },
 }
 _SPECIAL = {
     "bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>",
@@ -119,6 +182,7 @@ _SPECIAL = {
 
 def _write_checkpoint(
     folder: Path,
+    family: str,
     vocab_size: int,
     *,
     width: int = 32,
@@ -130,44 +194,37 @@ def _write_checkpoint(
     **changes: Any,
 ) -> Path:
     config = {
-        "activation_function": "relu",
-        "architectures": ["M2M100ForConditionalGeneration"],
-        "bos_token_id": 0,
         "d_model": width,
         "decoder_attention_heads": heads[1],
         "decoder_ffn_dim": ffn,
         "decoder_layers": layers,
-        "decoder_start_token_id": 2,
         "encoder_attention_heads": heads[0],
         "encoder_ffn_dim": ffn,
         "encoder_layers": layers,
-        "eos_token_id": 2,
         "is_encoder_decoder": True,
         "max_position_embeddings": max_positions,
-        "model_type": "m2m_100",
-        "pad_token_id": 1,
-        "scale_embedding": True,
+        "model_type": family,
         "vocab_size": vocab_size,
+        **_CONFIGS[family],
         **changes,
     }
     generation = {
-        "bos_token_id": 0,
-        "decoder_start_token_id": 2,
+        **{name: config[name] for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id")},
         "early_stopping": True,
-        "eos_token_id": 2,
-        "max_length": 40,
+        "max_length": 24,
         "num_beams": 5,
-        "pad_token_id": 1,
-        "suppress_tokens": [1],
+        "suppress_tokens": [config["pad_token_id"]],
     }
     _write_json(folder / "config.json", config)
     _write_json(folder / "generation_config.json", generation)
-    write_weights(folder, _random_weights(width, layers, ffn, vocab_size, seed), dtype="F32", shards=1)
+    write_weights(folder, _random_weights(config, seed), dtype="F32", shards=1)
     return folder
 
 
-def _random_weights(width: int, layers: int, ffn: int, vocab_size: int, seed: int) -> Weights:
+def _random_weights(config: Mapping[str, Any], seed: int) -> Weights:
     rng = np.random.default_rng(seed)
+    width, ffn, vocab_size = config["d_model"], config["decoder_ffn_dim"], config["vocab_size"]
+    family = config["model_type"]
 
     def draw(*shape: int, spread: float) -> NDArray[np.float32]:
         return rng.normal(0.0, spread, shape).astype(np.float32)
@@ -176,9 +233,11 @@ def _random_weights(width: int, layers: int, ffn: int, vocab_size: int, seed: in
         return {f"{name}.weight": 1 + draw(width, spread=0.2), f"{name}.bias": draw(width, spread=0.02)}
 
     weights = {"model.shared.weight": draw(vocab_size, width, spread=0.4 * width**-0.5)}
-    weights["model.shared.weight"][1] = 0.0  # padding
+    weights["model.shared.weight"][config["pad_token_id"]] = 0.0
+    if family != "m2m_100":
+        weights["final_logits_bias"] = draw(1, vocab_size, spread=0.1)
     for side, attentions in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "encoder_attn"))):
-        for layer in range(layers):
+        for layer in range(config["decoder_layers"]):
             here = f"model.{side}.layers.{layer}"
             products = {f"{name}.{part}_proj": (width, width) for name in attentions for part in ("q", "k", "v", "out")}
             products |= {"fc1": (ffn, width), "fc2": (width, ffn)}
@@ -187,9 +246,34 @@ def _random_weights(width: int, layers: int, ffn: int, vocab_size: int, seed: in
                 weights[f"{here}.{name}.bias"] = draw(rows, spread=0.1)
             for name in (*(f"{name}_layer_norm" for name in attentions), "final_layer_norm"):
                 weights |= norm(f"{here}.{name}")
-        weights |= norm(f"model.{side}.layer_norm")
+        if family != "bart":
+            weights |= norm(f"model.{side}.layer_norm")
+        if family in ("bart", "mbart"):
+            weights |= norm(f"model.{side}.layernorm_embedding")
+            weights[f"model.{side}.embed_positions.weight"] = draw(
+                config["max_position_embeddings"] + 2, width, spread=0.3
+            )
     return weights
 
 
 def _write_json(file: Path, content: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+FAMILIES: dict[str, Callable[[Path], Path]] = {
+    "m2m100": partial(write_model, family="m2m_100", write_tokenizer=write_m2m100_tokenizer, heads=(2, 4), seed=3),
+    # Heads of size 6, which graphs pad.
+    "nllb": partial(write_model, family="m2m_100", write_tokenizer=write_nllb_tokenizer, width=24, seed=4),
+    "mbart": partial(write_model, family="mbart", write_tokenizer=write_mbart50_tokenizer, seed=5),
+    "bart": partial(write_model, family="bart", write_tokenizer=write_bart_tokenizer, seed=6),
+    "pegasus": partial(write_model, family="pegasus", write_tokenizer=write_pegasus_tokenizer, seed=7),
+}
+# By name: what writes the files of a tokenizer, its model's `model_type`, the source language and the target language.
+TOKENIZERS: dict[str, tuple[Callable[[Path, bytes], int], str, str | None, str | None]] = {
+    "m2m100": (write_m2m100_tokenizer, "m2m_100", "en", "fr"),
+    "nllb": (write_nllb_tokenizer, "m2m_100", "eng_Latn", "fra_Latn"),
+    "nllb, legacy": (partial(write_nllb_tokenizer, legacy=True), "m2m_100", "deu_Latn", "zho_Hans"),
+    "mbart": (write_mbart50_tokenizer, "mbart", "de_DE", "zh_CN"),
+    "pegasus": (write_pegasus_tokenizer, "pegasus", None, None),
+    "bart": (write_bart_tokenizer, "bart", None, None),
+}

@@ -23,7 +23,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.seq2seq_checkpoints import FAMILIES, TEXTS, TOKENIZERS, train_spm  # noqa: E402
+from tests.seq2seq_checkpoints import FAMILIES, OWN_IDS, TEXTS, TOKENIZERS, train_spm  # noqa: E402
 
 BEAM = {"num_beams": 4, "num_return_sequences": 4}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "greedy, forced beginning": {"num_beams": 1, "forced_bos_token_id": 7},
     "beam 4, forced beginning": {**BEAM, "forced_bos_token_id": 7},
     "beam 4, length penalty 0.6, never stop": {**BEAM, "length_penalty": 0.6, "early_stopping": "never"},
-    "beam 4, forced end": {**BEAM, "max_length": 9, "forced_eos_token_id": 2},
+    "beam 4, forced end": {**BEAM, "max_length": 9, "forced_eos_token_id": "eos"},
     "beam 4, no repeated bigram": {**BEAM, "no_repeat_ngram_size": 2},
 }
 MORE_TEXTS = ("", " ", "hello  world <x> ", "① ｆｕｌｌ a\u0301", "😀 ok\tq\nz", "rain.rain,, 7")
@@ -39,27 +39,34 @@ MORE_TEXTS = ("", " ", "hello  world <x> ", "① ｆｕｌｌ a\u0301", "😀 ok
 
 def main() -> None:
     torch.set_num_threads(1)
-    spm = train_spm(normalization_rule_name="identity")  # without normalization, whose table has 240 KB
     golden: dict[str, Any] = {"versions": {name: version(name) for name in ("torch", "transformers", "tokenizers")}}
-    golden["spm"] = base64.b64encode(spm).decode()
+    golden["spm"] = {}
     with tempfile.TemporaryDirectory() as name:
         for family, write in FAMILIES.items():
             golden[family] = record_model(AutoModelForSeq2SeqLM.from_pretrained(write(Path(name, family))).eval())
         golden["tokenizers"] = {}
-        for kind, (write_tokenizer, source, target) in TOKENIZERS.items():
+        for kind, (write_tokenizer, family, source, target) in TOKENIZERS.items():
+            spm = train_spm(family, normalization_rule_name="identity")  # whose table would have 240 KB
+            golden["spm"]["own ids" if family in OWN_IDS else "fairseq"] = base64.b64encode(spm).decode()
             folder = Path(name, f"{kind}-tokenizer")
             folder.mkdir()
             write_tokenizer(folder, spm)
-            tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=kind == "bart")
             golden["tokenizers"][kind] = record_tokenizer(tokenizer, source, target)
+            if (written := folder / "tokenizer.json").is_file():  # of which no seed gives the same
+                golden["tokenizers"][kind]["tokenizer.json"] = written.read_text(encoding="utf-8")
     (HERE / "seq2seq.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def record_model(model: Any) -> dict[str, Any]:
     rng = random.Random(1)
-    words = range(4, 100)
-    sources = [[*rng.choices(words, k=1 + 2 * place), 2] for place in range(8)]
-    targets = [[*rng.choices(words, k=1 + place), 2] for place in range(8)]
+    words, end = range(4, 100), model.config.eos_token_id
+    sources = [[*rng.choices(words, k=1 + 3 * place), end] for place in range(6)]
+    targets = [[*rng.choices(words, k=1 + place), end] for place in range(6)]
+    settings_by_name = {
+        case: {name: end if value == "eos" else value for name, value in settings.items()}
+        for case, settings in SETTINGS.items()
+    }
     return {
         "sources": sources,
         "cases": [
@@ -68,7 +75,7 @@ def record_model(model: Any) -> dict[str, Any]:
                 "settings": settings,
                 "hypotheses": [generate(model, source, settings) for source in sources],
             }
-            for case, settings in SETTINGS.items()
+            for case, settings in settings_by_name.items()
         ],
         "pairs": [
             {"source": source, "target": target, "log_probs": log_probs(model, source, target)}
@@ -82,7 +89,8 @@ def generate(model: Any, source: list[int], settings: dict[str, Any]) -> list[di
     with torch.no_grad():
         found = model.generate(torch.tensor([source]), **arguments)
     rows = [ids[1:] for ids in found.sequences.tolist()]
-    rows = [ids[: ids.index(2) + 1] if 2 in ids else ids for ids in rows]
+    end = model.config.eos_token_id
+    rows = [ids[: ids.index(end) + 1] if end in ids else ids for ids in rows]
     if settings["num_beams"] == 1:
         return [{"ids": ids} for ids in rows]
     return [{"ids": ids, "score": score} for ids, score in zip(rows, found.sequences_scores.tolist(), strict=True)]
@@ -96,8 +104,9 @@ def log_probs(model: Any, source: list[int], target: list[int]) -> list[float]:
     return [round(one, 6) for one in found.tolist()]
 
 
-def record_tokenizer(tokenizer: Any, source: str, target: str) -> dict[str, Any]:
-    tokenizer.src_lang, tokenizer.tgt_lang = source, target
+def record_tokenizer(tokenizer: Any, source: str | None, target: str | None) -> dict[str, Any]:
+    if source is not None:
+        tokenizer.src_lang, tokenizer.tgt_lang = source, target
     rng = random.Random(1)
     texts = [*TEXTS, *MORE_TEXTS, *(f"{one} {another}" for one, another in pairwise(TEXTS))]
     ids = [[rng.randrange(4, 90) for _ in range(9)] for _ in range(8)]

@@ -166,7 +166,7 @@ def test_graphs_with_unexpected_file_names_are_named(tmp_path, name):
         add(folder, tmp_path / "models")
 
 
-@pytest.mark.parametrize("model_type", ["t5", "bart"])
+@pytest.mark.parametrize("model_type", ["t5", "blenderbot"])
 @pytest.mark.parametrize("has_spm", [True, False])
 def test_an_export_of_another_translation_architecture_is_refused_by_name(tmp_path, model_type, has_spm):
     folder = tmp_path / "exported"

@@ -7,7 +7,7 @@ Knows: `architectures` and `model_type`. Does not know: sizes, files. Needs only
 from collections.abc import Mapping
 from typing import Any
 
-MARIAN, M2M100 = "marian", "m2m_100"
+MARIAN, M2M100, BART, MBART, PEGASUS = "marian", "m2m_100", "bart", "mbart", "pegasus"
 # The class in transformers, which config.json names in `architectures` -> its `model_type`.
 CAUSAL_ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
@@ -30,7 +30,13 @@ CAUSAL_ARCHITECTURES = {
     "BloomForCausalLM": "bloom",
     "FalconForCausalLM": "falcon",
 }
-SEQ2SEQ_ARCHITECTURES = {"MarianMTModel": MARIAN, "M2M100ForConditionalGeneration": M2M100}
+SEQ2SEQ_ARCHITECTURES = {
+    "MarianMTModel": MARIAN,
+    "M2M100ForConditionalGeneration": M2M100,
+    "BartForConditionalGeneration": BART,
+    "MBartForConditionalGeneration": MBART,
+    "PegasusForConditionalGeneration": PEGASUS,
+}
 CROSS_ENCODER_ARCHITECTURES = {
     "BertForSequenceClassification": "bert",
     "RobertaForSequenceClassification": "roberta",

@@ -38,6 +38,9 @@ MARIAN_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 MARIAN_TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
 # NLLB-200 has the first, or the last alone; M2M100 the last two.
 M2M100_TOKENIZER = ("tokenizer.json", "vocab.json", "sentencepiece.bpe.model")
+MBART_TOKENIZER = ("tokenizer.json", "sentencepiece.bpe.model")  # one of them is enough
+BART_TOKENIZER = ("tokenizer.json",)
+PEGASUS_TOKENIZER = ("tokenizer.json", "spiece.model")  # one of them is enough
 M2M100_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 CAUSAL_TOKENIZER = ("tokenizer.json",)
 CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json

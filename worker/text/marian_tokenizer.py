@@ -118,6 +118,10 @@ class MarianTokenizer:
     def first_target_id(self, language: str | None) -> None:
         """None: the language of a target is that of the label in the source."""
 
+    def begin_target(self, language: str | None) -> tuple[int, ...]:
+        """None."""
+        return ()
+
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
         """The first ids of an encoded sentence, and EOS; the label is the first of them."""
         return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)

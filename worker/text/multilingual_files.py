@@ -1,9 +1,10 @@
 """
-The files of the tokenizers of M2M100 and NLLB-200.
+The files of the tokenizers of M2M100, NLLB-200 and mBART-50.
 
     M2M100Tokenizer     sentencepiece.bpe.model cuts, vocab.json has the ids; languages follow, in a fixed order
     NllbTokenizerFast   tokenizer.json
     NllbTokenizer       sentencepiece.bpe.model, whose ids are moved by 1 for the special tokens of fairseq
+    MBart50Tokenizer    the same; ids of languages follow, in a fixed order
 
 As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
 
@@ -25,13 +26,20 @@ from worker.text.sentencepiece_file import read_sentencepiece, read_tokenizer_fi
 from worker.text.special_tokens import class_of
 from worker.text.tokenizer_files import read_object
 
-_OWNER = "an M2M100 or NLLB model"
+_OWNER = "an M2M100, NLLB or mBART-50 model"
 _SENTENCEPIECE, _VOCABULARY, _TOKENIZER, _CONFIG = (
     "sentencepiece.bpe.model", "vocab.json", "tokenizer.json", "tokenizer_config.json",
 )  # fmt: skip
 FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 FAIRSEQ_OFFSET = 1  # of the id of a piece to that in the SentencePiece model, which has no <pad>
-_FLORES = re.compile("[a-z]{3}_[A-Z][a-z]{3}")
+# What the tokens of languages are called, by the tokenizer's class.
+_LANGUAGE = {"Nllb": re.compile("[a-z]{3}_[A-Z][a-z]{3}"), "MBart50": re.compile("[a-z]{2}_[A-Z]{2}")}
+# The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_mbart50.py.
+MBART50_LANGUAGES = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN "
+    "pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+)
 # The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_m2m_100.py, by `language_codes`.
 M2M100_LANGUAGES = {
     "m2m100": (
@@ -52,9 +60,14 @@ def open_multilingual(folder: Path) -> MultilingualTokenizer:
             "at random: remove it"
         )
     named = class_of(folder, config)
-    if named not in ("M2M100", "Nllb"):
+    if named == "MBart" or (named not in ("M2M100", *_LANGUAGE) and _model_type(folder) == "mbart"):
+        raise ModelError(
+            f"{folder} has the tokenizer of mBART-25, whose decoder begins with the target language, which kvjobs does "
+            "not implement: take a model of mBART-50 (tokenizer_class MBart50Tokenizer)"
+        )
+    if named not in ("M2M100", *_LANGUAGE):
         named = "M2M100" if (folder / _VOCABULARY).is_file() else "Nllb"
-    opened = _open_m2m100(folder, config) if named == "M2M100" else _open_nllb(folder, config)
+    opened = _open_m2m100(folder, config) if named == "M2M100" else _open_fairseq(folder, config, named)
     _check_sizes(folder, opened)
     return opened
 
@@ -77,7 +90,7 @@ def _open_m2m100(folder: Path, config: Mapping[str, Any]) -> MultilingualTokeniz
     )
 
 
-def _open_nllb(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer:
+def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> MultilingualTokenizer:
     cutter: TokenizerJsonCutter | SentencePieceCutter
     if (folder / _TOKENIZER).is_file():
         tokenizer = CausalTokenizer.open(folder)
@@ -90,10 +103,13 @@ def _open_nllb(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer
             if not (processor.is_control(place) or processor.is_unknown(place))
         }
         cutter, added = (
-            SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=False),
+            SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=named == "MBart50"),
             _added_ids(folder, config),
         )
-    languages = {name: token_id for name, token_id in added.items() if _FLORES.fullmatch(name)}
+        if named == "MBart50":  # whose ids do not depend on what else is written
+            first = len(processor) + FAIRSEQ_OFFSET
+            added = FAIRSEQ | {code: first + place for place, code in enumerate(MBART50_LANGUAGES.split())}
+    languages = {name: token_id for name, token_id in added.items() if _LANGUAGE[named].fullmatch(name)}
     if not languages or "</s>" not in added:
         raise ModelError(
             f"{folder} does not say which ids languages have: {_TOKENIZER}, or added_tokens_decoder in {_CONFIG}, is "
@@ -107,6 +123,10 @@ def _open_nllb(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer
         language_is_last=bool(config.get("legacy_behaviour", False)),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
+
+
+def _model_type(folder: Path) -> Any:
+    return read_object(folder / "config.json", is_optional=True).get("model_type")
 
 
 def _added_ids(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:

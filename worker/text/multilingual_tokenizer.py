@@ -20,8 +20,7 @@ from worker.text.language_codes import find_language, some_languages
 from worker.text.marian_tokenizer import TargetPiece
 from worker.text.piece_cutter import PieceCutter
 from worker.text.piece_splits import split_pieces
-
-_BEFORE_MARKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
+from worker.text.space_cleaning import clean_spaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +52,10 @@ class MultilingualTokenizer:
         """The id that every target begins with."""
         return self.language_ids[self._target(language)]
 
+    def begin_target(self, language: str | None) -> tuple[int, ...]:
+        """The language."""
+        return (self.language_ids[self._target(language)],)
+
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence."""
         return self._wrap([piece.id for piece in self.cutter.cut(text)])
@@ -82,7 +85,7 @@ class MultilingualTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids. Languages, EOS, padding, `<unk>` and ids without a piece are dropped."""
         text = self.cutter.join(ids)
-        return _clean_spaces(text) if self.cleans_spaces else text
+        return clean_spaces(text) if self.cleans_spaces else text
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
         """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
@@ -109,10 +112,3 @@ class MultilingualTokenizer:
             raise SpecError(f"this model has several source languages; choose one: {some_languages(self.language_ids)}")
         language = self.language_ids[self.source_language]
         return ([], [self.eos_id, language]) if self.language_is_last else ([language], [self.eos_id])
-
-
-def _clean_spaces(text: str) -> str:
-    """As `clean_up_tokenization` of transformers (tokenization_utils_base.py)."""
-    for mark in _BEFORE_MARKS:
-        text = text.replace(mark, mark.replace(" ", ""))
-    return text

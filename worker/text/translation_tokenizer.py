@@ -7,9 +7,17 @@ from typing import Protocol, Self
 
 from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
 from worker.text.multilingual_files import open_multilingual
+from worker.text.plain_files import open_plain
 from worker.text.tokenizer_files import read_object
 
-_MULTILINGUAL = ("m2m_100", ["M2M100ForConditionalGeneration"])  # model_type and architectures of config.json
+# By `model_type` in config.json, and by the class in `architectures`, where that has no model_type.
+_FAMILIES = {
+    "M2M100ForConditionalGeneration": "m2m_100",
+    "BartForConditionalGeneration": "bart",
+    "MBartForConditionalGeneration": "mbart",
+    "PegasusForConditionalGeneration": "pegasus",
+}
+_MULTILINGUAL, _PLAIN = ("m2m_100", "mbart"), ("bart", "pegasus")
 
 
 class TranslationTokenizer(Protocol):
@@ -34,6 +42,9 @@ class TranslationTokenizer(Protocol):
 
     def first_target_id(self, language: str | None) -> int | None:
         """The id that every target in this language begins with; None: there is none."""
+
+    def begin_target(self, language: str | None) -> tuple[int, ...]:
+        """The ids that an encoded target begins with, whether or not generation forces them."""
 
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence, which is to be translated into a language, with all that surrounds them."""
@@ -60,5 +71,9 @@ class TranslationTokenizer(Protocol):
 def open_translation_tokenizer(folder: Path) -> TranslationTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / "config.json", is_optional=True)
-    is_multilingual = config.get("model_type") in _MULTILINGUAL or config.get("architectures") in _MULTILINGUAL
-    return open_multilingual(folder) if is_multilingual else MarianTokenizer.open(folder)
+    named = config.get("architectures")
+    known = _FAMILIES.get(str(named[0])) if isinstance(named, list) and len(named) == 1 else None
+    family = str(known or config.get("model_type"))
+    if family in _MULTILINGUAL:
+        return open_multilingual(folder)
+    return open_plain(folder, family) if family in _PLAIN else MarianTokenizer.open(folder)

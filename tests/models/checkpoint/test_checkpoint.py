@@ -87,7 +87,7 @@ def test_only_one_weight_is_in_memory_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"),
+        ({"architectures": ["ProphetNetForConditionalGeneration"]}, "ProphetNetForConditionalGeneration"),
         ({"architectures": ["MarianModel"]}, "MarianModel"),
         ({"architectures": ["MptForCausalLM"]}, "MptForCausalLM"),
         ({"architectures": None, "model_type": "mpt"}, "mpt"),
@@ -98,7 +98,7 @@ def test_another_architecture_is_refused_by_name(folder, changes, named):
     change_config(folder, **changes)
 
     with pytest.raises(
-        ModelError, match=rf"/tiny has the architecture {named}; .* MarianMTModel, .*Llama.*FalconForCausalLM;"
+        ModelError, match=rf"/tiny has the architecture {named}; .* MarianMTModel, .*Llama.*FalconForCausalLM.*;"
     ):
         Checkpoint.open(folder)
 

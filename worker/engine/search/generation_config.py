@@ -17,6 +17,7 @@ from jobs.spec import TranslateOptions
 EarlyStopping = bool | Literal["never"]
 
 _DEFAULT_MAX_LENGTH = 20  # in transformers
+_FORCE_END = ("marian", "bart", "mbart", "pegasus")  # families whose configuration class forces the end by default
 
 # Settings that change tokens, with the values at which they do nothing.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
@@ -118,8 +119,10 @@ def _read_generation(
     settings = {key: value for key, value in (generation or {}).items() if value is not None}
     if generation is None:
         settings = fallback
-        if config.get("model_type") == "marian":  # the default of transformers, where an old config.json has none
+        if config.get("model_type") in _FORCE_END:  # the default of transformers, where an old config.json has none
             settings = {"forced_eos_token_id": fallback.get("eos_token_id"), **settings}
+        if fallback.get("force_bos_token_to_be_generated"):  # BartConfig's, before there was forced_bos_token_id
+            settings = {"forced_bos_token_id": fallback.get("bos_token_id"), **settings}
     refuse_unsupported(settings, file)
     eos_id = _required_id({**fallback, **settings}, "eos_token_id", vocab_size)
     forbidden = ForbiddenIds.of(settings, (eos_id,), file, vocab_size)

@@ -15,7 +15,7 @@ and aligning their sentences anew would hide that they do not. A side that is lo
 not correspond. A cut source still gets its end-of-sentence, as in transformers; that of a cut target is not scored,
 because the target does not end there. Otherwise the end-of-sentence counts as a token. The first token is always
 scored, because the decoder's start token comes before it. A target without text consists of its end-of-sentence alone.
-The target language of a multilingual model, which comes before the first token, is given and not scored: translation
+What every target begins with, the language in a multilingual model or BART's <s>, is given and not scored: translation
 forces it, too.
 
 Knows: one model, one lane. Does not know: jobs, shards, tables.
@@ -51,7 +51,7 @@ class _Pair:
     target: str
     pieces: list[TargetPiece]  # of the target, as far as they are scored
     ids: IdPair
-    num_given: int  # of the target's first ids, which are not scored: its language
+    num_given: int  # of the target's first ids, which are not scored
     is_truncated: bool
 
     @property
@@ -117,8 +117,7 @@ class PairScorer:
         limit = min(self.model.max_positions, options.max_length or self.model.max_positions)
         source_ids = tokenizer.encode(source, options.target_language)
         pieces = tokenizer.cut_target(target)
-        first = tokenizer.first_target_id(options.target_language)
-        given = [] if first is None else [first]
+        given = tokenizer.begin_target(options.target_language)
         # The end of the text is cut off; languages and the end-of-sentence of the source stay.
         source_fits, target_fits = len(source_ids) <= limit, len(given) + len(pieces) < limit
         source_ids = tokenizer.shorten(source_ids, limit)

@@ -61,6 +61,10 @@ class Block:
         scale = net.constant("embedding_scale", self._network.scale, self.dtype)
         return net.op("Mul", found, scale, name=f"{side}.embedded")
 
+    def begin_layers(self, x: str, side: str) -> str:
+        """What is before the first layer, behind embedding and position: a norm, or nothing."""
+        return self._normalize(x, f"{side}.layernorm_embedding") if self._network.embedding_norm else x
+
     def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
         """One product for several linear maps of the same input; `lowest`: a lower bound of `x`."""
         load, name = self._weights.layer, f"{layer}.{'_'.join(names)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.graphs.architectures import M2M100, MARIAN, architecture_of
+from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, PEGASUS, architecture_of
 from worker.graphs.checkpoint_weights import MAX_LAYERS
 from worker.graphs.seq2seq.network import ACTIVATIONS, AttentionHeads, Positions, Seq2SeqNetwork
 
@@ -19,7 +19,9 @@ class _Family:
     """What the class of a family computes, whatever config.json says."""
 
     positions: Positions
+    first_position: int = 0
     norm_first: bool
+    embedding_norm: bool = False
     final_norm: bool
     has_head_bias: bool  # final_logits_bias
     scales_embeddings: bool  # where config.json does not say
@@ -51,6 +53,57 @@ _FAMILIES = {
         has_head_bias=False,
         scales_embeddings=True,
         supported={"normalize_before": True},
+    ),
+    # modeling_bart.py
+    BART: _Family(
+        positions=Positions.LEARNED,
+        first_position=2,
+        norm_first=False,
+        embedding_norm=True,
+        final_norm=False,
+        has_head_bias=True,
+        scales_embeddings=False,
+        supported={
+            "normalize_before": False,
+            "normalize_embedding": True,
+            "add_final_layer_norm": False,
+            "add_bias_logits": False,
+            "static_position_embeddings": False,
+            "extra_pos_embeddings": 2,
+        },
+    ),
+    # modeling_mbart.py, of mBART-50
+    MBART: _Family(
+        positions=Positions.LEARNED,
+        first_position=2,
+        norm_first=True,
+        embedding_norm=True,
+        final_norm=True,
+        has_head_bias=True,
+        scales_embeddings=False,
+        supported={
+            "normalize_before": True,
+            "normalize_embedding": True,
+            "add_final_layer_norm": True,
+            "add_bias_logits": False,
+            "static_position_embeddings": False,
+            "extra_pos_embeddings": 2,
+        },
+    ),
+    # modeling_pegasus.py
+    PEGASUS: _Family(
+        positions=Positions.SINUSOIDAL,
+        norm_first=True,
+        final_norm=True,
+        has_head_bias=True,
+        scales_embeddings=False,
+        supported={
+            "normalize_before": True,
+            "normalize_embedding": False,
+            "add_final_layer_norm": True,
+            "add_bias_logits": False,
+            "static_position_embeddings": True,
+        },
     ),
 }
 
@@ -86,6 +139,7 @@ def read_network(config: Mapping[str, Any]) -> Seq2SeqNetwork:
         tied_head=bool(config.get("tie_word_embeddings", True)),
         has_head_bias=family.has_head_bias,
         norm_first=family.norm_first,
+        embedding_norm=family.embedding_norm,
         final_norm=family.final_norm,
     )
 
@@ -112,7 +166,7 @@ def _heads(width: int, number: int) -> AttentionHeads:
 def _first_position(config: Mapping[str, Any], family: _Family) -> int:
     """fairseq numbers tokens from the id of padding + 1 on (`create_position_ids_from_input_ids`)."""
     if family.positions is not Positions.FAIRSEQ:
-        return 0
+        return family.first_position
     pad_id = config.get("pad_token_id")
     if not isinstance(pad_id, int) or isinstance(pad_id, bool) or pad_id < 0:
         raise ModelError(f"config.json says pad_token_id = {pad_id}; positions are counted from this id on")

@@ -167,9 +167,10 @@ def encoder_graph(network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
     embedded = block.embed(ids, "encoder")  # (B, S, D)
-    table = net.weight("positions", lambda: weights.positions().astype(block.dtype))
+    table = net.weight("positions", lambda: weights.positions("encoder").astype(block.dtype))
     positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="source_positions")
     x = net.op("Reshape", net.op("Add", embedded, positions, name="encoder.input"), block.rows_shape, name="encoder.x")
+    x = block.begin_layers(x, "encoder")
     sentences = net.op("Concat", shape, net.constant("minus_one", [-1]), name="sentences_shape", axis=0)  # (B, S, -1)
     for layer in range(network.encoder_layers):
         name = f"encoder.layers.{layer}"
@@ -261,9 +262,9 @@ def _decoder_layers(
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
         positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
-        x = net.op("Add", block.embed(x, "decoder"), positions, name="decoder.x")
+        x = block.begin_layers(net.op("Add", block.embed(x, "decoder"), positions, name="decoder.x"), "decoder")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
         attended = block.attend_to_past(x, layer, cached)

@@ -21,7 +21,7 @@ def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Larges
     """The bound of every key and value. A row of embeddings that is not finite is left out, since sentences with it
     fail; raises ModelError for projections that are not finite."""
     embeddings = weights.embeddings("decoder")
-    longest = network.scale * _longest(embeddings) + _longest(weights.positions())
+    longest = network.scale * _longest(embeddings) + _longest(weights.positions("decoder"))
     source = (
         "encoder.layer_norm" if network.final_norm else f"encoder.layers.{network.encoder_layers - 1}.final_layer_norm"
     )
@@ -32,6 +32,8 @@ def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Larges
             weight, bias = weights.layer(name, f"self_attn.{part}")
             if network.norm_first:
                 bound = _of_normalized(network, weights, f"{name}.self_attn_layer_norm", weight, bias)
+            elif layer == 0 and network.embedding_norm:
+                bound = _of_normalized(network, weights, "decoder.layernorm_embedding", weight, bias)
             elif layer == 0:
                 bound = longest * np.linalg.norm(weight, axis=1) + np.abs(bias)
             else:

@@ -18,6 +18,7 @@ class Positions(enum.Enum):
     """Where the vectors that are added to the embeddings come from."""
 
     SINUSOIDAL = enum.auto()  # angles by 10000^(2i / D) (MarianSinusoidalPositionalEmbedding)
+    LEARNED = enum.auto()  # a table of each side (BartLearnedPositionalEmbedding)
     FAIRSEQ = enum.auto()  # angles by 10000^(i / (D / 2 - 1)) (M2M100SinusoidalPositionalEmbedding)
 
 
@@ -60,6 +61,7 @@ class Seq2SeqNetwork:
     tied_head: bool  # the head is the decoder's embeddings
     has_head_bias: bool
     norm_first: bool  # a part of a layer reads its input normalized (pre-norm); else its sum with the input is
+    embedding_norm: bool  # of the sum of embedding and position
     final_norm: bool  # behind the last layer of each side
 
     def heads(self, side: str) -> AttentionHeads:

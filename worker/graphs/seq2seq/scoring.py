@@ -72,9 +72,9 @@ def body_graph(
     net.input("length", np.int32, [1])
     source = MaskedCrossAttention(net, network.decoder_heads, block.dtype)
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
         positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
-        x = net.op("Add", block.embed(x, "decoder"), positions, name="scoring.x")
+        x = block.begin_layers(net.op("Add", block.embed(x, "decoder"), positions, name="scoring.x"), "decoder")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, x, layer)

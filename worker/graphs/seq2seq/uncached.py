@@ -57,10 +57,11 @@ def uncached_graph(
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
 
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
         positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
         x = net.op("Add", block.embed(ids, "decoder"), positions, name="prefix.input")
         x = net.op("Reshape", x, block.rows_shape, name="prefix.x")  # (R x T, D)
+        x = block.begin_layers(x, "decoder")
     else:
         x = block.residual("M")
     for cached, layer in enumerate(layers):

@@ -15,8 +15,10 @@ from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.seq2seq.network import Positions, Seq2SeqNetwork
 
-# The table of positions of a side, which graphs compute anew. fairseq's is no parameter: old checkpoints alone have it.
+# The table of positions of a side; those that have a formula are computed anew. fairseq's is no parameter: old
+# checkpoints alone have it.
 _POSITIONS = {
+    Positions.LEARNED: "embed_positions.weight",
     Positions.SINUSOIDAL: "embed_positions.weight",
     Positions.FAIRSEQ: "embed_positions.weights",
 }
@@ -33,8 +35,8 @@ def tensor_names(network: Seq2SeqNetwork) -> frozenset[str]:
         maps = [f"{block}.{part}_proj" for block in attentions for part in ("q", "k", "v", "out")]
         maps += [*(f"{block}_layer_norm" for block in attentions), "fc1", "fc2", "final_layer_norm"]
         names |= {f"model.{side}.embed_tokens.weight", f"model.{side}.{_POSITIONS[network.positions]}"}
-        if network.final_norm:
-            names |= {f"model.{side}.layer_norm.{part}" for part in ("weight", "bias")}
+        norms = [*["layer_norm"] * network.final_norm, *["layernorm_embedding"] * network.embedding_norm]
+        names |= {f"model.{side}.{norm}.{part}" for norm in norms for part in ("weight", "bias")}
         names |= {
             f"model.{side}.layers.{layer}.{one}.{part}"
             for layer in range(layers)
@@ -88,9 +90,14 @@ class Seq2SeqWeights:
         bias = np.asarray(bias, np.float32).reshape(-1)
         return self._kept(bias) if len(bias) > 1 else bias
 
-    def positions(self) -> NDArray[np.float32]:
-        """(positions, D), the first token's first: sines in the first half, cosines in the second."""
+    def positions(self, side: str) -> NDArray[np.float32]:
+        """(positions, D), the first token's first. Of sinusoids, sines in the first half, cosines in the second."""
         network = self._network
+        if network.positions is Positions.LEARNED:
+            table = self._get(f"model.{side}.{_POSITIONS[Positions.LEARNED]}")[network.first_position :]
+            if len(table) < network.max_positions:
+                raise ModelError(f"the checkpoint has {len(table)} positions, and config.json {network.max_positions}")
+            return table[: network.max_positions]
         position = np.arange(network.first_position, network.first_position + network.max_positions)[:, None]
         if network.positions is Positions.FAIRSEQ:
             return _fairseq_sinusoids(position, network.width)

@@ -121,11 +121,13 @@ def wanted(names: Collection[str]) -> list[str]:
         main = [PICKLE]
     else:
         main = _export(names)
-    tokenizer: tuple[str, ...] = (*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
-    for files in TRANSLATION_TOKENIZERS.values():
-        if any(name in names for name in files if name.endswith((".spm", ".bpe.model"))):
-            tokenizer = files
-    beside = (name for name in (*CONFIGURATION, *tokenizer, *SENTENCE_TRANSFORMERS) if name in names)
+    tokenizer = {
+        name
+        for files in TRANSLATION_TOKENIZERS.values()
+        if any(one in names for one in files if one.endswith((".spm", ".model")))  # SentencePiece models
+        for name in files
+    } or {*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS}
+    beside = ({*CONFIGURATION, *SENTENCE_TRANSFORMERS} | tokenizer) & {*names}
     return sorted([*main, *beside]) if main else []
 
 

@@ -1,8 +1,8 @@
 """
 A seq2seq network in numpy, computed from the weights of a checkpoint without graph or cache.
 
-The reference for native graphs where transformers is not installed. Written after modeling_marian.py and
-modeling_m2m_100.py of transformers.
+The reference for native graphs where transformers is not installed. Written after modeling_marian.py,
+modeling_m2m_100.py, modeling_bart.py, modeling_mbart.py and modeling_pegasus.py of transformers.
 It shares no code with worker/graphs, so an error there is not repeated here.
 
 Shapes: S source length · T target length · D width · N heads · H head size · V vocabulary.
@@ -32,7 +32,10 @@ class NumpySeq2Seq:
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
         """Raises ModelError for an unknown activation."""
         self._weights = dict(weights)
-        self._is_m2m100 = config.get("model_type") == "m2m_100"  # norms first; positions behind that of padding
+        family = config.get("model_type")
+        self._is_m2m100 = family == "m2m_100"
+        self._norm_first = family in ("m2m_100", "mbart", "pegasus")
+        self._has_table = family in ("bart", "mbart")  # of positions; and a norm behind them
         self._width = int(config["d_model"])
         self._layers = {"encoder": int(config["encoder_layers"]), "decoder": int(config["decoder_layers"])}
         self._heads = {side: int(config[f"{side}_attention_heads"]) for side in ("encoder", "decoder")}
@@ -60,7 +63,7 @@ class NumpySeq2Seq:
             name = f"model.encoder.layers.{layer}"
             x = self._self_attention(x, name, "encoder")
             x = self._feed_forward(x, name)
-        return self._norm(x, "model.encoder.layer_norm") if self._is_m2m100 else x
+        return self._norm(x, "model.encoder.layer_norm") if self._norm_first else x
 
     def _decode(self, hidden: Floats, ids: Sequence[int]) -> Floats:
         """(S, D), (T,) -> (T, V)."""
@@ -70,7 +73,7 @@ class NumpySeq2Seq:
             x = self._self_attention(x, name, "decoder")
             x = self._cross_attention(x, hidden, name)
             x = self._feed_forward(x, name)
-        if self._is_m2m100:
+        if self._norm_first:
             x = self._norm(x, "model.decoder.layer_norm")
         head = self._first("lm_head.weight", "model.decoder.embed_tokens.weight", "model.shared.weight")
         logits: Floats = x @ head.T
@@ -78,14 +81,22 @@ class NumpySeq2Seq:
 
     def _embed(self, side: str, ids: Sequence[int]) -> Floats:
         table = self._first(f"model.{side}.embed_tokens.weight", "model.shared.weight")
-        places = np.arange(len(ids))[:, None] + self._first_position
+        x: Floats = table[list(ids)] * np.float32(self._scale) + self._positions(side, len(ids))
+        return self._norm(x, f"model.{side}.layernorm_embedding") if self._has_table else x
+
+    def _positions(self, side: str, length: int) -> Floats:
+        """(length, D)."""
+        if self._has_table:  # BartLearnedPositionalEmbedding
+            return self._weights[f"model.{side}.embed_positions.weight"][2 : 2 + length]
+        places, half = np.arange(length)[:, None], self._width // 2
         if self._is_m2m100:  # M2M100SinusoidalPositionalEmbedding, which computes in float32
-            step = np.float32(math.log(10_000) / (self._width // 2 - 1))
-            angles = places.astype(np.float32) * np.exp(-step * np.arange(self._width // 2, dtype=np.float32))
+            step = np.float32(math.log(10_000) / (half - 1))
+            angles = (places + self._first_position).astype(np.float32) * np.exp(
+                -step * np.arange(half, dtype=np.float32)
+            )
         else:
-            angles = places / 10_000 ** (2 * np.arange(self._width // 2) / self._width)
-        positions = np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
-        return table[list(ids)] * np.float32(self._scale) + positions
+            angles = places / 10_000 ** (2 * np.arange(half) / self._width)
+        return np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
 
     def _self_attention(self, x: Floats, name: str, side: str) -> Floats:
         return self._part(
@@ -123,7 +134,7 @@ class NumpySeq2Seq:
 
     def _part(self, x: Floats, norm: str, compute: Callable[[Floats], Floats]) -> Floats:
         """A part of a layer with its residual connection and its norm."""
-        if self._is_m2m100:
+        if self._norm_first:
             return x + compute(self._norm(x, norm))
         return self._norm(x + compute(x), norm)
 

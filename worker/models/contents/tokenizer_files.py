@@ -2,18 +2,24 @@
 
 from collections.abc import Collection
 
-from worker.graphs.architectures import M2M100, MARIAN
+from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, PEGASUS
 from worker.models.file_names import (
+    BART_TOKENIZER,
     M2M100_TOKENIZER,
     M2M100_TOKENIZER_EXTRAS,
     MARIAN_TOKENIZER,
     MARIAN_TOKENIZER_EXTRAS,
+    MBART_TOKENIZER,
+    PEGASUS_TOKENIZER,
 )
 
 # All files of a tokenizer, by family.
 TRANSLATION_TOKENIZERS = {
     MARIAN: (*MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS),
     M2M100: (*M2M100_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    MBART: (*MBART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    BART: (*BART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    PEGASUS: (*PEGASUS_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
 }
 
 
@@ -21,7 +27,8 @@ def required_tokenizer(family: str, names: Collection[str]) -> tuple[str, ...]:
     """Those that a model cannot do without; `names`: of the files that there are."""
     if family == MARIAN:
         return MARIAN_TOKENIZER
-    fast, table, pieces = M2M100_TOKENIZER
-    if fast in names:
+    fast, *others = TRANSLATION_TOKENIZERS[family][: -len(M2M100_TOKENIZER_EXTRAS)]
+    if fast in names or not others:
         return (fast,)
-    return (table, pieces) if table in names else (pieces,)
+    table, pieces = others[0], others[-1]
+    return (table, pieces) if table in names and table != pieces else (pieces,)

@@ -32,8 +32,8 @@ class IdTokenizer:
     def for_source(self, language: str) -> Self:
         return self
 
-    def first_target_id(self, language: str | None) -> None:
-        """None: no target begins with a language."""
+    def begin_target(self, language: str | None) -> tuple[int, ...]:
+        return ()
 
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
         return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)

@@ -335,7 +335,7 @@ def test_a_source_that_is_neither_a_folder_nor_an_id_is_not_found(add, source, m
 
 
 def spoil_config(folder: Path) -> None:
-    (folder / "config.json").write_text('{"architectures": ["BartForConditionalGeneration"]}')
+    (folder / "config.json").write_text('{"architectures": ["BlenderbotForConditionalGeneration"]}')
 
 
 def spoil_weights(folder: Path) -> None:
@@ -359,7 +359,7 @@ def spoil_names(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_config, "BartForConditionalGeneration"),
+        (spoil_config, "BlenderbotForConditionalGeneration"),
         (spoil_weights, r"model\.safetensors is damaged"),
         (spoil_spm, r"target\.spm is not a SentencePiece model"),
         (spoil_names, r"lacks the tensor model\.encoder\.layers\.1\.fc1\.bias"),

@@ -14,6 +14,9 @@ def config_of(family: str) -> dict[str, Any]:
     return read_json(GOLDEN / family / "config.json")
 
 
+M2M100 = {"architectures": ["M2M100ForConditionalGeneration"]}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -23,6 +26,10 @@ def config_of(family: str) -> dict[str, Any]:
         ({"decoder_attention_heads": 3}, "is not a multiple of its 3 heads"),
         ({"encoder_attention_heads": 0}, "is not a multiple of its 0 heads"),
         ({"d_model": None}, "lacks"),
+        (M2M100 | {"pad_token_id": None}, "pad_token_id = None; positions are counted from this id on"),
+        (M2M100 | {"normalize_before": False}, "normalize_before = False; only True"),
+        ({"architectures": ["MBartForConditionalGeneration"], "add_final_layer_norm": False}, "only True is supported"),
+        ({"architectures": ["BartForConditionalGeneration"], "static_position_embeddings": True}, "only False"),
     ],
 )
 def test_a_setting_that_no_graph_is_built_for_is_refused_by_name(changes: dict[str, Any], message: str) -> None:

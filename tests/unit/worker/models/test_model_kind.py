@@ -5,13 +5,15 @@ import pytest
 from worker.graphs.architectures import ARCHITECTURES, architecture_of
 from worker.models.model_kind import ModelKind, names_causal, names_cross_encoder
 
+TRANSLATING = ("marian", "m2m_100", "bart", "mbart", "pegasus")
+
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
 def test_an_architecture_is_recognized_by_its_class_name_or_else_by_its_model_type(named, model_type):
     assert architecture_of({"architectures": [named]}) == model_type
     assert architecture_of({"model_type": model_type}) == model_type
     kind = ModelKind.CAUSAL
-    if model_type in ("marian", "m2m_100"):
+    if model_type in TRANSLATING:
         kind = ModelKind.TRANSLATION
     if model_type in ("bert", "roberta", "xlm-roberta", "modernbert"):
         kind = ModelKind.CROSS_ENCODER

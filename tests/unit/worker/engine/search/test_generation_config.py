@@ -239,3 +239,20 @@ def test_the_config_of_a_published_model_is_read() -> None:
 
     assert (rules.num_beams, rules.max_new_tokens, rules.suppressed_ids) == (4, 511, (54687,))
     assert rules.forced_eos_id == 0, "the default of MarianConfig"
+
+
+def test_the_first_token_that_an_old_bart_forces_is_forced() -> None:
+    """`force_bos_token_to_be_generated` of BartConfig, in a config.json without generation_config.json."""
+    config = {
+        "bos_token_id": 0,
+        "decoder_start_token_id": 2,
+        "eos_token_id": 2,
+        "force_bos_token_to_be_generated": True,
+        "model_type": "bart",
+    }
+
+    rules = read_generation(config, None, vocab_size=9, max_positions=8)
+
+    assert (rules.forced_bos_id, rules.forced_eos_id) == (0, 2)
+    assert rules.with_first(7).forced_bos_id == 7
+    assert rules.with_first(None) == rules

@@ -66,3 +66,11 @@ def test_a_causal_model_is_downloaded_with_its_tokenizer(names, expected):
 
     others = ["vocab.json", "merges.txt", "tokenizer.model", "README.md"]
     assert wanted([*names, *beside, *others]) == sorted([*expected, *beside])
+
+
+def test_the_tokenizers_of_other_translation_models_are_wanted() -> None:
+    m2m100 = ["config.json", "model.safetensors", "sentencepiece.bpe.model", "tokenizer_config.json", "vocab.json"]
+    pegasus = ["config.json", "model.safetensors", "spiece.model", "tokenizer_config.json"]
+
+    assert wanted([*m2m100, "README.md", "merges.txt"]) == m2m100
+    assert wanted([*pegasus, "README.md"]) == pegasus

@@ -1,0 +1,98 @@
+"""
+The files of the tokenizers of BART, Pegasus, T5, mT5 and MADLAD-400.
+
+    ...Fast classes                tokenizer.json
+    PegasusTokenizer, T5Tokenizer  spiece.model, whose ids are moved by an offset
+
+As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
+
+Knows: the files, tokenizer_config.json. Does not know: how text is encoded.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from jobs.errors import ModelError
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
+from worker.text.plain_tokenizer import PlainTokenizer
+from worker.text.sentencepiece_file import read_sentencepiece
+from worker.text.tokenizer_files import read_object
+
+_SENTENCEPIECE, _TOKENIZER, _CONFIG = "spiece.model", "tokenizer.json", "tokenizer_config.json"
+_PEGASUS_OFFSET = 103  # ids that pretraining alone uses
+_PEGASUS_EOS = 1
+_LABEL = re.compile("<2([A-Za-z_-]+)>")  # MADLAD's
+
+
+def open_plain(folder: Path, family: str) -> PlainTokenizer:
+    """Load the tokenizer of a model folder, whose `model_type` is `family`; raise ModelError that names the file at
+    fault."""
+    config = read_object(folder / _CONFIG, is_optional=True)
+    if kwargs := config.get("sp_model_kwargs"):
+        raise ModelError(
+            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
+            "at random: remove it"
+        )
+    if (folder / _TOKENIZER).is_file():
+        return _open_json(folder, config, family)
+    if family == "bart":
+        raise ModelError(
+            f"{folder / _TOKENIZER} is missing: the tokenizer of a BART model is read from it; make one with "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+        )
+    return _open_sentencepiece(folder, config, family)
+
+
+def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
+    tokenizer = CausalTokenizer.open(folder)
+    if tokenizer.eos_id is None or (family == "bart" and tokenizer.bos_id is None):
+        raise ModelError(f"{folder / _CONFIG} names no eos_token, or no bos_token: download the tokenizer again")
+    return PlainTokenizer(
+        cutter=TokenizerJsonCutter(tokenizer),
+        eos_id=_checked_eos(folder, tokenizer.eos_id),
+        before=(tokenizer.bos_id,) if family == "bart" and tokenizer.bos_id is not None else (),
+        labels=_labels(piece for piece in tokenizer.pieces if piece not in tokenizer.special_ids),
+        cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
+    )
+
+
+def _open_sentencepiece(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
+    if family != "pegasus" and config.get("legacy") is False:
+        raise ModelError(
+            f"{folder / _CONFIG} says legacy = false, which only {_TOKENIZER} can be read with: make one with "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+        )
+    processor = read_sentencepiece(folder / _SENTENCEPIECE, f"a {family} model")
+    offset = int(config.get("offset", _PEGASUS_OFFSET)) if family == "pegasus" else 0
+    pieces = {
+        processor.id_to_piece(place): place + offset
+        for place in range(len(processor))
+        if not (processor.is_control(place) or processor.is_unknown(place))
+    }
+    eos_id = _PEGASUS_EOS if family == "pegasus" else int(processor.eos_id())
+    return PlainTokenizer(
+        cutter=SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True),
+        eos_id=_checked_eos(folder, eos_id),
+        labels=_labels(pieces),
+        cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
+    )
+
+
+def _labels(pieces: Iterable[str]) -> dict[str, str]:
+    return {match[1]: piece for piece in pieces if (match := _LABEL.fullmatch(piece))}
+
+
+def _checked_eos(folder: Path, eos_id: int) -> int:
+    """Raise ModelError where the tokenizer's end is not that of the model."""
+    configured = read_object(folder / "config.json", is_optional=True).get("eos_token_id")
+    if isinstance(configured, int) and configured != eos_id:
+        raise ModelError(
+            f"the tokenizer in {folder} has {eos_id} as its end, but config.json beside it says eos_token_id = "
+            f"{configured}: the files belong to different models"
+        )
+    return eos_id
