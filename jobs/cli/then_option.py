@@ -9,6 +9,7 @@ import click
 from jobs.cli.task_options import is_given, parse_task_options, task_options
 from jobs.errors import KvjobsError, SpecError
 from jobs.providers import ProviderOrder
+from jobs.routing.plan import AUTO
 from jobs.settings import Settings
 from jobs.spec import GenerateOptions, JobSpec, Options, ScoreOptions, Task, Timing
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, MAX_STAGES, FilterSpec, Stage, newest_text
@@ -73,6 +74,8 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
                 raise SpecError(f"--{name.replace('_', '-')} is for the first stage; write two stages that translate")
         model, providers, field = (values.pop(name) for name in ("model", "providers", "field"))
         no_fallback = values.pop("no_fallback")
+        if model == AUTO and task is Task.TRANSLATE:
+            raise SpecError(f"--model {AUTO} is for the first stage; name a model here")
         options = parse_task_options(task, values)
     reads = newest_text(tasks, field)
     if reads is None:

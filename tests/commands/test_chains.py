@@ -28,6 +28,7 @@ def corpus(home: Path, tmp_path: Path) -> Path:
         ("score --stride 'x", 2, "its quotes do not match"),
         ("score --source-field x", 2, "is for reading a corpus; a stage reads one --field"),
         ("translate --via en", 2, "--via is for the first stage; write two stages that translate"),
+        ("translate --model auto", 2, "--model auto is for the first stage; name a model here"),
         ("score --field generation", 2, "no stage before it makes a generation"),
         ("score --field nothing", 2, "'nothing' is not one of 'text', 'translation', 'generation'"),
         ("rerank", 2, "rerank needs a query with candidates"),

@@ -34,6 +34,7 @@ class ListedRow:
             "href": self.href,
             "source": self.source,
             "target": self.target,
+            "via": one.via,
             "moves": self.moves,
         }
 

@@ -204,7 +204,10 @@ def test_a_document_of_two_models_shows_three_texts_sentence_by_sentence(
         assert f'lang="{lang}">{text}</bdi>' in page
     measured = {one["name"]: one["value"] for one in data["measures"]}
     assert (measured["tokens written, middle"], measured["tokens read, middle"]) == (7, 6)
-    assert client.get(f"/jobs/{job_id}/documents.json?search=windy").json()["documents"][0]["id"] == "a"
+    (listed,) = client.get(f"/jobs/{job_id}/documents.json?search=windy").json()["documents"]
+    assert (listed["id"], listed["via"]["text"]) == ("a", "Windy. Sun.")
+    assert "in the middle: " in client.get(f"/jobs/{job_id}/documents?search=windy").text
+    assert "in the middle: " not in client.get(f"/jobs/{job_id}/documents?search=sonne").text
     assert client.get(f"/jobs/{job_id}").text.count("opus-mt-en-de (revision 222222222222) (via en)") == 1
 
 

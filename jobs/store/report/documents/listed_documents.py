@@ -45,6 +45,7 @@ class ListedDocument:
     source: Excerpt | None  # None: the line could not be read
     payload: str | None  # instead of `source`, of a pair or a query: the JSON, where it is not too long
     translation: Excerpt | None
+    via: Excerpt | None  # the text between two models, where it has what was searched for
     candidates: str | None  # of a ranking: JSON
     flags: tuple[str, ...]
     perplexity: float | None
@@ -67,13 +68,14 @@ def read_listed(
         (case((func.length(Document.text) <= WHOLE, Document.text)) if is_payload else null()).label("payload"),
         result.flags,
         *_of_task(result, search, is_sqlite),
+        *_excerpt("via", Translation.via if search and result is Translation else null(), search, is_sqlite),
     ]
     statement = (
         select(*columns)
         .join_from(Document, result, is_of_document(result), isouter=True)
         .where(Document.job_id == job.job_id, Document.position.in_(positions))
     )
-    found = {row["position"]: _listed(row) for row in connection.execute(statement).mappings()}
+    found = {row["position"]: _listed(row, search) for row in connection.execute(statement).mappings()}
     return [found[position] for position in positions if position in found]
 
 
@@ -120,7 +122,8 @@ def ascii_lower(text: str) -> str:
     return "".join(sign.lower() if "A" <= sign <= "Z" else sign for sign in text)
 
 
-def _listed(row: Mapping[Any, Any]) -> ListedDocument:
+def _listed(row: Mapping[Any, Any], search: str) -> ListedDocument:
+    via = _part(row, "via")
     nll_sum, count = row["nll_sum"], row["num_predicted"]
     return ListedDocument(
         position=row["position"],
@@ -132,6 +135,7 @@ def _listed(row: Mapping[Any, Any]) -> ListedDocument:
         source=_part(row, "source"),
         payload=row["payload"],
         translation=_part(row, "translation"),
+        via=via if via and ascii_lower(search) in ascii_lower(via.text) else None,
         candidates=row["candidates"],
         flags=tuple((row["flags"] or "").split()),
         perplexity=None if nll_sum is None else measures.perplexity(nll_sum, count),
