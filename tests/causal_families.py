@@ -120,6 +120,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "opt": ("OPTForCausalLM", {"ffn_dim": 40, "pad_token_id": 1}),
     "opt, no biases": ("OPTForCausalLM", {"ffn_dim": 40, "enable_bias": False, "pad_token_id": 1}),
+    "opt, norms of sums": (
+        "OPTForCausalLM",
+        {"ffn_dim": 40, "do_layer_norm_before": False, "word_embed_proj_dim": 16, "pad_token_id": 1},
+    ),
     "bloom": ("BloomForCausalLM", {"n_layer": 2, "n_head": 4, "seq_length": POSITIONS}),
     "bloom, 3 heads": ("BloomForCausalLM", {"n_layer": 2, "n_head": 3, "hidden_size": 36, "seq_length": POSITIONS}),
     "falcon": ("FalconForCausalLM", {"multi_query": True}),
@@ -164,16 +168,20 @@ def random_weights(sizes: CausalSizes, *, seed: int, spread: float) -> dict[str,
         drawn = scale * draw(size, by=0.1, about=1.0)
         return drawn - 1 if block.norm_adds_one else drawn
 
-    weights = {names.embeddings: draw(sizes.vocab_size, sizes.width, by=1.0 / block.embedding_scale)}
+    width = sizes.embedding_width or sizes.width
+    weights = {names.embeddings: draw(sizes.vocab_size, width, by=1.0 / block.embedding_scale)}
     if not sizes.tied_head:
-        weights[names.head] = draw(sizes.vocab_size, sizes.width, by=spread * sizes.width**-0.5 / block.logit_scale)
+        weights[names.head] = draw(sizes.vocab_size, width, by=spread * width**-0.5 / block.logit_scale)
+    if names.project_in:
+        weights[names.project_in] = draw(sizes.width, width, by=spread * width**-0.5)
+        weights[names.project_out] = draw(width, sizes.width, by=0.5 * sizes.width**-0.5)
     if names.positions:
         weights[names.positions] = draw(sizes.position_offset + sizes.max_positions, sizes.width, by=0.5)
     if block.embedding_norm:
         weights[names.embedding_norm] = factors(sizes.width)
     # The final norm is small, so that a tied head, which has the scale of the embeddings, does not saturate.
     small = 2.0 * block.embedding_scale / block.logit_scale / sizes.width**0.5 if sizes.tied_head else 1.0
-    weights |= {names.norm: factors(sizes.width, small)} if block.norm_weight else {}
+    weights |= {names.norm: factors(sizes.width, small)} if block.norm_weight and block.last_norm else {}
     found = {f"{name}.weight": weight for name, weight in weights.items()}
     for layer in range(sizes.layers):
         for role, (has_weight, has_bias) in names.of_layer(block).items():
@@ -185,7 +193,7 @@ def random_weights(sizes: CausalSizes, *, seed: int, spread: float) -> dict[str,
             if has_bias:
                 found[f"{module}.bias"] = draw(shape[0], by=0.2)
     if block.norm_bias:
-        found[f"{names.norm}.bias"] = draw(sizes.width, by=0.05)
+        found |= {f"{names.norm}.bias": draw(sizes.width, by=0.05)} if block.last_norm else {}
         found |= {f"{names.embedding_norm}.bias": draw(sizes.width, by=0.2)} if block.embedding_norm else {}
     return found | ({f"{names.head}.bias": draw(sizes.vocab_size, by=0.5)} if block.head_bias else {})
 

@@ -5,6 +5,7 @@ Knows: the choices by which the families differ. Does not know: which family mak
 
     sequential   y = x + after(attention(before(x)));  x = y + after(feed_forward(before(y)))
     parallel     x = x + attention(before(x)) + feed_forward(before(x))
+    of sums      y = norm(x + attention(x));           x = norm(y + feed_forward(y))
 """
 
 import enum
@@ -65,6 +66,8 @@ class Block:
     norm_adds_one: bool = False  # the factor is 1 + weight
     norms_before: bool = True  # attention and feed-forward get normalized inputs
     norms_after: bool = False  # their outputs are normalized before they are added to the residual
+    norms_of_sums: bool = False  # the residual is normalized behind each addition
+    last_norm: bool = True  # there is a norm behind the last layer
     is_parallel: bool = False
     shares_norm: bool = False  # a parallel block has one norm for both parts
     head_norm: HeadNorm | None = None
@@ -85,4 +88,5 @@ class Block:
 
     def __post_init__(self) -> None:
         assert self.activation in ACTIVATIONS, self.activation
+        assert self.logit_scale == 1 or self.last_norm, "the scale is folded into the last norm"
         assert self.residual_scale == 1 or not self.norms_after, "the scale is folded into a product before the norm"

@@ -135,16 +135,21 @@ class _Body:
         if block.norms_after:
             attended = self._in_layer(attended, layer, AFTER_ATTENTION)
         residual = net.op("Add", x, attended, name=f"{name}.attended_sum")
+        if block.norms_of_sums:
+            residual = self._in_layer(residual, layer, AFTER_ATTENTION)
         if not block.shares_norm:
             source = x if block.is_parallel else residual
             normal = self._in_layer(source, layer, BEFORE_INNER) if block.norms_before else source
         inner = self._gated(normal, layer) if block.is_gated else self._plain(normal, layer)
         if block.norms_after:
             inner = self._in_layer(inner, layer, AFTER_INNER)
-        return net.op("Add", residual, inner, name=f"{name}.sum")
+        x = net.op("Add", residual, inner, name=f"{name}.sum")
+        return self._in_layer(x, layer, AFTER_INNER) if block.norms_of_sums else x
 
     def normalize_last(self, x: str) -> str:
-        """The norm behind the last layer."""
+        """The norm behind the last layer, if there is one."""
+        if not self._block.last_norm:
+            return x
         return self._normalize(x, "norm", self._weights.last_norm, self._weights.last_norm_bias)
 
     def _in_layer(self, x: str, layer: int, role: str) -> str:

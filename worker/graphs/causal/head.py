@@ -114,7 +114,7 @@ def logits_graph(sizes: CausalSizes, store: Store, precision: Precision) -> Grap
 
 def rows_name(sizes: CausalSizes) -> str:
     """The name of the head's weight (V, D) in float."""
-    return "embeddings" if sizes.tied_head else "head.rows"
+    return "embeddings" if sizes.shares_table else "head.rows"
 
 
 def _finished(net: GraphBuilder, logits: str, sizes: CausalSizes, bias: str | None, name: str) -> str:

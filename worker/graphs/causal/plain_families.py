@@ -87,28 +87,31 @@ def read_gpt2(config: ConfigReader, family: str) -> CausalSizes:
 
 
 def read_opt(config: ConfigReader, family: str) -> CausalSizes:
-    config.refuse("do_layer_norm_before", False, "OPT-350m has it; take another size")
-    config.refuse("_remove_final_layer_norm", True)
-    sizes = config.sizes()
-    if (embedded := config.content.get("word_embed_proj_dim")) not in (None, sizes["hidden_size"]):
-        raise ModelError(
-            f"config.json says word_embed_proj_dim = {embedded} with a width of {sizes['hidden_size']}, for which no "
-            "graphs are built: OPT-350m has it; take another size"
-        )
+    """OPT-350m normalizes sums, and its embeddings are narrower than the network."""
+    is_before = config.flag("do_layer_norm_before", True)
+    embedded = size_of(config, "word_embed_proj_dim")
+    if embedded == config.sizes()["hidden_size"]:
+        embedded = None
     has_bias, has_weights = config.flag("enable_bias", True), config.flag("layer_norm_elementwise_affine", True)
     block = Block(
         norm=Norm.LAYER,
         norm_weight=has_weights,
         norm_bias=has_weights,
         epsilon=1e-5,
+        norms_before=is_before,
+        norms_of_sums=not is_before,
+        last_norm=is_before and not config.flag("_remove_final_layer_norm"),
         activation=config.activation("activation_function", "relu"),
         is_gated=False,
         qkv_bias=has_bias,
         out_bias=has_bias,
         inner_bias=has_bias,
     )
-    network = describe(config, family, block, tensor_names.OPT, ropes=no_rope, is_tied=True)
-    return replace(network, position_offset=2)
+    names = tensor_names.OPT if is_before else tensor_names.OPT_OF_SUMS
+    if embedded is not None:
+        names = replace(names, project_in="model.decoder.project_in", project_out="model.decoder.project_out")
+    network = describe(config, family, block, names, ropes=no_rope, is_tied=True)
+    return replace(network, position_offset=2, embedding_width=embedded)
 
 
 def read_bloom(config: ConfigReader, family: str) -> CausalSizes:

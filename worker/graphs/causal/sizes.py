@@ -35,7 +35,8 @@ class CausalSizes:
     rotated: int  # the first elements of a head, which are rotated
     ropes: tuple[Rope | None, ...]  # by layer; None: the layer does not rotate
     windows: tuple[int | None, ...]  # by layer: a token attends to itself and the window - 1 before it; None: to all
-    tied_head: bool  # the head is the embeddings
+    tied_head: bool  # the checkpoint's head is its embeddings
+    embedding_width: int | None = None  # of the checkpoint's embeddings and head; None: D
     layer_scales: tuple[float, ...] = ()  # by layer: a further factor of its scores; empty: 1
     position_offset: int = 0  # of learned positions: the row of the first one
     alibi: Alibi | None = None
@@ -58,6 +59,11 @@ class CausalSizes:
     def attention_width(self) -> int:
         """N x H."""
         return self.heads * self.head_size
+
+    @property
+    def shares_table(self) -> bool:
+        """Whether embeddings and head of the graphs are one table: not where each has its own projection in it."""
+        return self.tied_head and self.embedding_width is None
 
     @property
     def has_qkv_bias(self) -> bool:

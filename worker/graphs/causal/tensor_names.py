@@ -40,6 +40,8 @@ class TensorNames:
     head: str = "lm_head"
     positions: str = ""  # of learned positions; empty: there are none
     embedding_norm: str = ""
+    project_in: str = ""  # from the width of the embeddings to that of the network; empty: they are the same
+    project_out: str = ""  # and back, before the head
     layer: str = "model.layers"  # followed by the number
     parts: dict[str, str] = field(default_factory=dict)  # of a layer: the module of each role
     fused: Fused | None = None  # None: queries, keys and values are three tensors
@@ -54,7 +56,8 @@ class TensorNames:
         """The roles of a layer, and of each whether it has a weight and whether it has a bias."""
         qkv = [QUERIES, KEYS, VALUES] if self.fused is None else [FUSED_QKV]
         inner = [*([FUSED_GATE_UP] if self.fuses_gate_up else [GATE, UP][not block.is_gated :]), DOWN]
-        norms = [BEFORE_ATTENTION] * block.norms_before + [AFTER_ATTENTION, AFTER_INNER] * block.norms_after
+        has_after = block.norms_after or block.norms_of_sums
+        norms = [BEFORE_ATTENTION] * block.norms_before + [AFTER_ATTENTION, AFTER_INNER] * has_after
         norms += [BEFORE_INNER] * (block.norms_before and not block.shares_norm)
         roles = dict.fromkeys(qkv, (True, block.qkv_bias)) | {OUT: (True, block.out_bias)}
         roles |= dict.fromkeys(inner, (True, block.inner_bias))
@@ -63,8 +66,9 @@ class TensorNames:
 
     def all(self, block: Block, layers: int) -> frozenset[str]:
         """The tensors of a checkpoint with so many layers, a tied head under both of its names."""
-        modules = {self.embeddings: (True, False), self.norm: (block.norm_weight, block.norm_bias)}
-        modules |= {self.head: (True, block.head_bias)}
+        modules = {self.embeddings: (True, False), self.head: (True, block.head_bias)}
+        modules |= {self.norm: (block.norm_weight, block.norm_bias)} if block.last_norm else {}
+        modules |= {name: (True, False) for name in (self.project_in, self.project_out) if name}
         modules |= {self.positions: (True, False)} if self.positions else {}
         modules |= {self.embedding_norm: (True, block.norm_bias)} if block.embedding_norm else {}
         roles = self.of_layer(block)
@@ -148,6 +152,11 @@ OPT = TensorNames(
         BEFORE_ATTENTION: "self_attn_layer_norm",
         BEFORE_INNER: "final_layer_norm",
     },
+)
+OPT_OF_SUMS = replace(
+    OPT,
+    parts={role: name for role, name in OPT.parts.items() if role not in (BEFORE_ATTENTION, BEFORE_INNER)}
+    | {AFTER_ATTENTION: "self_attn_layer_norm", AFTER_INNER: "final_layer_norm"},
 )
 BLOOM = TensorNames(
     embeddings="transformer.word_embeddings",

@@ -3,7 +3,8 @@ The tensors of a causal checkpoint by their role, in the form that the graphs ta
 
 Knows: shapes, padding of heads, what is folded into a weight. Does not know: families, graphs.
 
-Folded: the scale of the residual into the last product of each part, that of the logits into the last norm.
+Folded: the scale of the residual into the last product of each part, that of the logits into the last norm, projections
+of the embeddings to another width into the embeddings and the head.
 
 Shapes: V vocabulary · D width · F inner width · N heads · K key/value heads · H head size.
 """
@@ -127,16 +128,23 @@ class CausalWeights:
         return self._padded(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
 
     def embeddings(self) -> Array:
-        """(V, D). A file may have tied tensors under either name."""
-        names = [f"{self._names.embeddings}.weight"] + [f"{self._names.head}.weight"] * self._sizes.tied_head
-        name = next((name for name in names if name in self._weights), names[0])
-        return self._get(name, self._sizes.vocab_size, self._sizes.width)
+        """(V, D)."""
+        own, sizes = self._own_embeddings(), self._sizes
+        if sizes.embedding_width is None:
+            return own
+        return own @ self._get(f"{self._names.project_in}.weight", sizes.width, sizes.embedding_width).T
 
     def head(self) -> Array:
         """(V, D)."""
-        if self._sizes.tied_head:
-            return self.embeddings()
-        return self._get(f"{self._names.head}.weight", self._sizes.vocab_size, self._sizes.width)
+        sizes = self._sizes
+        width = sizes.embedding_width or sizes.width
+        if sizes.tied_head:
+            own = self._own_embeddings()
+        else:
+            own = self._get(f"{self._names.head}.weight", sizes.vocab_size, width)
+        if sizes.embedding_width is None:
+            return own
+        return own @ self._get(f"{self._names.project_out}.weight", width, sizes.width)
 
     def head_bias(self) -> Array:
         """(V,)."""
@@ -161,6 +169,12 @@ class CausalWeights:
         cosines = np.pad(cosines, ((0, 0), (0, rest)), constant_values=1)
         missing = ((0, 0), (0, padding))
         return np.pad(cosines, missing), np.pad(sines, ((0, 0), (0, rest + padding)))
+
+    def _own_embeddings(self) -> Array:
+        """The embeddings of the checkpoint. A file may have tied tensors under either name."""
+        names = [f"{self._names.embeddings}.weight"] + [f"{self._names.head}.weight"] * self._sizes.tied_head
+        name = next((name for name in names if name in self._weights), names[0])
+        return self._get(name, self._sizes.vocab_size, self._sizes.embedding_width or self._sizes.width)
 
     def _qkv_parts(self, layer: int, kind: str) -> list[Array]:
         """The weights or biases of queries (N x H, …), keys (K x H, …) and values, without padding."""

@@ -59,7 +59,9 @@ class NumpyCausal:
             hidden = [self._layer(x, own, layer) for x in hidden]
         is_tied = sizes.tied_head or f"{names.head}.weight" not in self._weights
         head = table if is_tied else outside[f"{names.head}.weight"]
-        last = [self._norm(x, outside, names.norm) for x in hidden]
+        last = [self._norm(x, outside, names.norm) for x in hidden] if self._block.last_norm else hidden
+        if names.project_out:
+            last = [self._linear(x, outside, names.project_out) for x in last]
         return [_log_probs_of(self._capped(x @ head.T, outside), ids) for x, ids in zip(last, sequences, strict=True)]
 
     def rotations(self, rope: Rope, length: int) -> tuple[Floats, Floats]:
@@ -67,6 +69,8 @@ class NumpyCausal:
         return rope.rotations(length)
 
     def _embed(self, x: Floats, weights: Weights) -> Floats:
+        if self._names.project_in:
+            x = self._linear(x, weights, self._names.project_in)
         x = x * np.float32(self._block.embedding_scale)
         if self._sizes.has_learned_positions:
             first = self._sizes.position_offset
@@ -89,11 +93,11 @@ class NumpyCausal:
 
         normal = norm(x, roles.BEFORE_ATTENTION, block.norms_before)
         attended = norm(self._attend(normal, weights, layer), roles.AFTER_ATTENTION, block.norms_after)
-        y: Floats = x + scale * attended
+        y: Floats = norm(x + scale * attended, roles.AFTER_ATTENTION, block.norms_of_sums)
         if not block.shares_norm:
             normal = norm(x if block.is_parallel else y, roles.BEFORE_INNER, block.norms_before)
-        y += scale * norm(self._feed_forward(normal, weights, layer), roles.AFTER_INNER, block.norms_after)
-        return y
+        inner = norm(self._feed_forward(normal, weights, layer), roles.AFTER_INNER, block.norms_after)
+        return norm(y + scale * inner, roles.AFTER_INNER, block.norms_of_sums)
 
     def _feed_forward(self, x: Floats, weights: Weights, layer: int) -> Floats:
         def linear(x: Floats, role: str) -> Floats:

@@ -14,9 +14,6 @@ from worker.graphs.causal.families import read_sizes
 REFUSED = [
     ("stablelm", {"qk_layernorm": True}, "qk_layernorm = true, for which no graphs are built: take an ONNX export"),
     ("phi", {"qk_layernorm": True}, "qk_layernorm = true"),
-    ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before = false.* OPT-350m has it"),
-    ("opt", {"word_embed_proj_dim": 16}, "word_embed_proj_dim = 16 with a width of 32"),
-    ("opt", {"_remove_final_layer_norm": True}, "_remove_final_layer_norm = true"),
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention = true"),
     ("gpt2", {"activation_function": "mish"}, "activation_function = mish; supported are silu"),
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention = true"),

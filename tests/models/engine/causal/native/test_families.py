@@ -66,7 +66,7 @@ def test_the_head_that_chooses_tokens_agrees_with_the_one_that_scores(
     assert found.log_prob == pytest.approx(scored[len(prompt) - 1 :].sum(), abs=2e-2)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bloom", "gemma3_text", "smollm3"])
+@pytest.mark.parametrize("name", ["gpt2", "opt, norms of sums", "bloom", "gemma3_text", "smollm3"])
 def test_stages_compute_what_the_whole_model_does(tmp_path: Path, name: str) -> None:
     model = open_family(tmp_path, name)
     split = NativeCausal.open(split_kv_model(tmp_path / "kv", tmp_path / "split", 2))
