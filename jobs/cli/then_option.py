@@ -11,7 +11,7 @@ from jobs.errors import KvjobsError, SpecError
 from jobs.providers import ProviderOrder
 from jobs.routing.plan import AUTO
 from jobs.settings import Settings
-from jobs.spec import GenerateOptions, JobSpec, Options, ScoreOptions, Task, Timing
+from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task, Timing
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, MAX_STAGES, FilterSpec, Stage, newest_text
 from jobs.worker_port import worker_port
 
@@ -82,7 +82,7 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
         raise SpecError(f"no stage before it makes a {field}; leave --field out, or give --field text")
     order = None if providers is None else ProviderOrder.parse(providers)
     spec = worker_port().admit(task, model, options, settings, order, fallback=not no_fallback)
-    _check_texts(spec.options, first, reads, spec.model)
+    _check_texts(spec, first, tasks, reads)
     return Stage(spec, reads)
 
 
@@ -98,13 +98,16 @@ def _filter(condition: str, tasks: Sequence[str]) -> FilterSpec:
     return FilterSpec(condition)
 
 
-def _check_texts(options: Options, first: JobSpec, reads: int, model: str) -> None:
-    """Raise SpecError where the stage needs more than a text, or there is none to read."""
+def _check_texts(spec: JobSpec, first: JobSpec, tasks: Sequence[str], reads: int) -> None:
+    """Raise SpecError where the stage needs more than a text, or there is none to read. `tasks`: of the stages before
+    it."""
+    options = spec.options
     if isinstance(options, GenerateOptions) and options.chat:
         raise SpecError("a stage has texts, and --chat needs messages; leave it out")
-    if isinstance(options, ScoreOptions) and options.pairs:
+    if isinstance(options, ScoreOptions) and options.pairs and (not reads or tasks[reads - 1] != Task.TRANSLATE):
         raise SpecError(
-            f"{model} is a translation model, which scores pairs, and a stage has texts; name a language model"
+            f"{spec.model} is a translation model, which scores a translation given its source, and this stage reads "
+            "none; name a language model"
         )
     needs_json = first.task is Task.RERANK or (isinstance(first.options, ScoreOptions) and first.options.pairs)
     if reads == CORPUS and (needs_json or (isinstance(first.options, GenerateOptions) and first.options.chat)):

@@ -14,6 +14,7 @@ Every function with a connection runs inside the caller's transaction, which has
 of a chain are locked in the order of its stages.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +26,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Select,
+    Text,
     and_,
     case,
     cast,
@@ -62,6 +64,7 @@ class Link:
     next_task: str
     text_job: int  # the stage whose text the next one reads
     text_task: str | None  # of that job; None: the documents' own text is read, which is the corpus
+    is_pairs: bool  # the next stage scores pairs: what that job translated, and its translation
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def _link(connection: Connection, job_id: int) -> Link | None:
             this.task,
             following.id.label("next_id"),
             following.task.label("next_task"),
+            following.options.label("next_options"),
             func.coalesce(source.id, this.chain).label("text_job"),
             source.task.label("text_task"),
         )
@@ -129,16 +133,25 @@ def _link(connection: Connection, job_id: int) -> Link | None:
         .join(source, and_(source.chain == this.chain, source.stage == following.reads), isouter=True)
         .where(this.id == job_id)
     ).one_or_none()
-    return None if row is None else Link(job_id=job_id, **row._mapping)
+    if row is None:
+        return None
+    found = dict(row._mapping)
+    is_pairs = bool(json.loads(found.pop("next_options")).get("pairs"))
+    return Link(job_id=job_id, is_pairs=is_pairs, **found)
 
 
 def _rows(connection: Connection, link: Link) -> Select[Any]:
     """Documents of a stage as rows of the next one, in the order of _COLUMNS."""
     document, result = Document, RESULTS[link.task]
     source: Any = aliased(_TEXTS[link.text_task]) if link.text_task else aliased(Document)
+    translated: Any = aliased(Document)  # of a pair: what the translation in `source` is of
     has_result = result.position.is_not(None)
     is_ok = and_(has_result, func.coalesce(source.text, "") != "")
-    tokens = 0 if link.next_task == FILTER else _estimated_tokens(connection, source.text)
+    tokens: Any = 0 if link.next_task == FILTER else _estimated_tokens(connection, source.text)
+    text = source.text
+    if link.is_pairs:
+        tokens += _estimated_tokens(connection, translated.text)
+        text = _pair(connection, translated.text, source.text)
     why = func.coalesce(document.error, document.status)
     reason = literal(f"job {link.job_id} has no result for this document: ").concat(why)
     was_skipped = document.status == DocumentStatus.SKIPPED  # the first reason is the one that counts
@@ -146,12 +159,12 @@ def _rows(connection: Connection, link: Link) -> Select[Any]:
     message = case(
         (has_result, f"job {link.text_job} made an empty text of it"), (was_skipped, document.error), else_=reason
     )
-    return (
+    rows = (
         select(
             literal(link.next_id),
             *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
             document.fields,
-            case((is_ok, source.text)).label("text"),
+            case((is_ok, text)).label("text"),
             case((is_ok, tokens), else_=0).label("estimated_tokens"),
             case((is_ok, null()), else_=DocumentStatus.SKIPPED.value).label("status"),
             case((is_ok, null()), else_=code),
@@ -160,6 +173,10 @@ def _rows(connection: Connection, link: Link) -> Select[Any]:
         .join_from(document, result, is_of_document(result), isouter=True)
         .join(source, and_(source.job_id == link.text_job, source.position == document.position), isouter=True)
     )
+    if not link.is_pairs:
+        return rows
+    same = and_(translated.job_id == link.text_job, translated.position == document.position)
+    return rows.join(translated, same, isouter=True)
 
 
 def _insert(connection: Connection, rows: Select[Any]) -> list[int]:
@@ -247,6 +264,13 @@ def _estimated_tokens(connection: Connection, text: ColumnElement[Any]) -> Colum
     else:
         num_bytes = func.octet_length(text, type_=Integer())
     return (num_bytes + 3) // 4
+
+
+def _pair(connection: Connection, source: ColumnElement[Any], target: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The payload of a pair, as `jobs.corpus.payload.take_pair` makes it."""
+    if connection.dialect.name == "sqlite":
+        return func.json_object("source", source, "target", target)
+    return cast(func.json_build_object("source", source, "target", target), Text())
 
 
 _COLUMNS = (

@@ -104,7 +104,7 @@ def keep_documents(connection: Connection, job_id: int, shard_id: int, start: in
         *(literal(job_id), view.c.position, literal(""), literal(shard_id), literal(0), literal(0)),
         *(db_time(), literal(NO_PROVIDER)),
     ).where(clause, view.c.position.in_(is_open))
-    code, message = NOT_KEPT, f"it does not meet the condition {options.condition}"
+    code, message = NOT_KEPT, "it does not meet the condition of the filter"
     number = 0
     try:
         with connection.begin_nested():
@@ -113,7 +113,7 @@ def keep_documents(connection: Connection, job_id: int, shard_id: int, start: in
     except DataError as error:
         code = NOT_EVALUATED
         reason = str(error.orig).strip().split("\n")[0]
-        message = f"the database cannot evaluate the condition {options.condition} on some of these documents: {reason}"
+        message = f"the database cannot evaluate the condition on a document near this one: {reason}"
     others = Document.position.in_(open_positions(Pass, job_id, start, stop))
     connection.execute(
         update(Document)

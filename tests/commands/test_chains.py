@@ -23,7 +23,11 @@ def corpus(home: Path, tmp_path: Path) -> Path:
         ("scoer --model x", 2, "'scoer' is no stage; write one of translate, score, generate, filter first"),
         ("score --modle x", 2, "No such option '--modle'"),
         ("score --model nope", 5, "there is no model 'nope'"),
-        ("score --model demo-en-zh", 2, "scores pairs, and a stage has texts; name a language model"),
+        (
+            "score --model demo-en-zh --field text",
+            2,
+            "scores a translation given its source, and this stage reads none",
+        ),
         ("score --beam-size 3", 2, "--beam-size is for --task translate, and the task is score"),
         ("score --stride 'x", 2, "its quotes do not match"),
         ("score --source-field x", 2, "is for reading a corpus; a stage reads one --field"),

@@ -1,5 +1,6 @@
 """Chains: each stage gets every document of the stage before it, exactly once, whatever happens to either."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from jobs.errors import SpecError
+from jobs.spec import ScoreOptions
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store import leases
 from jobs.store.database import Database
@@ -15,8 +17,10 @@ from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
-from tests.small_chains import KEPT, SCORED, begin, finish, finish_all
+from tests.small_chains import KEPT, SCORE, SCORED, begin, finish, finish_all
 from tests.store.leasing import counts, take
+
+KEPT_BY_LENGTH = Stage(FilterSpec("position > 0 and length(translation) = 3"), reads=1)
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +146,20 @@ def test_a_stage_may_read_the_corpus(database: Database, tmp_path: Path) -> None
     finish(database, take(database))
 
     assert [text for text, _, _ in table(database, chain[1]).values()] == ["text 0", "text 1"]
+
+
+def test_a_translation_model_scores_the_translation_given_what_was_translated(
+    database: Database, tmp_path: Path
+) -> None:
+    pairs = Stage(replace(SCORE, options=ScoreOptions(pairs=True)), reads=1)
+    chain = begin(database, tmp_path, KEPT_BY_LENGTH, pairs)
+
+    finish_all(database)
+
+    found = {position: text and json.loads(text) for position, (text, _, _) in table(database, chain[2]).items()}
+    assert found[1] == {"source": "text 1", "target": "t-1"}
+    assert found[0] is None, "the filter does not keep it"
+    check(database, chain)
 
 
 def test_a_field_that_no_document_has_is_refused_before_anything_is_stored(database: Database, tmp_path: Path) -> None:

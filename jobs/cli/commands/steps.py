@@ -38,7 +38,9 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
         summaries = summarize_steps(connection, job.job_id, by)
     rows = [asdict(summary) | {"mean_ms": summary.mean_ms, "mean_rows": summary.mean_rows} for summary in summaries]
     if output.is_table and not rows:
-        print_message(f"Job {job.label} has no step times: it has not started, or was submitted with --timing off.")
+        print_message(
+            f"Job {job.label} has no step times: it filters, has not started, or was submitted with --timing off."
+        )
         return
     title = {By.PHASE: "PHASE", By.STEP: "STEP", By.LANE: "WORKER/LANE"}[by]
     output.rows(
