@@ -6,7 +6,7 @@ setting that changes what the network computes is read or refused. Does not know
 
     gemma        as Llama otherwise
     gemma2       norms on both sides, caps of scores and logits, a window in every second layer
-    gemma3_text  no caps; queries and keys are normalized; layers with a window rotate by another base
+    gemma3_text  no cap of scores; queries and keys are normalized; layers with a window rotate by another base
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,6 +38,9 @@ def read_gemma2(config: ConfigReader, family: str) -> CausalSizes:
     """Gemma-2, and the text part of Gemma-3, whose layers with a window rotate by a base of their own."""
     is_third = family == "gemma3_text"
     config.refuse("use_bidirectional_attention", True)
+    if is_third and (cap := config.cap("attn_logit_softcapping", None)) is not None:
+        # Read by modeling_gemma3.py, and not handed to its attention: nobody knows what such weights were trained with.
+        config.refuse("attn_logit_softcapping", cap, "transformers leaves it out; set it to null for what it computes")
     config = config.filled(query_pre_attn_scalar=256, rope_theta=1e6 if is_third else 1e4)
     caps = (None, None) if is_third else (50.0, 30.0)
     has_bias = config.flag("attention_bias")

@@ -17,6 +17,7 @@ REFUSED = [
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention = true"),
     ("gpt2", {"activation_function": "mish"}, "activation_function = mish; supported are silu"),
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention = true"),
+    ("gemma3_text", {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping = 5.0.* transformers leaves it out"),
     ("gemma2", {"query_pre_attn_scalar": 0}, "query_pre_attn_scalar = 0, which has to be above 0"),
     ("gemma2", {"attn_logit_softcapping": "wide"}, "attn_logit_softcapping = 'wide', which is not a number"),
     ("gemma2", {"layer_types": ["full_attention"]}, "layer_types other than 3 of"),
