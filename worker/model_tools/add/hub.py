@@ -221,14 +221,15 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
 def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], folder: ModelFolder) -> None:
     for name in _required_tokenizer(folder, names):
         if name not in names:
-            is_causal = kind_of(folder) is ModelKind.CAUSAL
-            why = lacks_tokenizer(names) if is_causal else f"it is not a {_family(folder)} model"
+            is_translation = kind_of(folder) is ModelKind.TRANSLATION
+            why = "the model's tokenizer is read from it" if is_translation else lacks_tokenizer(names)
             raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
 
 
 def _required_tokenizer(folder: ModelFolder, names: Collection[str]) -> tuple[str, ...]:
     """The files without which a model has no tokenizer. `folder` has what describes the model."""
-    return CAUSAL_TOKENIZER if kind_of(folder) is ModelKind.CAUSAL else required_tokenizer(_family(folder), names)
+    is_translation = kind_of(folder) is ModelKind.TRANSLATION
+    return required_tokenizer(_family(folder), names) if is_translation else CAUSAL_TOKENIZER
 
 
 def _family(folder: ModelFolder) -> str:

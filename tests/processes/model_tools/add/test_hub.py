@@ -14,6 +14,7 @@ import pytest
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from tests.hub import COMMIT, FakeHub, fake_hub
 from tests.places import CHECKOUT
 from worker.model_tools.add import download
@@ -259,7 +260,7 @@ def test_a_repository_without_a_model_is_refused_with_its_list_of_files(hub, rep
 def test_a_repository_without_a_tokenizer_is_refused_with_the_missing_file(hub, repository):
     (repository / "target.spm").unlink()
 
-    with pytest.raises(ModelError, match=r"has no target\.spm: it is not a Marian model"):
+    with pytest.raises(ModelError, match=r"has no target\.spm: the model's tokenizer is read from it"):
         fetch(ID, None, hub)
 
 
@@ -281,6 +282,14 @@ def test_a_causal_checkpoint_is_downloaded_with_its_tokenizer(hub, causal):
     ]  # fmt: skip
     again = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
     assert again.folder == snapshot.folder
+
+
+def test_a_cross_encoder_is_downloaded_with_its_tokenizer(hub, repository):
+    for name in ("source.spm", "target.spm", "vocab.json", "generation_config.json"):
+        (repository / name).unlink()
+    write_cross_encoder_checkpoint(repository, "bert")
+
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {*names_in(fetch(ID, None, hub).folder)}
 
 
 @pytest.mark.parametrize(
