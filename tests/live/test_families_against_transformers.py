@@ -164,13 +164,15 @@ def test_log_probs_of_pairs_are_equal(model: Model, tmp_path: Path, precision: P
         np.testing.assert_allclose(ours, theirs, atol=LEAST_NEAR[precision])
 
 
-def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["nllb", "mbart", "bart", "pegasus"])  # M2M100 is an NLLB to Optimum
+def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path, family: str) -> None:
     exports = pytest.importorskip("bench.checkpoints.models")
-    checkpoint = FAMILIES["nllb"](tmp_path / "checkpoint")
+    checkpoint = FAMILIES[family](tmp_path / "checkpoint")
     exports.export_checkpoint(checkpoint, tmp_path / "exported", "merged")
-    for file in ("sentencepiece.bpe.model", "tokenizer_config.json"):
-        shutil.copy(checkpoint / file, tmp_path / "exported")
-    options = TranslateOptions(beam_size=4, target_language="fr", reuse=False)
+    for file in checkpoint.glob("*"):
+        if not (tmp_path / "exported" / file.name).exists() and file.suffix in (".json", ".model"):
+            shutil.copy(file, tmp_path / "exported")
+    options = TranslateOptions(beam_size=4, target_language="fr" if family in LANGUAGES else None, reuse=False)
 
     native, exported = (
         translate_with(Path(add_model(Request(source=str(tmp_path / name)), tmp_path / "models").path), options)

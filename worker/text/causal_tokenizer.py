@@ -12,7 +12,7 @@ last adds special tokens and excludes white space from the offsets.
 import functools
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -149,11 +149,6 @@ class CausalTokenizer:
         """The ids of a prompt: what transformers puts before a text, and the text's tokens. Raises what `encode`
         does."""
         return [*self._beginning, *self.encode(text).ids]
-
-    @property
-    def pieces(self) -> Collection[str]:
-        """All pieces, special tokens and added ones included."""
-        return self._pieces.values()
 
     @property
     def special_ids(self) -> Mapping[str, int]:

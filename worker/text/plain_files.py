@@ -1,16 +1,15 @@
 """
-The files of the tokenizers of BART, Pegasus, T5, mT5 and MADLAD-400.
+The files of the tokenizers of BART and Pegasus.
 
-    ...Fast classes                tokenizer.json
-    PegasusTokenizer, T5Tokenizer  spiece.model, whose ids are moved by an offset
+    ...Fast classes    tokenizer.json
+    PegasusTokenizer   spiece.model, whose ids are moved by an offset
 
 As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
 
 Knows: the files, tokenizer_config.json. Does not know: how text is encoded.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from worker.text.tokenizer_files import read_object
 _SENTENCEPIECE, _TOKENIZER, _CONFIG = "spiece.model", "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses
 _PEGASUS_EOS = 1
-_LABEL = re.compile("<2([A-Za-z_-]+)>")  # MADLAD's
 
 
 def open_plain(folder: Path, family: str) -> PlainTokenizer:
@@ -45,46 +43,37 @@ def open_plain(folder: Path, family: str) -> PlainTokenizer:
             f"{folder / _TOKENIZER} is missing: the tokenizer of a BART model is read from it; make one with "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
-    return _open_sentencepiece(folder, config, family)
+    return _open_pegasus(folder, config)
 
 
 def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
     tokenizer = CausalTokenizer.open(folder)
-    if tokenizer.eos_id is None or (family == "bart" and tokenizer.bos_id is None):
-        raise ModelError(f"{folder / _CONFIG} names no eos_token, or no bos_token: download the tokenizer again")
+    # The defaults of the classes, where no file names these tokens.
+    eos_id = tokenizer.special_ids.get("</s>") if tokenizer.eos_id is None else tokenizer.eos_id
+    bos_id = tokenizer.special_ids.get("<s>") if tokenizer.bos_id is None else tokenizer.bos_id
+    if eos_id is None or (family == "bart" and bos_id is None):
+        raise ModelError(f"{folder / _TOKENIZER} has no token </s>, or no <s>: download the tokenizer again")
     return PlainTokenizer(
         cutter=TokenizerJsonCutter(tokenizer),
-        eos_id=_checked_eos(folder, tokenizer.eos_id),
-        before=(tokenizer.bos_id,) if family == "bart" and tokenizer.bos_id is not None else (),
-        labels=_labels(piece for piece in tokenizer.pieces if piece not in tokenizer.special_ids),
+        eos_id=_checked_eos(folder, eos_id),
+        before=(bos_id,) if family == "bart" and bos_id is not None else (),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
 
 
-def _open_sentencepiece(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
-    if family != "pegasus" and config.get("legacy") is False:
-        raise ModelError(
-            f"{folder / _CONFIG} says legacy = false, which only {_TOKENIZER} can be read with: make one with "
-            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
-        )
-    processor = read_sentencepiece(folder / _SENTENCEPIECE, f"a {family} model")
-    offset = int(config.get("offset", _PEGASUS_OFFSET)) if family == "pegasus" else 0
+def _open_pegasus(folder: Path, config: Mapping[str, Any]) -> PlainTokenizer:
+    processor = read_sentencepiece(folder / _SENTENCEPIECE, "a Pegasus model")
+    offset = int(config.get("offset", _PEGASUS_OFFSET))
     pieces = {
         processor.id_to_piece(place): place + offset
         for place in range(len(processor))
         if not (processor.is_control(place) or processor.is_unknown(place))
     }
-    eos_id = _PEGASUS_EOS if family == "pegasus" else int(processor.eos_id())
     return PlainTokenizer(
         cutter=SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True),
-        eos_id=_checked_eos(folder, eos_id),
-        labels=_labels(pieces),
+        eos_id=_checked_eos(folder, _PEGASUS_EOS),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
-
-
-def _labels(pieces: Iterable[str]) -> dict[str, str]:
-    return {match[1]: piece for piece in pieces if (match := _LABEL.fullmatch(piece))}
 
 
 def _checked_eos(folder: Path, eos_id: int) -> int:

@@ -102,6 +102,14 @@ def test_a_model_without_languages_takes_none(folders, kind):
     assert tokenizer.draw(random.Random(0), 5)[-1] == tokenizer.eos_id
 
 
+def test_the_tokens_of_bart_are_those_of_its_class_where_no_file_names_them(tmp_path):
+    folder = write("bart", tmp_path)
+    (folder / "tokenizer_config.json").unlink()
+
+    case = RECORDED["tokenizers"]["bart"]["encoded"][0]
+    assert open_translation_tokenizer(folder).encode(case["text"], None) == case["ids"]
+
+
 @pytest.mark.parametrize(
     ("kind", "file", "content", "message"),
     [
