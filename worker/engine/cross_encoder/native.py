@@ -36,8 +36,11 @@ from worker.models.manifest import Manifest
 class Limits:
     """The largest sizes of one call; a single pair may be larger."""
 
-    tokens: int = 1024  # M
-    padded: int = 1280  # B x S, the places that attention sees
+    # M. Tokens in a second of processor time, pairs of `bench.rerank_cross_encoder`, ms-marco-MiniLM-L6's sizes, one
+    # thread of an Intel Xeon with other work beside it: fp32 5,300 with 256, 5,000 with 512, 4,300 with 1,024, 4,000
+    # with 2,048; int8 8,700, 7,800, 7,400 and 5,900.
+    tokens: int = 256
+    padded: int = 320  # B x S, the places that attention sees
 
 
 LIMITS = Limits()

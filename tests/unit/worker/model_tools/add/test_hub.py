@@ -74,3 +74,10 @@ def test_the_tokenizers_of_other_translation_models_are_wanted() -> None:
 
     assert wanted([*m2m100, "README.md", "merges.txt"]) == m2m100
     assert wanted([*pegasus, "README.md"]) == pegasus
+
+
+def test_a_cross_encoder_is_downloaded_with_the_settings_of_sentence_transformers():
+    settings = ["config_sentence_transformers.json", "modules.json", "sentence_bert_config.json"]
+    named = ["config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", *settings]
+
+    assert wanted([*named, "onnx/model.onnx", "openvino/x.bin", "vocab.txt", "README.md"]) == sorted(named)
