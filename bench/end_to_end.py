@@ -29,7 +29,7 @@ from sqlalchemy import select
 from bench.checkpoints.folders import made_once
 from bench.checkpoints.tokenizer import SYLLABLES
 from bench.harness.machine import cpu_name, load_average
-from bench.harness.process_tree import tree_cpu_s
+from bench.harness.processes.process_tree import tree_cpu_s
 from bench.queue import KVJOBS, environment_of, job_state, run, running, wait_for
 from jobs.store.database import Database
 from jobs.store.schema import tables

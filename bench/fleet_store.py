@@ -36,7 +36,7 @@ from bench.fleet.server_watch import ServerUse, watch
 from bench.fleet.simulated_worker import Load
 from bench.fleet.table_sizes import per_document
 from bench.harness.machine import cpu_name, load_average
-from bench.harness.servers import redis_server
+from bench.harness.processes.servers import redis_server
 from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, Task, Timing, TranslateOptions
 from jobs.store.database import Database

@@ -24,8 +24,8 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from bench.harness.process_tree import tree_cpu_s
-from bench.harness.servers import own_database, redis_server
+from bench.harness.processes.process_tree import tree_cpu_s
+from bench.harness.processes.servers import own_database, redis_server
 from bench.submit import make_lines, size_of
 from jobs.store.database import Database
 from jobs.store.schema import tables

@@ -30,8 +30,8 @@ from bench.checkpoints.folders import made_once
 from bench.harness.machine import cpu_name, load_average
 from bench.harness.rows import Row, compare
 from bench.harness.score_engine import Ids, Run, ScoreEngine
-from bench.harness.score_table import Used, print_report
 from bench.harness.selection import choose, unknown
+from bench.harness.tables.score_table import Used, print_report
 
 OURS = "kvjobs"
 REFERENCE = "transformers-fp32"  # the others' log-probabilities are compared with its own

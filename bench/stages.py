@@ -27,12 +27,12 @@ from typing import Any
 
 from bench.checkpoints.causal_shapes import CAUSAL_SHAPES
 from bench.checkpoints.folders import made_once
-from bench.harness import stage_answers, stage_memory, stage_seconds
 from bench.harness.machine import cpu_name, load_average
-from bench.harness.own_process import in_own_process
-from bench.harness.stage_answers import Questions
-from bench.harness.stage_folders import separate, split_once
-from bench.harness.stage_table import print_equality, print_memory, print_seconds
+from bench.harness.processes.own_process import in_own_process
+from bench.harness.stages import stage_answers, stage_memory, stage_seconds
+from bench.harness.stages.stage_answers import Questions
+from bench.harness.stages.stage_folders import separate, split_once
+from bench.harness.stages.stage_table import print_equality, print_memory, print_seconds
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.precision import Precision

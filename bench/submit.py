@@ -23,7 +23,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from bench.harness.servers import own_database
+from bench.harness.processes.servers import own_database
 from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database

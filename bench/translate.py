@@ -30,10 +30,10 @@ from bench.checkpoints.folders import made_once
 from bench.harness.engine import Engine, Ids, Run, Search
 from bench.harness.flops import Sizes, flop_per_token
 from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
+from bench.harness.processes.workers import Workers
 from bench.harness.rows import MILLISECONDS, Row, compare, equal_tokens, share_of_peak
 from bench.harness.selection import choose, unknown
-from bench.harness.table import Used, print_report
-from bench.harness.workers import Workers
+from bench.harness.tables.table import Used, print_report
 from bench.harness.works import BIG, DEMO, MIXED, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
 from jobs.process import available_cores
 

@@ -32,7 +32,7 @@ from sqlalchemy import text
 
 from bench.harness.filled_store import SHARES, record_shards, submit_corpora
 from bench.harness.machine import cpu_name, load_average
-from bench.harness.servers import own_database
+from bench.harness.processes.servers import own_database
 from jobs.store.database import Database
 from jobs.store.schema.migrate import upgrade
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.harness.process import PeerProcess, Server
+from bench.harness.processes.process import PeerProcess, Server
 
 Ids = list[int]
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness.rows import Row
-from bench.harness.table import percent, times
+from bench.harness.tables.table import percent, times
 
 
 @dataclass(frozen=True, slots=True)

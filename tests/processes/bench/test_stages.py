@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import stages
-from bench.harness import stage_memory
+from bench.harness.stages import stage_memory
 from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ import pytest
 
 from bench.checkpoints.folders import made_once
 from bench.harness.engine import Engine
-from bench.harness.process import EngineError
+from bench.harness.processes.process import EngineError
 
 
 def test_an_engine_that_cannot_start_reports_the_reason(tmp_path):

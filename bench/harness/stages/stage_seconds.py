@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness.rows import Ids
-from bench.harness.stage_clock import CountedObject, remote_lanes, start_clocked
+from bench.harness.stages.stage_clock import CountedObject, remote_lanes, start_clocked
 from worker.engine.causal.native.lane_body import Call, LaneBody
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.packed_rows import PackedRows

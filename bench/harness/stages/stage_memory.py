@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness.own_process import in_own_process
+from bench.harness.processes.own_process import in_own_process
 from bench.harness.rows import Ids
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.separate_stages import SeparateStages

@@ -82,7 +82,7 @@ class CountedObject:
 
 def start_clocked(folder: Path, stack: ExitStack) -> list[CountedObject]:
     """Start the processes of a split model's stages; a lane's part of each. They end with `stack`."""
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # they import this module
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[3])  # they import this module
     manifest = Manifest.read(folder)
     assert manifest.split is not None
     found = []

@@ -1,0 +1,1 @@
+"""Processes that a benchmark starts: engines, peers, servers, workers."""

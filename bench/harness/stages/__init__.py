@@ -1,0 +1,1 @@
+"""What bench.stages measures of a model that is cut into stages."""
