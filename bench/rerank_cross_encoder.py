@@ -183,7 +183,7 @@ def _kvjobs(folder: Path) -> Score:
     from jobs.outcome import Ranking
     from jobs.spec import Method, RerankOptions
     from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
-    from worker.engine.tasks.pair_reranking import PairReranker
+    from worker.engine.tasks.rerank.pair_reranking import PairReranker
 
     model = open_cross_encoder(folder)
     reranker = PairReranker(model, open_pair_reader(folder, model))

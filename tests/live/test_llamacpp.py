@@ -28,7 +28,7 @@ from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
-from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.rerank.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.inspect.inspect import inspect_model

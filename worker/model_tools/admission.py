@@ -22,11 +22,11 @@ from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_to
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
-from worker.engine.tasks.pair_reranking import PairReranker
 from worker.engine.tasks.pair_scoring import PairScorer
-from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.rerank.pair_reranking import PairReranker
+from worker.engine.tasks.rerank.reranking import Reranker
+from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
 from worker.engine.tasks.scoring import Scorer
-from worker.engine.tasks.yes_no_reranking import YesNoReranker
 from worker.graphs.precision import Precision
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.gguf_network import GgufNetwork

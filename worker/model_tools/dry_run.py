@@ -24,8 +24,8 @@ from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, 
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
-from worker.engine.tasks.prompt_templates import template_of
-from worker.engine.tasks.yes_no_prompt import BODY, YesNoPrompt
+from worker.engine.tasks.rerank.prompt_templates import template_of
+from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind

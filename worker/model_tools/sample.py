@@ -9,7 +9,7 @@ from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.bulletins.grammar import unseen_bulletins
-from worker.engine.tasks.rerank_payload import RerankPayload
+from worker.engine.tasks.rerank.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment
 from worker.text.translation_tokenizer import TranslationTokenizer

@@ -20,7 +20,7 @@ from jobs.outcome import Failed, Learned, Outcome, StepTiming
 from jobs.providers import NO_PROVIDER, UNANSWERED, BatchProviders, Choice, Handover, Reason, Usage
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import Batch
-from worker.engine.tasks.rerank_payload import keep_order
+from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
 

@@ -11,15 +11,15 @@ from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.generation import PromptContinuer
-from worker.engine.tasks.pair_reranking import PairReranker
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
-from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.rerank.pair_reranking import PairReranker
+from worker.engine.tasks.rerank.reranking import Reranker
+from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
 from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
-from worker.engine.tasks.yes_no_reranking import YesNoReranker
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.warm_models import WarmModels
 

@@ -1,9 +1,9 @@
 """Reranking by a server: by its own endpoint for rankers, or by the log-probabilities of a prompt.
 
     endpoint   POST /rerank (Jina's form, which vLLM and llama.cpp have): a relevance score for each document
-    scoring    the mean log-probability of the scored part of the prompt, as `worker.engine.tasks.reranking`. A token
-               that begins before the scored part and reaches into it counts: a server cuts the whole prompt into
-               tokens, not its two parts.
+    scoring    the mean log-probability of the scored part of the prompt, as `worker.engine.tasks.rerank.reranking`. A
+               token that begins before the scored part and reaches into it counts: a server cuts the whole prompt
+               into tokens, not its two parts.
 
 A query is ranked by one provider alone: a candidate that the server cannot score sends the whole query on.
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import Judged, rank
 from jobs.spec import Method, RerankOptions
-from worker.engine.tasks.prompt_templates import template_of
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
-from worker.engine.tasks.reranking import missing_text
+from worker.engine.tasks.rerank.prompt_templates import template_of
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
+from worker.engine.tasks.rerank.reranking import missing_text
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
 from worker.providers.openai_api.prompt_tokens import num_bytes
 

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, TranslateOptions
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
 from worker.providers.chat.thoughts import without_thoughts
 from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, thoughts_alone

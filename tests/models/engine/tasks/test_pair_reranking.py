@@ -12,9 +12,9 @@ from jobs.outcome import Flag, Ranking
 from jobs.spec import Method, RerankOptions
 from tests.cross_encoder_checkpoints import POSITIONS, write_cross_encoder_checkpoint
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
-from worker.engine.tasks.pair_reranking import PairReranker
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD
-from worker.engine.tasks.reranking import NO_TEXT
+from worker.engine.tasks.rerank.pair_reranking import PairReranker
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.reranking import NO_TEXT
 from worker.model_tools.add.add import Request, add_model
 
 TEXTS = ["rain in the north", "snow", "the wind and the sun", "rain in the north", "what is snow in the south?"]

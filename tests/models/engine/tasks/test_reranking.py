@@ -11,7 +11,7 @@ from jobs.spec import Method
 from jobs.spec import RerankOptions as Options
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.rerank.reranking import Reranker
 from worker.graphs.precision import Precision
 from worker.text.causal_tokenizer import CausalTokenizer
 

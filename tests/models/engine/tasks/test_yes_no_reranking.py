@@ -12,8 +12,8 @@ from jobs.outcome import Flag, Ranking
 from jobs.spec import Method, RerankOptions
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.tasks.yes_no_prompt import BODY, YesNoPrompt
-from worker.engine.tasks.yes_no_reranking import YesNoReranker
+from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt
+from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.text.causal_tokenizer import CausalTokenizer
 

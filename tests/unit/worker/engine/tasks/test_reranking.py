@@ -13,8 +13,8 @@ from jobs.outcome import Failed, Flag, RankedCandidate, Ranking
 from jobs.ranking import NO_FIRST_SCORE, NON_FINITE
 from jobs.spec import Method, RerankOptions, Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
-from worker.engine.tasks.prompt_templates import TEMPLATES
-from worker.engine.tasks.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
+from worker.engine.tasks.rerank.prompt_templates import TEMPLATES
+from worker.engine.tasks.rerank.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
 
 BELL = 7  # a byte of a text: tests break the model so that everything after it is not finite
 HEAD = "Which bulletin answers the question? Read with care, for the days are easily mistaken. Document: "

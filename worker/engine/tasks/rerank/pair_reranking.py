@@ -20,8 +20,8 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.candidate_sequences import ranking_of, read_candidates, sequences_of
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.text.text_pair_tokenizer import PairTokens
 
 

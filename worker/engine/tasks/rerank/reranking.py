@@ -28,8 +28,8 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.engine.tasks.prompt_templates import Template, template_of
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
+from worker.engine.tasks.rerank.prompt_templates import Template, template_of
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 

@@ -1,7 +1,7 @@
 """
 Reranking with a causal model that answers yes or no: Qwen3-Reranker's rule.
 
-    score = p(yes) / (p(yes) + p(no))       of the token after the prompt (`worker.engine.tasks.yes_no_prompt`)
+    score = p(yes) / (p(yes) + p(no))       of the token after the prompt (`worker.engine.tasks.rerank.yes_no_prompt`)
 
 which is the softmax over the logits of the two tokens alone. Each prompt is read once, for both answers.
 
@@ -17,11 +17,11 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.candidate_sequences import ranking_of, read_candidates, sequences_of
-from worker.engine.tasks.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import check_vocabulary
-from worker.engine.tasks.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
 
 
 class YesNoReranker:

@@ -13,8 +13,8 @@ from jobs.errors import ModelError
 from jobs.outcome import Flag, Ranking
 from jobs.ranking import Judged, rank
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.engine.tasks.rerank_payload import RerankPayload
-from worker.engine.tasks.reranking import missing_text
+from worker.engine.tasks.rerank.rerank_payload import RerankPayload
+from worker.engine.tasks.rerank.reranking import missing_text
 
 NON_FINITE = "the model's score is not finite (NaN or infinity)"
 
