@@ -19,7 +19,7 @@ from tokenizers.processors import RobertaProcessing
 from tokenizers.trainers import BpeTrainer
 
 from tests.checkpoints import Weights, write_weights
-from worker.text.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
+from worker.text.translation.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
 
 # Many scripts, so that a vocabulary of a few hundred pieces has some of each.
 TEXTS = (

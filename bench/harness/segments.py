@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.checkpoints.natural_ends import LENGTH_WORDS
 from worker.bulletins.grammar import unseen_bulletins
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 _SHORTEST, _MEDIAN, _LONGEST = 5, 26, 120  # tokens of mixed segments
 _SPREAD = 0.65  # of the logarithm of their lengths

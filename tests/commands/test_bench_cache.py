@@ -11,7 +11,7 @@ from tests.places import GOLDEN
 from worker.cli.bench import cache as bench
 from worker.engine.tasks import cache_report
 from worker.model_tools.add.add import Request, add_model
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 TINY = GOLDEN / "tiny-swish-tied"
 

@@ -25,7 +25,7 @@ from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.text.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -28,7 +28,7 @@ from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.model_tools.add.add import Request, add_model
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

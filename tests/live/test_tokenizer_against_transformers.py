@@ -14,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.places import GOLDEN, OPUS_MT
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
@@ -112,7 +112,7 @@ def test_decoded_texts_are_equal(kvjobs_tokenizer, transformers_tokenizer, ids):
 
 
 def test_transformers_neither_normalizes_nor_cleans_up(transformers_tokenizer):
-    """`worker.text.marian_tokenizer` relies on these two facts."""
+    """`worker.text.translation.marian_tokenizer` relies on these two facts."""
     assert transformers_tokenizer.clean_up_tokenization_spaces is False
     assert (
         encode_with_transformers(transformers_tokenizer, "“")[:-1]

@@ -22,7 +22,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import decode_all
 from worker.models.contents.present_files import has_weights
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "en-zh"
 BATCH_ROWS = 64

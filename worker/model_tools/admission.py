@@ -40,7 +40,7 @@ from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import default_model, find_model
 from worker.text.tokenizer_trial import try_tokenizer
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _CAUSAL_METHODS = (Method.QUERY_LIKELIHOOD, Method.PERPLEXITY, Method.YES_NO)
 _KINDS = {

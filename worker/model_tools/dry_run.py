@@ -32,7 +32,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
 from worker.text.segment_counts import count_segments
 from worker.text.sequence_counts import count_sequences
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 SHOWN_REJECTED = 20
 

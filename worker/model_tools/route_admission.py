@@ -17,7 +17,7 @@ from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 SKIPPED = "it translates with one model, and this job has routes through several, which onnx runs"
 

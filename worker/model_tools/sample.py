@@ -12,7 +12,7 @@ from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.tasks.rerank.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment
-from worker.text.translation_tokenizer import TranslationTokenizer
+from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
 TextPair = tuple[str, str]  # a query and a document
 

@@ -1,1 +1,1 @@
-"""From text to ids and back: sentence segmentation, the tokenizers of both model families, counts for a dry run."""
+"""From text to ids and back: sentence segmentation, the tokenizers of causal models, counts for a dry run."""

@@ -20,7 +20,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import rebuild_decoder
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 BUNDLED = Path(worker.demo.__file__).parent / "en-zh"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 ENGLISH = [
     "Rain is expected in the northern valleys on Monday.",

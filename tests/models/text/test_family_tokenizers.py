@@ -13,7 +13,7 @@ import pytest
 from jobs.errors import ModelError, SpecError
 from tests.places import GOLDEN
 from tests.seq2seq_checkpoints import OWN_IDS, TOKENIZERS
-from worker.text.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
 PLAIN = [kind for kind, (_write, _family, source, _target) in TOKENIZERS.items() if source is None]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from tests.places import GOLDEN, OPUS_MT
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 RECORDED = json.loads((GOLDEN / "marian_tokenizer.json").read_text())
 NEEDS_OPUS_MT = pytest.mark.skipif(not OPUS_MT.is_dir(), reason=f"there is no {OPUS_MT} (KVJOBS_TEST_DATA)")

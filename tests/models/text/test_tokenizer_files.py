@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 
 @pytest.mark.parametrize("name", ["source.spm", "target.spm", "vocab.json", "target_vocab.json", "config.json"])

@@ -66,7 +66,7 @@ from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.process.memory_limits import _data_size
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 import json
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")

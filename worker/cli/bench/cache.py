@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
     from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
     from worker.models.model_folder import ModelFolder
-    from worker.text.translation_tokenizer import TranslationTokenizer
+    from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -155,7 +155,7 @@ def _translation(
     """So many segments for a translation model."""
     from worker.engine.seq2seq.open import open_seq2seq_model
     from worker.engine.tasks.cache_work import TranslationWork
-    from worker.text.translation_tokenizer import open_translation_tokenizer
+    from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
     opened = open_seq2seq_model(folder.path)
     tokenizer = open_translation_tokenizer(folder.path).for_source("en")

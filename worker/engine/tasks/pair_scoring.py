@@ -39,7 +39,7 @@ from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_bat
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.tokenizers import PairTokenizer
-from worker.text.marian_tokenizer import TargetPiece
+from worker.text.translation.marian_tokenizer import TargetPiece
 
 _END = "</s>"  # how the end-of-sentence token is shown among the token scores
 

@@ -7,12 +7,12 @@ from jobs.corpus.messages import Message
 from jobs.errors import ModelError
 from worker.engine.causal.protocol import CausalModel
 from worker.text.causal_tokenizer import Encoded
-from worker.text.marian_tokenizer import TargetPiece
+from worker.text.translation.marian_tokenizer import TargetPiece
 
 
 class TranslationTokenizer(Protocol):
     """The tokenizer of a translation model, to translate: source texts to ids, generated ids to text. See
-    `worker.text.translation_tokenizer`."""
+    `worker.text.translation.translation_tokenizer`."""
 
     @property
     def source_language(self) -> str | None: ...
@@ -25,7 +25,7 @@ class TranslationTokenizer(Protocol):
 
 class PairTokenizer(Protocol):
     """The tokenizer of a translation model, to score pairs: source texts and target texts to ids. See
-    `worker.text.translation_tokenizer`."""
+    `worker.text.translation.translation_tokenizer`."""
 
     @property
     def eos_id(self) -> int: ...

@@ -6,7 +6,7 @@ They are made of the model's own vocabulary, so a model of any language can be a
 
 import random
 
-from worker.text.translation_tokenizer import TranslationTokenizer
+from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
 _LENGTHS = (2, 3, 5, 8, 12, 16, 24, 32)  # pieces of a sentence
 _SENTENCES = 4  # of each length

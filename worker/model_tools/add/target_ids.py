@@ -32,7 +32,7 @@ class HeadChoice(enum.StrEnum):
 
 def target_ids(folder: Path) -> list[int]:
     """The ids of `HeadChoice.TARGET`, ascending; raise ModelError where the tokenizer cannot be read."""
-    from worker.text.marian_tokenizer import (
+    from worker.text.translation.marian_tokenizer import (
         MarianTokenizer,  # loads sentencepiece, which `models --help` does not need
     )
 

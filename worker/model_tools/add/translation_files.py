@@ -14,7 +14,7 @@ from worker.models.file_names import CONFIG, CONFIGURATION
 from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _DEFAULT_HEAD = {
     Precision.FP32: HeadChoice.FULL,  # gives exactly the ids of the checkpoint

@@ -15,7 +15,7 @@ from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import LayoutKind, find_graphs, read_layout
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 
 class InspectedSeq2Seq:

@@ -37,7 +37,7 @@ from worker.models.file_names import M2M100_TOKENIZER, MARIAN_TOKENIZER
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder, read_manifest
-from worker.text.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
 _SLOTS = 8  # few, so that they are refilled

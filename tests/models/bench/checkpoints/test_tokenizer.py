@@ -6,7 +6,7 @@ import pytest
 import sentencepiece
 
 from bench.checkpoints.tokenizer import write_tokenizer
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 
 def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_the_ids_are_in_the_target(tmp_path):

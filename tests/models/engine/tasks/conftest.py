@@ -10,7 +10,7 @@ from tests.places import DEMO_MODEL
 from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.translation import Translator
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 
 @pytest.fixture(scope="session")

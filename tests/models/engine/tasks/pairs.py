@@ -14,7 +14,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.pair_scoring import PairScorer
-from worker.text.marian_tokenizer import TargetPiece
+from worker.text.translation.marian_tokenizer import TargetPiece
 
 WANTED = json.loads((GOLDEN / "forced.json").read_text(encoding="utf-8"))
 

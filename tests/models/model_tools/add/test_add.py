@@ -22,7 +22,7 @@ from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.model_folder import ModelFolder
 from worker.models.registry import find_model
-from worker.text.marian_tokenizer import MarianTokenizer
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 TINY = GOLDEN / "tiny-swish-tied"
 Add = Callable[..., Added]

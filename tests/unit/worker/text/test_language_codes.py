@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from worker.text.language_codes import find_language
+from worker.text.translation.language_codes import find_language
 
 FLORES = ("arb_Arab", "deu_Latn", "eng_Latn", "nno_Latn", "nob_Latn", "srp_Cyrl", "zho_Hans", "zho_Hant", "ace_Latn")
 M2M100 = ("ar", "de", "en", "no", "ns", "sr", "zh")

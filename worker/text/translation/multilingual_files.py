@@ -20,11 +20,11 @@ import orjson
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.multilingual_tokenizer import MultilingualTokenizer
-from worker.text.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
-from worker.text.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 from worker.text.special_tokens import class_of
 from worker.text.tokenizer_files import read_object
+from worker.text.translation.multilingual_tokenizer import MultilingualTokenizer
+from worker.text.translation.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
+from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 
 _OWNER = "an M2M100, NLLB or mBART-50 model"
 _SENTENCEPIECE, _VOCABULARY, _TOKENIZER, _CONFIG = (

@@ -16,11 +16,11 @@ from random import Random
 from typing import Self
 
 from jobs.errors import SpecError
-from worker.text.language_codes import find_language, some_languages
-from worker.text.marian_tokenizer import TargetPiece
-from worker.text.piece_cutter import PieceCutter
-from worker.text.piece_splits import split_pieces
-from worker.text.space_cleaning import clean_spaces
+from worker.text.translation.language_codes import find_language, some_languages
+from worker.text.translation.marian_tokenizer import TargetPiece
+from worker.text.translation.piece_cutter import PieceCutter
+from worker.text.translation.piece_splits import split_pieces
+from worker.text.translation.space_cleaning import clean_spaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

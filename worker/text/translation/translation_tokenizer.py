@@ -5,10 +5,10 @@ from pathlib import Path
 from random import Random
 from typing import Protocol, Self
 
-from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
-from worker.text.multilingual_files import open_multilingual
-from worker.text.plain_files import open_plain
 from worker.text.tokenizer_files import read_object
+from worker.text.translation.marian_tokenizer import MarianTokenizer, TargetPiece
+from worker.text.translation.multilingual_files import open_multilingual
+from worker.text.translation.plain_files import open_plain
 
 # By `model_type` in config.json, and by the class in `architectures`, where that has no model_type.
 _FAMILIES = {

@@ -17,10 +17,10 @@ import orjson
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
-from worker.text.plain_tokenizer import PlainTokenizer
-from worker.text.sentencepiece_file import read_sentencepiece
 from worker.text.tokenizer_files import read_object
+from worker.text.translation.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
+from worker.text.translation.plain_tokenizer import PlainTokenizer
+from worker.text.translation.sentencepiece_file import read_sentencepiece
 
 _SENTENCEPIECE, _TOKENIZER, _CONFIG = "spiece.model", "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses

@@ -1,0 +1,1 @@
+"""The tokenizers of translation models, a family each."""
