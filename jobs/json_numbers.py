@@ -14,6 +14,7 @@ import orjson
 # orjson reads and writes values of these types as they are, but for a negative zero.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _INTEGER = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def may_differ(values: dict[str, Any], text: bytes) -> bool:
@@ -63,6 +64,11 @@ def digits(number: orjson.Fragment) -> str:
 def is_integer(number: str) -> bool:
     """Whether it is written as an integer, without point and exponent."""
     return _INTEGER.fullmatch(number) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as JSON writes one."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _refuse(name: str) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobs.routing.plan import PlannedRoute
     from jobs.settings import Settings
     from jobs.spec import JobSpec, Options, Task, TranslateOptions
+    from jobs.stage import Stage
     from jobs.submission.dry_run import DryRun
     from jobs.submission.progress import OnProgress
 
@@ -122,11 +123,18 @@ class WorkerPort(Protocol):
         ...
 
     def count_work(
-        self, corpus: "Corpus", spec: "JobSpec", models_dir: Path, spool: Path, on_progress: "OnProgress | None" = None
+        self,
+        corpus: "Corpus",
+        spec: "JobSpec",
+        stages: "Sequence[Stage]",
+        models_dir: Path,
+        spool: Path,
+        on_progress: "OnProgress | None" = None,
     ) -> "DryRun":
         """Read a corpus once and count what a job over it would process; `spool` is a folder for temporary files.
 
-        Raises CorpusError where the corpus cannot be read.
+        Raises CorpusError where the corpus cannot be read, SpecError where a filter among the `stages` behind it names
+        a field that none of its first documents has.
         """
         ...
 

@@ -26,12 +26,19 @@ SCORED, KEPT = Stage(SCORE, reads=1), Stage(FilterSpec("perplexity < 50 and lang
 LINES = [{"id": f"d{n}", "text": f"text {n}", "lang": "fr" if n == 1 else "en"} for n in range(6)]
 
 
-def begin(database: Database, folder: Path, *stages: Stage, bad_line: bool = False, **how: Any) -> list[int]:
+def begin(
+    database: Database,
+    folder: Path,
+    *stages: Stage,
+    first: JobSpec = TRANSLATE,
+    bad_line: bool = False,
+    **how: Any,
+) -> list[int]:
     """Submit LINES, or LINES with one that cannot be read among them; the jobs of the chain."""
     path = folder / "corpus.jsonl"
     written = [json.dumps(line) for line in LINES]
     path.write_text("\n".join([*written[:2], *(["{"] if bad_line else []), *written[2:]]))
-    job = submit(database, Corpus(path=path), TRANSLATE, stages=stages, spool=folder / "spool", **how)
+    job = submit(database, Corpus(path=path), first, stages=stages, spool=folder / "spool", **how)
     with database.reading() as connection:
         return chain_of(connection, job.job_id)
 

@@ -11,6 +11,7 @@ from jobs.providers import ProviderOrder
 from jobs.routing.plan import PlannedRoute
 from jobs.settings import Settings
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
+from jobs.stage import Stage
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
 from jobs.worker_port import InstalledModel, ProviderCheck, WorkerPort
@@ -54,11 +55,17 @@ class Port:
         return advise_job(spec, models_dir, queue)
 
     def count_work(
-        self, corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
+        self,
+        corpus: Corpus,
+        spec: JobSpec,
+        stages: Sequence[Stage],
+        models_dir: Path,
+        spool: Path,
+        on_progress: OnProgress | None = None,
     ) -> DryRun:
         from worker.model_tools.dry_run import count_work
 
-        return count_work(corpus, spec, models_dir, spool, on_progress)
+        return count_work(corpus, spec, stages, models_dir, spool, on_progress)
 
     def installed_models(self, models_dir: Path) -> list[InstalledModel]:
         from worker.models.contents.summary import summarize

@@ -41,8 +41,9 @@ keys:
 `submit --dry-run --json` prints an object with `dry_run` (true), `task`, `model`, `documents`, `rejected`,
 `rejected_lines` (the first ones: `line`, `error`), `shards`, `tokens`, `longest` (tokens of the longest sequence),
 `estimated_tokens`, `estimated_s` (null if no job of this model has ended), `histogram` (`max_tokens`, `number` of
-sequences) and `exit_code`. For a translation it also has `segments`, `passed_through` and `split`, otherwise
-`sequences` and `longer`. With `-q`, `submit` prints only the job's number.
+sequences), `stages_not_counted` (those of `--then`: `stage`, `task`, `model`) and `exit_code`. For a translation it
+also has `segments`, `passed_through` and `split`, otherwise `sequences` and `longer`. With `-q`, `submit` prints only
+the job's number.
 
 With `--json`, standard error is JSON as well, an object a line: `{"message"}` for a message, and as the last line
 `{"error": {"code", "message", "hint"}}` for an error. So standard output holds data, or nothing. `message` is the whole

@@ -14,16 +14,16 @@ under "fields" instead.
 import enum
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from jobs.csv_text import csv_cell, csv_line
+from jobs.export.delimited_rows import DelimitedRows, id_cell
 from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
-from jobs.json_numbers import read_fields
+from jobs.json_numbers import is_number, read_fields
 from jobs.json_text import to_json
 from jobs.spec import has_payload
 from jobs.visible_text import visible
@@ -48,7 +48,6 @@ class Format(enum.StrEnum):
 
 # What Python, a terminal or another program takes for the end of a line.
 _BREAKS = re.compile("[ \\t]*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \\t]*")
-_JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
 class RecordFormat(Protocol):
@@ -92,19 +91,13 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class Delimited:
-    """CSV: quoted. TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a row.
-
-    In both, `defuse` puts an apostrophe before a text that a spreadsheet would take for a formula.
-    """
+    """CSV and TSV: a row a document, of a ranking a row a candidate."""
 
     shape: Shape
-    tabs: bool
+    rows: DelimitedRows
     field_columns: Sequence[str]  # fields of the corpus that are columns; the rest is JSON in the column `fields`
     extras: Sequence[str] = ()  # keys
     optional: Sequence[str] = ()  # columns that depend on the options of the job
-    defuse: bool = True  # formulas
-    delimiter: str = ","  # of CSV
-    to_terminal: bool = False
 
     @cached_property
     def columns(self) -> list[str]:
@@ -115,14 +108,14 @@ class Delimited:
         ]
 
     def head(self) -> bytes:
-        return self._write(self.columns)
+        return self.rows.row(self.columns)
 
     def line(self, document: "ExportedDocument") -> bytes:
         own, hidden = split_fields(document, self.shape.table_keys)
         for name in own.keys() - set(self.field_columns):
             hidden[name] = own.pop(name)
         cells: dict[str, Any] = {
-            "id": document.external_id,
+            "id": id_cell(document),
             "status": document.status,
             "flags": document.result.get("flags"),
             **extra_values(self.extras, document),
@@ -132,19 +125,11 @@ class Delimited:
             **own,
             "fields": {name: hidden[name] for name in sorted(hidden)} or None,
         }
-        if document.numeric_id and _JSON_NUMBER.fullmatch(document.external_id or ""):
-            cells["id"] = _Number(document.external_id)
         rows = (cells | row for row in self.shape.in_table(document.result))
-        return b"".join(self._write([row.get(name) for name in self.columns]) for row in rows)
+        return b"".join(self.rows.row([row.get(name) for name in self.columns]) for row in rows)
 
     def tail(self) -> bytes:
         return b""
-
-    def _write(self, cells: Sequence[Any]) -> bytes:
-        clean = visible if self.to_terminal else str
-        if self.tabs:
-            return ("\t".join(_tsv_cell(cell, clean, self.defuse) for cell in cells) + "\n").encode()
-        return csv_line([csv_cell(cell, clean, defuse=self.defuse) for cell in cells], self.delimiter).encode()
 
 
 class PlainLines:
@@ -194,24 +179,14 @@ def record_format(
     if form is Format.TXT:
         return PlainLines(shape, keeps_blank_lines, to_terminal)
     optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]
-    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, defuse, delimiter, to_terminal)
-
-
-class _Number:
-    """A number as written in the corpus: not a text, so it never gets an apostrophe."""
-
-    def __init__(self, digits: str | None) -> None:
-        self.digits = digits
-
-    def __str__(self) -> str:
-        return str(self.digits)
+    rows = DelimitedRows(form is Format.TSV, defuse, delimiter, to_terminal)
+    return Delimited(shape, rows, field_columns, keys, optional)
 
 
 def json_id(document: "ExportedDocument") -> Any:
     """The id as written in the corpus; a number of any length stays exact."""
-    if document.numeric_id and document.external_id and _JSON_NUMBER.fullmatch(document.external_id):
-        return orjson.Fragment(document.external_id)
-    return document.external_id
+    written = document.external_id
+    return orjson.Fragment(written) if document.numeric_id and written and is_number(written) else written
 
 
 def split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -221,12 +196,3 @@ def split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tupl
         return fields, {}
     own = {name: value for name, value in fields.items() if name not in reserved}
     return own, {name: value for name, value in fields.items() if name in reserved}
-
-
-def _tsv_cell(value: Any, clean: Callable[[str], str], defuse: bool) -> str:
-    if value is None:
-        return ""
-    text = str(csv_cell(value, defuse=defuse))
-    for character, written in (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r")):
-        text = text.replace(character, written)
-    return clean(text)

@@ -27,7 +27,7 @@ SUFFIXES = {
     ".parquet": Format.PARQUET,
 }
 PACKED = (".gz", ".zst")
-WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET)
+WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET)  # that hold several values of a document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ def format_of(path: Path) -> Format:
 
 def check_chain_format(form: Format) -> None:
     """Raise SpecError if this format cannot hold the results of several stages."""
-    if form is not Format.JSONL:
+    if form not in WITH_EXTRAS:
         raise SpecError(
-            f"the results of a chain are written as jsonl, and the format is {form}; choose jsonl, or export a stage "
-            "alone: kvjobs export JOB, with the number of its job"
+            f"the results of a chain are written as {', '.join(WITH_EXTRAS)}, and the format is {form}; choose one of "
+            "those, or export a stage alone: kvjobs export JOB, with the number of its job"
         )
 
 

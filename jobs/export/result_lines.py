@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from jobs.choices import Only
 from jobs.corpus.original import is_text
 from jobs.errors import SpecError
-from jobs.export.chain_lines import chain_lines
+from jobs.export.chain.chain_lines import chain_lines
 from jobs.export.export_formats import Format, RecordFormat, record_format
 from jobs.export.export_options import Export, check_format
 from jobs.export.originals import NO_TERMINAL, original_lines
@@ -36,7 +36,7 @@ def result_lines(
     if form is Format.PARQUET and to_terminal:
         raise SpecError(NO_TERMINAL)
     if export.stages:
-        yield from chain_lines(database, export.stages, export, tell=tell)
+        yield from chain_lines(database, export.stages, form, export, tell=tell, to_terminal=to_terminal)
         return
     if form is Format.ORIGINAL:
         yield from original_lines(database, job, export, tell=tell, to_terminal=to_terminal)

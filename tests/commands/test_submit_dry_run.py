@@ -67,6 +67,38 @@ def test_a_dry_run_counts_what_the_model_would_read(
     assert kvjobs("ls", "--json").json == []
 
 
+def test_a_dry_run_says_which_stages_it_does_not_count(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
+    stages = ["--then", "filter perplexity < 50", "--then", "translate --model demo-en-zh"]
+    command = ["submit", "a.jsonl", "--task", "score", "--model", "tiny", *stages, "--dry-run"]
+
+    lines = kvjobs(*command).out.splitlines()
+    record = kvjobs(*command, "--json").json
+
+    assert lines[0] == "documents   2, and 1 rejected line"
+    assert lines[-2:] == [
+        "stage 2     filter: possible, and not counted above",
+        "stage 3     translate (demo-en-zh): possible, and not counted above",
+    ]
+    assert record["stages_not_counted"] == [
+        {"stage": 2, "task": "filter", "model": "none"},
+        {"stage": 3, "task": "translate", "model": "demo-en-zh"},
+    ]
+
+
+def test_a_dry_run_refuses_a_field_that_a_submit_would_refuse(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
+    command = ["submit", "a.jsonl", "--task", "score", "--model", "tiny", "--then", "filter lnag = 'en'"]
+
+    refused = kvjobs(*command, "--dry-run")
+
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert "'lnag' is no value of a stage before it and no field of" in refused.err
+    assert kvjobs(*command).err == refused.err
+
+
 def test_fields_for_another_kind_of_model_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
     (home / "models").symlink_to(models_dir)
     Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")

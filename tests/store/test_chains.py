@@ -1,11 +1,12 @@
 """Chains: each stage gets every document of the stage before it, exactly once, whatever happens to either."""
 
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from jobs.errors import SpecError
 from jobs.spec import ScoreOptions
@@ -17,7 +18,7 @@ from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
-from tests.small_chains import KEPT, SCORE, SCORED, begin, finish, finish_all
+from tests.small_chains import KEPT, LINES, SCORE, SCORED, begin, finish, finish_all
 from tests.store.leasing import counts, take
 
 KEPT_BY_LENGTH = Stage(FilterSpec("position > 0 and length(translation) = 3"), reads=1)
@@ -167,6 +168,39 @@ def test_a_field_that_no_document_has_is_refused_before_anything_is_stored(datab
         begin(database, tmp_path, SCORED, Stage(FilterSpec("perplexty < 50"), reads=1))
 
     assert states(database) == []
+
+
+def test_where_a_condition_cannot_be_evaluated_the_range_is_skipped_and_says_why(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A field of 6,000 characters makes a text too long for SQLite, whose limit is lowered from 1 GB, and a number too
+    large for PostgreSQL."""
+    lines = [line | {"lang": "x" * 6_000} if line["id"] == "d3" else line for line in LINES]
+    monkeypatch.setattr("tests.small_chains.LINES", lines)
+    if database.engine.dialect.name == "sqlite":
+        event.listen(database.engine, "checkout", lambda raw, *_: raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000))
+        reason = "string or blob too big"
+    else:
+        reason = "value overflows numeric format"
+    powers = ["1e300"]
+    while len(powers) < 9:
+        powers.append(f"({powers[-1]} * {powers[-1]})")
+    # 1e134400 times 0 or 11,996. PostgreSQL's numbers have 131,072 digits; to SQLite it is infinity, and null times 0.
+    condition = f"coalesce((length(lang || lang) - 4) * {' * '.join(powers[6:])}, 0) >= 0"
+    chain = begin(database, tmp_path, Stage(FilterSpec(condition), reads=1), SCORED)
+
+    finish_all(database)
+
+    assert states(database) == ["done"] * 3
+    for job in chain[1:]:
+        codes = {position: code for position, (_, _, code) in table(database, job).items()}
+        assert codes == {position: "filter-error" if position in (2, 3) else None for position in range(6)}
+        assert (counts(database, job).succeeded, counts(database, job).skipped) == (4, 2)
+        with database.reading() as connection:
+            errors = select(Document.error).where(Document.job_id == job, Document.status == "skipped")
+            said = set(connection.execute(errors).scalars())
+        assert said == {f"the database cannot evaluate the condition on a document near this one: {reason}"}
+    check(database, chain)
 
 
 def test_a_pruned_chain_is_gone_with_all_stages_and_can_be_submitted_again(database: Database, tmp_path: Path) -> None:

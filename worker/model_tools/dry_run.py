@@ -14,8 +14,10 @@ from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
 from jobs.errors import ModelError, NotFoundError
 from jobs.providers import ONNX
 from jobs.spec import GenerateOptions, JobSpec, Method, Options, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.stage import Stage
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
+from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
@@ -43,6 +45,7 @@ class _Texts:
 
     corpus: Corpus
     spec: JobSpec
+    stages: Sequence[Stage]
     max_shard_tokens: int
     spool: Path
     reporter: ProgressReporter
@@ -61,7 +64,8 @@ class _Texts:
             reading = with_routes(reading, self.corpus, self.spec)
             self.reporter.begin(reading, contents)
             used = UsedIds(tables)
-            for batch in cut_batches(check_records(self.corpus, reading), self.max_shard_tokens):
+            _, records = resolve_fields(self.stages, check_records(self.corpus, reading))
+            for batch in cut_batches(records, self.max_shard_tokens):
                 repeated = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
                     yield from self._take(shard, repeated, reading.place_of)
@@ -86,14 +90,20 @@ class _Texts:
 
 
 def count_work(
-    corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
+    corpus: Corpus,
+    spec: JobSpec,
+    stages: Sequence[Stage],
+    models_dir: Path,
+    spool: Path,
+    on_progress: OnProgress | None = None,
 ) -> DryRun:
-    """Read the corpus once and count; raise CorpusError where it cannot be read. Temporary files go to `spool`.
+    """Read the corpus once and count what the first stage reads of it; temporary files go to `spool`. Raises
+    CorpusError where it cannot be read, SpecError where a filter among `stages` names a field that it lacks.
 
     Where onnx does not run the job, the model may have no tokenizer on this machine: then tokens are estimated, as they
     are where models are chosen by the language of each document.
     """
-    texts = _Texts(corpus, spec, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
+    texts = _Texts(corpus, spec, stages, shard_tokens(spec.task), spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts | None
     try:
         if corpus.language_field is not None:  # each language has a tokenizer of its own
@@ -104,7 +114,7 @@ def count_work(
     except (NotFoundError, ModelError):
         if any(choice.name == ONNX for choice in spec.providers.usable):
             raise
-        texts, counts = _Texts(corpus, spec, shard_tokens(spec.task), spool, ProgressReporter(on_progress)), None
+        texts, counts = _Texts(corpus, spec, stages, texts.max_shard_tokens, spool, texts.reporter), None
         _read_through(texts)
     return _dry_run(texts, counts)
 

@@ -64,7 +64,10 @@ if TYPE_CHECKING:
     help="With --format original: add a value of the result to each line: perplexity, translation ...  [repeatable]",
 )
 @click.option(
-    "--chain", "whole", is_flag=True, help="The results of all stages of the chain that the job belongs to, as jsonl."
+    "--chain",
+    "whole",
+    is_flag=True,
+    help="The results of all stages of the chain that the job belongs to, as jsonl, csv, tsv or parquet.",
 )
 @click.option("--delimiter", metavar="SIGN", help="CSV: the character between two cells: ';', '|', tab ...")
 @click.option(
@@ -91,7 +94,8 @@ def export(
 
     A stage of a chain is a job, too: documents that its filter does not keep, and those that the stage before had no
     result for, are skipped, and left out unless --only all asks for them. --chain writes the results of all stages in
-    one line, for the documents that have one in every stage.
+    one record, for the documents that have one in every stage. A name that an earlier stage has too gets the number of
+    its stage: score, then score_3.
 
     Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled, skipped),
     translation, score or ranking, the error if there is one, and the other fields of its line, numbers exactly as
@@ -143,11 +147,11 @@ def export(
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
+            if condition is not None:
+                export = replace(export, condition=condition.of_job(connection, job.job_id))
             if whole:
                 export = replace(export, stages=_stages_of(job, find_chain(connection, job)))
                 form = export.format_for(path if to_file else None)
-            elif condition is not None:
-                export = replace(export, condition=condition.of_job(connection, job.job_id))
         if path is not None and to_file:
             what = f"the chain of job {job.job_id}" if whole else f"job {job.job_id}"
             num_written = export_file(database, job, path, export, tell=print_message)

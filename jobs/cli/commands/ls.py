@@ -7,8 +7,14 @@ from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import count, duration, moment, percent
+from jobs.stage import NO_MODEL
 
 DEFAULT_LIMIT = 20
+
+
+def _model(name: str) -> str:
+    return "-" if name == NO_MODEL else name
+
 
 COLUMNS = (
     Column("job_id", "JOB", right=True),
@@ -21,7 +27,7 @@ COLUMNS = (
     Column("target_tokens", "TOKENS", count, right=True, rank=6),
     Column("elapsed_s", "TIME", duration, right=True, rank=4),
     Column("task", "TASK", rank=7),
-    Column("model", "MODEL", rank=5),
+    Column("model", "MODEL", _model, rank=5),
     Column("created_at", "SUBMITTED", moment, rank=8),
 )
 

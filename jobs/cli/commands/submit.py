@@ -79,7 +79,7 @@ def submit(context: Context, /, **values: Any) -> int:
     for one in _model_specs(stages):
         _print_model_advice(context, options, one)
     if options.dry_run:
-        return _dry_run(context, options, spec, corpus)
+        return _dry_run(context, options, spec, stages, corpus)
     return _submit(context, options, spec, stages, corpus)
 
 
@@ -167,23 +167,22 @@ def _print_model_advice(context: Context, options: SubmitOptions, spec: JobSpec)
         print_message(advice)
 
 
-def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> int:
+def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, stages: Sequence[Stage], corpus: "Corpus") -> int:
     from jobs.cli.render.dry_run import as_record, describe
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.json_text import to_json
     from jobs.store.report.timings.speed import past_speed
 
     settings = context.settings
-    if options.then:
-        print_message("The stages of --then are possible; what follows counts the first stage alone.")
+    spool = settings.home / "spool"
     with reading_progress() as on_progress:
-        dry_run = worker_port().count_work(corpus, spec, settings.models_dir, settings.home / "spool", on_progress)
+        dry_run = worker_port().count_work(corpus, spec, stages, settings.models_dir, spool, on_progress)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = past_speed(connection, spec.model_revision, spec.task)
     if options.as_json:
-        click.echo(to_json(as_record(dry_run, spec, tokens_per_s)).decode())
+        click.echo(to_json(as_record(dry_run, spec, stages, tokens_per_s)).decode())
         return 0
-    for line in describe(dry_run, spec, tokens_per_s):
+    for line in describe(dry_run, spec, stages, tokens_per_s):
         click.echo(visible(line))
     return 0
 

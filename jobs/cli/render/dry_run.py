@@ -1,17 +1,19 @@
 """The output of `kvjobs submit --dry-run`: lines for a person, or an object of JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.stage import FilterSpec, Stage
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 
 
-def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iterator[str]:
-    """The lines of the page; `tokens_per_s` is the speed of earlier jobs with the same model, if there were any."""
+def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> Iterator[str]:
+    """The lines of the page; `tokens_per_s` is the speed of earlier jobs with the same model, if there were any. Of the
+    `stages` behind the first nothing is counted: what they read is not made yet, or a filter decides it."""
     counts = dry_run.counts
     documents = {Task.RERANK: "queries", Task.GENERATE: "prompts"}.get(spec.task, "documents")
     yield f"{documents:<9}   {count(dry_run.num_documents)}" + (
@@ -39,9 +41,12 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
         yield f"rejected    line {rejected.line}: {rejected.reason}"
     if dry_run.num_rejected > len(dry_run.rejected):
         yield f"            ... and {counted(dry_run.num_rejected - len(dry_run.rejected), 'line')} more"
+    for number, stage in enumerate(stages, start=2):
+        model = "" if isinstance(stage.spec, FilterSpec) else f" ({stage.spec.model})"
+        yield f"stage {number:<3}   {stage.spec.task}{model}: possible, and not counted above"
 
 
-def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dict[str, Any]:
+def as_record(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> dict[str, Any]:
     """The same facts as the fields of a JSON object."""
     counts = dry_run.counts
     return {
@@ -60,6 +65,10 @@ def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dic
         **(_of_task(counts) if counts else {}),
         "histogram": [
             {"max_tokens": one.max_tokens, "number": one.num_sequences} for one in (counts.histogram if counts else ())
+        ],
+        "stages_not_counted": [
+            {"stage": number, "task": stage.spec.task, "model": stage.spec.model}
+            for number, stage in enumerate(stages, start=2)
         ],
         "exit_code": 0,
     }

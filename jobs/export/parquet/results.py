@@ -11,7 +11,7 @@ Knows: results, documents. Does not know: SQL, files.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -70,24 +70,16 @@ class ParquetResults:
         return b""
 
     def line(self, document: "ExportedDocument") -> bytes:
-        own, hidden = split_fields(document, self._reserved)
-        cells: dict[str, Any] = {}
-        for name, value in own.items():
-            kind = self._fields.get(name)
-            fitting = MISFIT if kind is None else fit(kind, value)
-            if fitting is MISFIT:
-                hidden[name] = value
-            else:
-                cells[name] = fitting
+        cells, hidden = fitted_fields(document, self._reserved, self._fields)
         cells |= self._result(document) | extra_values(self._extras, document)
         cells |= {
-            "id": self._id(document),
+            "id": typed_id(document, as_integer=self._has_integer_ids),
             "status": document.status,
             "flags": document.result["flags"].split() if document.result.get("flags") else None,
             "error_code": document.error_code,
             "error_message": document.error,
             "line": document.line,
-            "fields": orjson.dumps({name: hidden[name] for name in sorted(hidden)}).decode() if hidden else None,
+            "fields": hidden,
         }
         return self._table.add([cells.get(column.name) for column in self._columns])
 
@@ -100,12 +92,31 @@ class ParquetResults:
         (cells,) = self._shape.in_table(document.result)
         return cells
 
-    def _id(self, document: "ExportedDocument") -> Any:
-        if not self._has_integer_ids or document.external_id is None:
-            return document.external_id
-        if not document.numeric_id:
-            raise StoreError("documents were added to the job during the export; export it again")
-        return int(document.external_id)
+
+def fitted_fields(
+    document: "ExportedDocument", reserved: frozenset[str], kinds: Mapping[str, Kind]
+) -> tuple[dict[str, Any], str | None]:
+    """The cells of the other fields of the corpus' line, and as JSON those that have no column or do not fit theirs;
+    None: there are none."""
+    own, hidden = split_fields(document, reserved)
+    cells: dict[str, Any] = {}
+    for name, value in own.items():
+        kind = kinds.get(name)
+        fitting = MISFIT if kind is None else fit(kind, value)
+        if fitting is MISFIT:
+            hidden[name] = value
+        else:
+            cells[name] = fitting
+    return cells, orjson.dumps({name: hidden[name] for name in sorted(hidden)}).decode() if hidden else None
+
+
+def typed_id(document: "ExportedDocument", *, as_integer: bool) -> int | str | None:
+    """The id as its column holds it. Raises StoreError for a text where integers were expected."""
+    if not as_integer or document.external_id is None:
+        return document.external_id
+    if not document.numeric_id:
+        raise StoreError("documents were added to the job during the export; export it again")
+    return int(document.external_id)
 
 
 def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Extra]) -> ParquetResults:

@@ -30,8 +30,9 @@ from jobs.store.where.tree import (
     spell,
 )
 
-MAX_DEPTH = 40  # levels of parentheses, calls and signs; each costs frames of Python's stack
-MAX_CHAIN = 100  # of + or * without parentheses: each is a level of the tree
+MAX_DEPTH = 24  # levels of parentheses, calls and signs; each costs frames of Python's stack
+MAX_CHAIN = 24  # of + or * without parentheses: each is a level of the tree
+MAX_LEVELS = 26  # of the tree: SQLAlchemy takes up to 25 frames of Python's stack for one, of about a thousand
 FUNCTIONS = (
     "abs",
     "coalesce",
@@ -60,7 +61,36 @@ def read_condition(source: str) -> Node:
     tree = parser.expression()
     if not parser.at_end:
         raise parser.unexpected()
+    if _levels(tree) > MAX_LEVELS:
+        raise SpecError(f"--where is nested more than {MAX_LEVELS} levels deep")
     return tree
+
+
+def _levels(tree: Node) -> int:
+    """How deep a tree is. Not recursive, since a tree may be deeper than Python's stack."""
+    levels, below = 0, [tree]
+    while below:
+        levels += 1
+        below = [part for node in below for part in _parts(node)]
+    return levels
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    match node:
+        case Operation(left=left, right=right) | Comparison(left=left, right=right):
+            yield from (left, right)
+        case Negative(operand=operand) | Like(operand=operand) | Is(operand=operand) | Not(operand=operand):
+            yield operand
+        case Among(operand=operand, members=members):
+            yield from (operand, *members)
+        case All(operands=operands) | Any(operands=operands):
+            yield from operands
+        case Call(arguments=arguments):
+            yield from arguments
+        case Choice(cases=cases, otherwise=otherwise):
+            for condition, value in cases:
+                yield from (condition, value)
+            yield otherwise
 
 
 def read_name(source: str) -> tuple[str, ...]:

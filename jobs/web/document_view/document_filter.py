@@ -4,7 +4,6 @@ The page, the download and the command are one condition, so they choose the sam
 """
 
 import math
-import re
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 from pydantic import BeforeValidator
 
+from jobs.json_numbers import is_number
 from jobs.outcome import Flag
 from jobs.spec import Task
 from jobs.store.report.documents.document_order import Order
@@ -34,7 +34,6 @@ TEXTS = {Task.TRANSLATE: "translation", Task.GENERATE: "generation"}
 PREDICTED = {Task.TRANSLATE: "num_target_tokens", Task.GENERATE: "num_new_tokens"}
 # How far a page looks for a field that the first documents do not have; `kvjobs export` looks through all.
 FIELD_AMONG = 10_000
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class DocumentFilter:
         if self.field:
             name = spell_field(self.field)
             equal = [f"{name} = {_text(self.value)}"]
-            if _NUMBER.fullmatch(self.value):
+            if is_number(self.value):
                 equal.append(f"{name} = {self.value}")
             if self.value in ("true", "false"):
                 equal.append(f"{name} = {self.value}")

@@ -124,20 +124,19 @@ def tiles(job: JobSummary) -> list[Tile]:
 
 def facts(job: JobSummary) -> list[Fact]:
     """What it was asked to do, and when it did it."""
+    is_filter = job.task == FILTER  # it has no model, and no worker starts it
+    models = "" if is_filter else models_in_words(job.model, job.model_revision, json.loads(job.options))
+    started = moment(job.started_at) if job.started_at else "not yet"
     return [
         Fact("Task", job.task),
         Fact("Corpus", job.source, is_code=True),
-        *(
-            []
-            if job.task == FILTER
-            else [Fact("Model", models_in_words(job.model, job.model_revision, json.loads(job.options)))]
-        ),
+        *([] if is_filter else [Fact("Model", models)]),
         *([] if job.order.is_default else [Fact("Providers", str(job.order))]),
         Fact("Options", ", ".join(options_given(job)) or "all at their defaults"),
         Fact("Queue and priority", f"{job.queue}, {job.priority}"),
         Fact("Submitted", moment(job.created_at)),
         Fact("Corpus read", _read(job)),
-        Fact("Started", moment(job.started_at) if job.started_at else "not yet"),
+        *([] if is_filter else [Fact("Started", started)]),
         Fact("Ended", moment(job.finished_at) if job.finished_at else "not yet"),
         *([Fact("Took" if job.has_ended else "For", duration(job.elapsed_s))] if job.started_at else []),
     ]

@@ -40,6 +40,17 @@ def test_every_page_of_every_stage_is_there(client: TestClient, database: Databa
     assert "stage 3 of job 1" in client.get("/jobs").text
 
 
+def test_the_page_of_a_filter_names_no_model_and_no_start(
+    client: TestClient, database: Database, tmp_path: Path
+) -> None:
+    begin(database, tmp_path, SCORED, KEPT)
+
+    of_filter, of_scores = client.get("/jobs/3").text, client.get("/jobs/2").text
+
+    assert [f"<dt>{name}</dt>" in of_scores for name in ("Model", "Started")] == [True, True]
+    assert [f"<dt>{name}</dt>" in of_filter for name in ("Model", "Started")] == [False, False]
+
+
 def test_the_page_has_the_command_that_submits_the_chain_again(
     client: TestClient, kvjobs: Kvjobs, database: Database, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
+from jobs.export.delimited_rows import DelimitedRows
 from jobs.export.export_formats import Delimited, JsonLines
 from jobs.export.result_columns import SHAPES
 from jobs.json_numbers import read_fields
@@ -221,7 +222,7 @@ def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
     exported = ExportedDocument(0, "a", False, False, 1, record.fields, None, None, None, None, "ok", {"text": "x"})
     assert JsonLines(SHAPES[Task.TRANSLATE]).line(exported).decode().endswith(f',"translation":"x",{fields}}}\n')
     for tabs in (False, True):
-        row = Delimited(SHAPES[Task.TRANSLATE], tabs, names).line(exported).decode()
+        row = Delimited(SHAPES[Task.TRANSLATE], DelimitedRows(tabs), names).line(exported).decode()
         (cells,) = csv.reader([row], delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_ALL)
         assert cells[4 : 4 + len(written)] == written
 

@@ -45,4 +45,4 @@ def test_one_rejected_line_is_counted_in_the_singular() -> None:
         num_without_id=0,
     )
 
-    assert next(describe(dry_run, SPEC, None)) == "documents   2, and 1 rejected line"
+    assert next(describe(dry_run, SPEC, (), None)) == "documents   2, and 1 rejected line"

@@ -1,0 +1,82 @@
+"""What each stage of a chain adds to a record: keys of JSON, columns of a table.
+
+A name that an earlier stage has too gets the number of its stage: `score`, then `score_3`; `perplexity`, then
+`perplexity_3`. A filter adds nothing.
+
+Knows: results. Does not know: formats.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import SpecError
+from jobs.export.result_columns import Extra, Shape, extra_keys, shape_of
+from jobs.stage import FILTER
+from jobs.store.report.documents.export import ExportedDocument
+from jobs.store.report.job_summary import JobSummary
+
+OF_EVERY_STAGE = frozenset({"id", "status", "text", "error", "error_code", "error_message", "line", "stage", "fields"})
+
+
+@dataclass(frozen=True, slots=True)
+class StageValues:
+    """The names of one stage, and their values for a document."""
+
+    shape: Shape
+    extras: tuple[str, ...]  # that every record has besides, and those that --with adds
+    optional: tuple[str, ...]  # columns that the options of the job ask for
+    renamed: Mapping[str, str]  # names that an earlier stage has too
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Of a table: the name of each, and the name of its value."""
+        values = (*self.shape.columns, "flags", *self.optional, *self.extras)
+        return [(self._name(value), value) for value in values]
+
+    @property
+    def keys(self) -> set[str]:
+        """Every key that it may add to JSON."""
+        return {self._name(key) for key in self.shape.keys - OF_EVERY_STAGE}
+
+    def in_json(self, document: ExportedDocument | None) -> dict[str, Any]:
+        """Its part of the record of a document."""
+        result = document.result if document else {}
+        values = self.shape.in_json(result) | {key: result.get(key) for key in self.extras}
+        return {self._name(key): value for key, value in values.items()}
+
+    def in_table(self, document: ExportedDocument | None) -> dict[str, Any]:
+        """Its cells in the row of a document, flags as a text of several words."""
+        result = document.result if document else {}
+        (cells,) = self.shape.in_table(result)
+        cells |= {key: result.get(key) for key in ("flags", *self.extras)}
+        return {name: cells.get(value) for name, value in self.columns}
+
+    def _name(self, value: str) -> str:
+        return self.renamed.get(value, value)
+
+
+def stage_values(jobs: Sequence[JobSummary], extras: Sequence[Extra]) -> list[StageValues | None]:
+    """Of each stage; None: a filter, which adds nothing. Raises SpecError for an extra that no stage has."""
+    taken: set[str] = set()
+    found: list[StageValues | None] = []
+    for number, job in enumerate(jobs, start=1):
+        if job.task == FILTER:
+            found.append(None)
+            continue
+        shape, options = shape_of(job), json.loads(job.options)
+        own = shape.table_keys - OF_EVERY_STAGE
+        found.append(
+            StageValues(
+                shape,
+                tuple(extra_keys(shape, [one for one in extras if one in shape.extras and one is not Extra.TEXT])),
+                tuple(key for key, is_asked_for in shape.optional.items() if is_asked_for(options)),
+                {name: f"{name}_{number}" for name in own & taken},
+            )
+        )
+        taken |= own
+    for extra in extras:
+        if not any(one and extra in one.shape.extras for one in found):
+            raise SpecError(f"--with {extra} is for no stage of this chain; leave it out")
+    return found
