@@ -60,6 +60,17 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         "StableLmForCausalLM",
         {"partial_rotary_factor": 0.5, "use_parallel_residual": True, "num_attention_heads": 2},
     ),
+    "stablelm, normalized heads": ("StableLmForCausalLM", {"partial_rotary_factor": 0.25, "qk_layernorm": True}),
+    "stablelm, normalized heads of 12": (
+        "StableLmForCausalLM",
+        {
+            "hidden_size": 48,
+            "partial_rotary_factor": 0.5,
+            "qk_layernorm": True,
+            "use_qkv_bias": True,
+            "use_parallel_residual": True,
+        },
+    ),
     "smollm3": (
         "SmolLM3ForCausalLM",
         {"no_rope_layers": [1, 0, 1], "num_hidden_layers": 3, "rope_theta": 5e6, "tie_word_embeddings": True},
@@ -113,6 +124,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         {"rotary_pct": 1.0, "rotary_emb_base": 500, "use_parallel_residual": False, "attention_bias": False},
     ),
     "phi": ("PhiForCausalLM", {"partial_rotary_factor": 0.5, "hidden_act": "gelu_new", "vocab_size": 4500}),
+    "phi, normalized heads": ("PhiForCausalLM", {"qk_layernorm": True, "num_attention_heads": 2}),
+    "phi, normalized heads of 8": ("PhiForCausalLM", {"partial_rotary_factor": 0.25, "qk_layernorm": True}),
     "gpt2": ("GPT2LMHeadModel", {"n_inner": None, "activation_function": "gelu_new"}),
     "gpt2, scales": (
         "GPT2LMHeadModel",
@@ -187,7 +200,9 @@ def random_weights(sizes: CausalSizes, *, seed: int, spread: float) -> dict[str,
         for role, (has_weight, has_bias) in names.of_layer(block).items():
             shape, module = _shape(role, sizes), names.module(layer, role)
             drawn = factors(*shape) if len(shape) == 1 else draw(*shape, by=spread * shape[1] ** -0.5)
-            if has_weight:
+            if role in sizes.head_norms:
+                found |= {f"{each}.weight": factors(*shape) for each in sizes.modules(layer, role)}
+            elif has_weight:
                 is_stored_transposed = names.is_transposed and len(shape) == 2
                 found[f"{module}.weight"] = np.ascontiguousarray(drawn.T) if is_stored_transposed else drawn
             if has_bias:

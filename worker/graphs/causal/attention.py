@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, helper
 
-from worker.graphs.causal.block import HeadNorm, Norm
+from worker.graphs.causal.block import HeadNorm
 from worker.graphs.causal.normalization import normalize
 from worker.graphs.causal.rope import Rope
 from worker.graphs.causal.sizes import CausalSizes
@@ -118,28 +118,37 @@ class Attention:
         return "key_biases"
 
     def _normalize_heads(self, packed: str, layer: int) -> str:
-        """RMS norm of queries and keys before the rotation, head by head or over the whole projection."""
+        """Normalize queries and keys before the rotation, head by head or over the whole projection."""
         net, sizes, name = self._net, self._sizes, f"layers.{layer}"
         widths = [sizes.attention_width, sizes.kv_heads * sizes.head_size, sizes.kv_heads * sizes.head_size]
         names = [f"{name}.{part}" for part in ("q", "k", "v")]
         parts = net.ops("Split", packed, net.constant("qkv_widths", widths), outputs=names, axis=1)
-        epsilon = sizes.block.epsilon * sizes.own_head_size / sizes.head_size  # see `head_norm`
-        by_head = sizes.block.head_norm is HeadNorm.HEAD
+        epsilon = sizes.block.epsilon * sizes.own_head_size / sizes.head_size  # see `CausalWeights.head_norm`
+        over, bias = sizes.block.head_norm, None
         for number, (part, role) in enumerate((("q", QUERY_NORM), ("k", KEY_NORM))):
-            scale = net.weight(f"{name}.{role}", functools.partial(self._head_norm, layer, role))
+            scale = own = net.weight(f"{name}.{role}", functools.partial(self._head_norm, layer, role))
+            if over is HeadNorm.EACH_HEAD:
+                scale = net.weight("ones_of_head", lambda: np.ones(sizes.head_size, self._dtype))
+            if sizes.block.head_norm_bias:
+                bias = net.weight(f"{name}.{role}.bias", functools.partial(self._head_norm_bias, layer, role))
             normal = parts[number]
-            if by_head:
+            if over is not HeadNorm.PROJECTION:
                 shape = net.constant("heads_shape", [-1, sizes.head_size])
                 normal = net.op("Reshape", normal, shape, name=f"{name}.{part}_heads")
-            normal = normalize(net, Norm.RMS, normal, scale, None, f"{name}.{part}_normalized", epsilon)
-            if by_head:
+            normal = normalize(net, sizes.block.norm, normal, scale, bias, f"{name}.{part}_normalized", epsilon)
+            if over is not HeadNorm.PROJECTION:
                 shape = net.constant(f"{part}_shape", [-1, widths[number]])
                 normal = net.op("Reshape", normal, shape, name=f"{name}.{part}_rows")
+            if over is HeadNorm.EACH_HEAD:
+                normal = net.op("Mul", normal, own, name=f"{name}.{part}_scaled")
             parts[number] = normal
         return net.op("Concat", *parts, name=f"{name}.qkv_normalized", axis=1)
 
     def _head_norm(self, layer: int, role: str) -> Any:
         return self._weights.head_norm(layer, role).astype(self._dtype)
+
+    def _head_norm_bias(self, layer: int, role: str) -> Any:
+        return self._weights.head_norm_bias(layer, role).astype(self._dtype)
 
     def _attend_in_rows(self, packed: str, layer: int, cached: int) -> str:
         """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, if there is one."""

@@ -21,10 +21,11 @@ class Norm(enum.StrEnum):
 
 
 class HeadNorm(enum.StrEnum):
-    """What queries and keys are normalized over, before the rotation; by root mean square."""
+    """What queries and keys are normalized over, before the rotation; by the norm of the block."""
 
-    HEAD = "head"  # the elements of a head
-    PROJECTION = "projection"  # those of all heads together
+    HEAD = "head"  # the elements of a head, all heads with the same weights
+    EACH_HEAD = "each head"  # the same, each head with weights of its own
+    PROJECTION = "projection"  # the elements of all heads together; by root mean square alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Block:
     is_parallel: bool = False
     shares_norm: bool = False  # a parallel block has one norm for both parts
     head_norm: HeadNorm | None = None
+    head_norm_bias: bool = False
     activation: str = "silu"  # of `ACTIVATIONS`
     is_gated: bool = True  # down(activation(gate(x)) * up(x)), not down(activation(up(x)))
     qkv_bias: bool = False
@@ -89,4 +91,8 @@ class Block:
     def __post_init__(self) -> None:
         assert self.activation in ACTIVATIONS, self.activation
         assert self.logit_scale == 1 or self.last_norm, "the scale is folded into the last norm"
+        assert not self.head_norm_bias or self.head_norm is HeadNorm.HEAD, "no other norm of heads has a bias"
+        if self.norm is Norm.LAYER and self.head_norm is not None:
+            assert self.head_norm is not HeadNorm.PROJECTION, "the mean is that of a head"
+            assert self.clip_qkv is None, "the mean may be taken off the weights"
         assert self.residual_scale == 1 or not self.norms_after, "the scale is folded into a product before the norm"

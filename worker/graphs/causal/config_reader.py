@@ -43,17 +43,16 @@ class ConfigReader:
             given = next((self.content[alias] for alias in aliases if self.content.get(alias) is not None), None)
             value = defaults.get(name) if given is None else given
             try:
-                found[name] = int(self.content[name] if value is None else value)
-            except (KeyError, TypeError, ValueError) as error:
-                raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
+                found[name] = int(value)  # type: ignore[arg-type]
+            except (TypeError, ValueError) as error:
+                raise ModelError(f"config.json lacks '{name}', or gives it a value that is not a size") from error
         if (layers := found["num_hidden_layers"]) > MAX_LAYERS:
             raise ModelError(f"config.json asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
         return found
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A setting that is on or off."""
-        value = self.content.get(name)
-        return default if value is None else bool(value)
+        """A setting that is on or off; null is off, as in transformers, and only a missing one has the default."""
+        return bool(self.content.get(name, default))
 
     def number(self, name: str, default: float) -> float:
         """A finite number; null counts as missing."""
@@ -72,6 +71,11 @@ class ConfigReader:
         if self.content.get(name, default) is None:
             return None
         return self.positive(name, default or 1.0)
+
+    def window(self, default: int | None) -> int | None:
+        """`sliding_window`; null stands for none, and a missing one for the default."""
+        found = self.cap("sliding_window", default)
+        return None if found is None else int(found)
 
     def optional_number(self, name: str) -> float | None:
         """A finite number, None where it is missing or null."""

@@ -93,6 +93,22 @@ def size_of(config: ConfigReader, name: str, default: int | None = None) -> int 
         raise ModelError(f"config.json says {name} = {value!r:.40}, which is not a size") from error
 
 
+def kv_heads_of(config: ConfigReader, default: int) -> int | None:
+    """`num_key_value_heads`, by default where it is missing; null stands for None: as many as heads."""
+    name = "num_key_value_heads"
+    return size_of(config, name) if name in config.content else default
+
+
+def windows_of(kinds: Sequence[str], window: int | None) -> list[int | None]:
+    """The window of each layer, by its kind. Raises ModelError for a layer that should have one where none is given."""
+    if window is None and SLIDING in kinds:
+        raise ModelError(
+            "config.json gives some layers sliding_attention and no window: set sliding_window (and use_sliding_window "
+            "= true where the family has it), or give these layers full_attention in layer_types"
+        )
+    return [window if kind == SLIDING else None for kind in kinds]
+
+
 def no_rope(head_size: int, max_positions: int, layers: int) -> Sequence[None]:
     """No layer rotates."""
     return (None,) * layers

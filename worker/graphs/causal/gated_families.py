@@ -11,7 +11,8 @@ setting that changes what the network computes is read or refused. Does not know
     granite   scales of embeddings, attention, residual and logits
     olmo      layer norms without weights; queries, keys and values may be clipped
     olmo2     norms behind attention and feed-forward; queries and keys are normalized over all heads
-    stablelm  layer norms, a quarter of each head is rotated; attention and feed-forward may be parallel
+    stablelm  layer norms, a quarter of each head is rotated; attention and feed-forward may be parallel, and each head
+              of queries and keys may have a norm of its own
     smollm3   some layers do not rotate
     phi3      fused products, longrope
 """
@@ -22,7 +23,7 @@ from jobs.errors import ModelError
 from worker.graphs.causal import tensor_names
 from worker.graphs.causal.block import Block, HeadNorm, Norm
 from worker.graphs.causal.config_reader import ConfigReader
-from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, one_rope, size_of
+from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, kv_heads_of, one_rope, size_of, windows_of
 from worker.graphs.causal.rope import LONGROPE, Rope, rope_kind
 from worker.graphs.causal.sizes import CausalSizes
 
@@ -41,15 +42,10 @@ def read_llama(config: ConfigReader, family: str) -> CausalSizes:
         family,
         block,
         tensor_names.LLAMA,
-        kv_heads=size_of(config, "num_key_value_heads", 8 if family == "mistral" else None),
+        kv_heads=kv_heads_of(config, 8) if family == "mistral" else size_of(config, "num_key_value_heads"),
         head_size=size_of(config, "head_dim"),
-        windows=_mistral_windows(config) if family == "mistral" else None,
+        windows=[config.window(WINDOW)] * config.sizes()["num_hidden_layers"] if family == "mistral" else None,
     )
-
-
-def _mistral_windows(config: ConfigReader) -> list[int | None]:
-    window = config.content.get("sliding_window", WINDOW)
-    return [None if window is None else int(window)] * config.sizes()["num_hidden_layers"]
 
 
 def read_qwen(config: ConfigReader, family: str) -> CausalSizes:
@@ -67,7 +63,7 @@ def read_qwen(config: ConfigReader, family: str) -> CausalSizes:
         family,
         block,
         tensor_names.LLAMA,
-        kv_heads=size_of(config, "num_key_value_heads", 32),
+        kv_heads=kv_heads_of(config, 32),
         head_size=size_of(config, "head_dim", 128 if is_third else None),
         windows=_qwen_windows(config),
     )
@@ -75,10 +71,10 @@ def read_qwen(config: ConfigReader, family: str) -> CausalSizes:
 
 def _qwen_windows(config: ConfigReader) -> list[int | None]:
     layers = config.sizes()["num_hidden_layers"]
-    first = int(config.content.get("max_window_layers", 28))
-    kinds = config.layer_types(layers, [SLIDING if layer >= first else FULL for layer in range(layers)])
-    window = config.content.get("sliding_window", WINDOW) if config.flag("use_sliding_window") else None
-    return [int(window) if window is not None and kind == SLIDING else None for kind in kinds]
+    first = int(config.number("max_window_layers", 28))
+    window = config.window(WINDOW) if config.flag("use_sliding_window") else None
+    defaults = [SLIDING if window is not None and layer >= first else FULL for layer in range(layers)]
+    return windows_of(config.layer_types(layers, defaults), window)
 
 
 def read_granite(config: ConfigReader, family: str) -> CausalSizes:
@@ -119,7 +115,6 @@ def read_olmo(config: ConfigReader, family: str) -> CausalSizes:
 
 
 def read_stablelm(config: ConfigReader, family: str) -> CausalSizes:
-    config.refuse("qk_layernorm", True)
     is_parallel = config.flag("use_parallel_residual")
     block = Block(
         norm=Norm.LAYER,
@@ -127,12 +122,13 @@ def read_stablelm(config: ConfigReader, family: str) -> CausalSizes:
         epsilon=config.number("layer_norm_eps", 1e-5),
         is_parallel=is_parallel,
         shares_norm=is_parallel,
+        head_norm=HeadNorm.EACH_HEAD if config.flag("qk_layernorm") else None,
         activation=config.activation("hidden_act", "silu"),
         qkv_bias=config.flag("use_qkv_bias"),
     )
     ropes = one_rope(config.filled(partial_rotary_factor=0.25), is_partial=True)
-    kv_heads = size_of(config, "num_key_value_heads", 32)
-    return describe(config, family, block, tensor_names.LLAMA, kv_heads=kv_heads, ropes=ropes)
+    kv_heads = kv_heads_of(config, 32)
+    return describe(config, family, block, tensor_names.STABLELM, kv_heads=kv_heads, ropes=ropes)
 
 
 def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
@@ -151,8 +147,7 @@ def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
         raise ModelError(
             f"config.json gives no_rope_layers other than a list of one number for each of {layers} layers"
         )
-    has_window = config.flag("use_sliding_window")
-    window = size_of(config, "sliding_window") if has_window else None
+    window = config.window(None) if config.flag("use_sliding_window") else None
     kinds = config.layer_types(layers, [FULL if window is None or rotates else SLIDING for rotates in rotated])
     every = one_rope(config.filled(rope_theta=2e6))
 
@@ -165,10 +160,10 @@ def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
         family,
         block,
         tensor_names.LLAMA,
-        kv_heads=size_of(config, "num_key_value_heads", 4),
+        kv_heads=kv_heads_of(config, 4),
         head_size=size_of(config, "head_dim"),
         ropes=ropes,
-        windows=[window if kind == SLIDING else None for kind in kinds],
+        windows=windows_of(kinds, window),
         is_tied=True,
     )
 
@@ -195,6 +190,6 @@ def read_phi3(config: ConfigReader, family: str) -> CausalSizes:
         kv_heads=size_of(config, "num_key_value_heads"),
         head_size=size_of(config, "head_dim"),
         ropes=one_rope(config, is_partial=True, kinds=("default", LONGROPE)),
-        windows=[size_of(config, "sliding_window")] * layers,
+        windows=[config.window(None)] * layers,
         max_positions=max_positions,
     )

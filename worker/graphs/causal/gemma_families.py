@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from worker.graphs.causal import tensor_names
 from worker.graphs.causal.block import Block, HeadNorm
 from worker.graphs.causal.config_reader import ConfigReader
-from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, one_rope, size_of
+from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, kv_heads_of, one_rope, size_of, windows_of
 from worker.graphs.causal.rope import Rope
 from worker.graphs.causal.sizes import CausalSizes
 
@@ -30,7 +30,7 @@ def read_gemma(config: ConfigReader, family: str) -> CausalSizes:
         out_bias=has_bias,
         embedding_scale=float(config.sizes()["hidden_size"]) ** 0.5,
     )
-    kv_heads, head_size = size_of(config, "num_key_value_heads", 16), size_of(config, "head_dim", 256)
+    kv_heads, head_size = kv_heads_of(config, 16), size_of(config, "head_dim", 256)
     return describe(config, family, block, tensor_names.LLAMA, kv_heads=kv_heads, head_size=head_size, is_tied=True)
 
 
@@ -57,7 +57,7 @@ def read_gemma2(config: ConfigReader, family: str) -> CausalSizes:
         attention_cap=config.cap("attn_logit_softcapping", caps[0]),
         logit_cap=config.cap("final_logit_softcapping", caps[1]),
     )
-    layers, window = config.sizes()["num_hidden_layers"], size_of(config, "sliding_window", WINDOW)
+    layers, window = config.sizes()["num_hidden_layers"], config.window(WINDOW)
     pattern = int(config.positive("sliding_window_pattern", 6)) if is_third else 2
     kinds = config.layer_types(layers, [SLIDING if (layer + 1) % pattern else FULL for layer in range(layers)])
     by_kind = config.content.get("rope_parameters")  # as transformers 5 writes it
@@ -80,9 +80,9 @@ def read_gemma2(config: ConfigReader, family: str) -> CausalSizes:
         family,
         block,
         tensor_names.GEMMA2,
-        kv_heads=size_of(config, "num_key_value_heads", 4),
+        kv_heads=kv_heads_of(config, 4),
         head_size=size_of(config, "head_dim", 256),
         ropes=ropes,
-        windows=[window if kind == SLIDING else None for kind in kinds],
+        windows=windows_of(kinds, window),
         is_tied=True,
     )

@@ -7,7 +7,7 @@ setting that changes what the network computes is read or refused. Does not know
     gpt2      learned positions, products stored as (inputs, outputs)
     opt       learned positions behind two unused rows, ReLU
     gpt_neox  a quarter of each head is rotated, attention and feed-forward are parallel (Pythia)
-    phi       parallel behind one norm, a bias of the logits
+    phi       parallel behind one norm, a bias of the logits; queries and keys may be normalized head by head
     bloom     ALiBi, a norm of the embeddings
     falcon    parallel behind one norm or two, one key/value head or several; ALiBi in Falcon-RW
 """
@@ -17,7 +17,7 @@ from dataclasses import replace
 from jobs.errors import ModelError
 from worker.graphs.causal import tensor_names
 from worker.graphs.causal.alibi import Alibi
-from worker.graphs.causal.block import Block, Norm
+from worker.graphs.causal.block import Block, HeadNorm, Norm
 from worker.graphs.causal.config_reader import ConfigReader
 from worker.graphs.causal.description import describe, no_rope, one_rope, size_of
 from worker.graphs.causal.sizes import CausalSizes
@@ -45,13 +45,15 @@ def read_gpt_neox(config: ConfigReader, family: str) -> CausalSizes:
 
 
 def read_phi(config: ConfigReader, family: str) -> CausalSizes:
-    config.refuse("qk_layernorm", True)
+    has_head_norm = config.flag("qk_layernorm")
     block = Block(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_eps", 1e-5),
         is_parallel=True,
         shares_norm=True,
+        head_norm=HeadNorm.HEAD if has_head_norm else None,
+        head_norm_bias=has_head_norm,
         activation=config.activation("hidden_act", "gelu_new"),
         is_gated=False,
         qkv_bias=True,
@@ -117,6 +119,8 @@ def read_opt(config: ConfigReader, family: str) -> CausalSizes:
 def read_bloom(config: ConfigReader, family: str) -> CausalSizes:
     """No limit of positions is part of the network; `seq_length` is what the published models were trained with."""
     config.refuse("apply_residual_connection_post_layernorm", True)
+    if config.number("pretraining_tp", 1) > 1:  # the products are then computed in slices, without the biases
+        config.refuse("slow_but_exact", True, "transformers leaves biases out with it; set it to false for all of them")
     width = size_of(config, "n_embed") or size_of(config, "hidden_size", 0) or 0
     config = ConfigReader({**config.content, "hidden_size": width, "intermediate_size": 4 * width})
     block = Block(

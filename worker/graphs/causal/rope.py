@@ -82,9 +82,16 @@ class Rope:
 
 
 def rope_kind(config: Mapping[str, Any]) -> str:
-    """The kind of scaling that a config.json names."""
+    """The kind of scaling that a config.json names. Raises ModelError where `rope_type` and its older name `type` name
+    different ones: some classes of transformers go by the one, some by the other."""
     parameters = _parameters(config)
-    return str(parameters.get("rope_type") or parameters.get("type") or "default")
+    named = {name: parameters[name] for name in ("rope_type", "type") if parameters.get(name)}
+    if len({*map(str, named.values())}) > 1:
+        raise ModelError(
+            f"config.json gives rope parameters with rope_type = {named['rope_type']} and type = {named['type']}: "
+            "leave out the one that the model was not trained with"
+        )
+    return str(next(iter(named.values()), "default"))
 
 
 def _first(*values: Any) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.causal.alibi import Alibi
-from worker.graphs.causal.block import Block
+from worker.graphs.causal.block import Block, HeadNorm, Norm
 from worker.graphs.causal.rope import Rope
-from worker.graphs.causal.tensor_names import TensorNames
+from worker.graphs.causal.tensor_names import KEY_NORM, QUERY_NORM, TensorNames
 
 # GroupQueryAttention takes heads of a multiple of these sizes, with and without rotation.
 _ROTATED_MULTIPLE = 16
@@ -56,6 +56,19 @@ class CausalSizes:
         return bool(self.tensors.positions)
 
     @property
+    def head_norms(self) -> dict[str, int]:
+        """How many norms of their own heads have, by role; empty where they share one, or have none."""
+        if self.block.head_norm is not HeadNorm.EACH_HEAD:
+            return {}
+        return {QUERY_NORM: self.heads, KEY_NORM: self.kv_heads}
+
+    @property
+    def centers_heads(self) -> bool:
+        """Whether the means of queries and keys are taken off the weights: a layer norm would take the padding in."""
+        is_centered = self.block.head_norm is not None and self.block.norm is Norm.LAYER
+        return is_centered and self.head_size != self.own_head_size
+
+    @property
     def attention_width(self) -> int:
         """N x H."""
         return self.heads * self.head_size
@@ -79,6 +92,10 @@ class CausalSizes:
     def distinct_ropes(self) -> tuple[Rope, ...]:
         """The rotations of all layers, each once, in the order of the first layer that has it."""
         return tuple(dict.fromkeys(rope for rope in self.ropes if rope is not None))
+
+    def modules(self, layer: int, role: str) -> list[str]:
+        """The modules of a role in a layer, without `.weight`: one, or that of each head."""
+        return self.tensors.modules(layer, role, self.head_norms)
 
     def attention_scale(self, layer: int) -> float:
         """The factor of the products of queries and keys, by the head size without padding."""

@@ -12,6 +12,7 @@ A role is the name of a module within a layer, as Llama names it; a module has a
 """
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from worker.graphs.causal.block import Block
@@ -52,6 +53,11 @@ class TensorNames:
         """The module of a role in a layer, without `.weight`."""
         return f"{self.layer}.{layer}.{self.parts[role]}"
 
+    def modules(self, layer: int, role: str, head_norms: Mapping[str, int]) -> list[str]:
+        """The modules of a role in a layer: one, or that of each head. `head_norms`: how many such a role has."""
+        module = self.module(layer, role)
+        return [f"{module}.norms.{head}" for head in range(head_norms[role])] if role in head_norms else [module]
+
     def of_layer(self, block: Block) -> dict[str, tuple[bool, bool]]:
         """The roles of a layer, and of each whether it has a weight and whether it has a bias."""
         qkv = [QUERIES, KEYS, VALUES] if self.fused is None else [FUSED_QKV]
@@ -62,9 +68,10 @@ class TensorNames:
         roles = dict.fromkeys(qkv, (True, block.qkv_bias)) | {OUT: (True, block.out_bias)}
         roles |= dict.fromkeys(inner, (True, block.inner_bias))
         roles |= dict.fromkeys(norms, (block.norm_weight, block.norm_bias))
-        return roles | (dict.fromkeys((QUERY_NORM, KEY_NORM), (True, False)) if block.head_norm else {})
+        of_heads = (QUERY_NORM, KEY_NORM) if block.head_norm else ()
+        return roles | dict.fromkeys(of_heads, (True, block.head_norm_bias))
 
-    def all(self, block: Block, layers: int) -> frozenset[str]:
+    def all(self, block: Block, layers: int, head_norms: Mapping[str, int]) -> frozenset[str]:
         """The tensors of a checkpoint with so many layers, a tied head under both of its names."""
         modules = {self.embeddings: (True, False), self.head: (True, block.head_bias)}
         modules |= {self.norm: (block.norm_weight, block.norm_bias)} if block.last_norm else {}
@@ -72,7 +79,12 @@ class TensorNames:
         modules |= {self.positions: (True, False)} if self.positions else {}
         modules |= {self.embedding_norm: (True, block.norm_bias)} if block.embedding_norm else {}
         roles = self.of_layer(block)
-        modules |= {self.module(layer, role): has for layer in range(layers) for role, has in roles.items()}
+        modules |= {
+            module: has
+            for layer in range(layers)
+            for role, has in roles.items()
+            for module in self.modules(layer, role, head_norms)
+        }
         return frozenset(
             f"{module}.{kind}"
             for module, has in modules.items()
@@ -86,7 +98,10 @@ _GATED = {role: f"mlp.{role}" for role in (GATE, UP, DOWN)}
 _WIDENED = {UP: "mlp.dense_h_to_4h", DOWN: "mlp.dense_4h_to_h"}
 _NORMS = {role: role for role in (BEFORE_ATTENTION, BEFORE_INNER)}
 
+_HEAD_LAYER_NORMS = {QUERY_NORM: "self_attn.q_layernorm", KEY_NORM: "self_attn.k_layernorm"}
+
 LLAMA = TensorNames(parts=_ATTENTION | _GATED | _NORMS)
+STABLELM = replace(LLAMA, parts=LLAMA.parts | _HEAD_LAYER_NORMS)
 OLMO2 = TensorNames(
     parts=_ATTENTION | _GATED | {AFTER_ATTENTION: "post_attention_layernorm", AFTER_INNER: "post_feedforward_layernorm"}
 )
@@ -113,7 +128,9 @@ PHI3 = TensorNames(
 )
 PHI = TensorNames(
     norm="model.final_layernorm",
-    parts=_ATTENTION | {OUT: "self_attn.dense", UP: "mlp.fc1", DOWN: "mlp.fc2", BEFORE_ATTENTION: "input_layernorm"},
+    parts=_ATTENTION
+    | _HEAD_LAYER_NORMS
+    | {OUT: "self_attn.dense", UP: "mlp.fc1", DOWN: "mlp.fc2", BEFORE_ATTENTION: "input_layernorm"},
 )
 GPT_NEOX = TensorNames(
     embeddings="gpt_neox.embed_in",

@@ -37,7 +37,7 @@ Array = NDArray[np.float32]
 
 def tensor_names(sizes: CausalSizes) -> frozenset[str]:
     """The tensors of a checkpoint of these sizes, a tied head under both of its names."""
-    return sizes.tensors.all(sizes.block, sizes.layers)
+    return sizes.tensors.all(sizes.block, sizes.layers, sizes.head_norms)
 
 
 class CausalWeights:
@@ -50,7 +50,7 @@ class CausalWeights:
 
     def qkv(self, layer: int) -> Array:
         """The projections to queries, keys and values, stacked: ((N + 2 K) x H, D)."""
-        return np.concatenate([self._padded(part, 0) for part in self._qkv_parts(layer, "weight")])
+        return np.concatenate([self._padded(part, 0) for part in self._centered_parts(layer, "weight")])
 
     def qkv_bias(self, layer: int) -> Array:
         """((N + 2 K) x H,). With ALiBi, the last element of each query is what turns the last one of each key, by the
@@ -59,7 +59,7 @@ class CausalWeights:
         if not sizes.block.qkv_bias:
             bias = np.zeros((sizes.heads + 2 * sizes.kv_heads) * sizes.head_size, np.float32)
         else:
-            bias = np.concatenate([self._padded(part, 0) for part in self._qkv_parts(layer, "bias")])
+            bias = np.concatenate([self._padded(part, 0) for part in self._centered_parts(layer, "bias")])
         if sizes.alibi is not None:
             factor = 1 if sizes.alibi.is_scaled else 1 / sizes.attention_scale(layer)
             bias[: sizes.attention_width].reshape(sizes.heads, -1)[:, -1] = factor
@@ -117,15 +117,20 @@ class CausalWeights:
         return self._addends(self._names.embedding_norm)
 
     def head_norm(self, layer: int, role: str) -> Array:
-        """The factors of the normalization of queries or keys: within a head (H,), or over all (N x H,) or (K x H,).
+        """The factors of the normalization of queries or keys: of any head (H,), or of all (N x H,) or (K x H,).
 
-        The graph takes the mean over all elements, padding included; the ratio of the sizes corrects that here.
+        The graph takes the mean of the squares over all elements, padding included; the ratio of the sizes corrects
+        that here.
         """
         sizes = self._sizes
         of_all = sizes.heads if role == QUERY_NORM else sizes.kv_heads
-        heads = of_all if sizes.block.head_norm is HeadNorm.PROJECTION else 1
-        own = self._factors(self._names.module(layer, role), heads * sizes.own_head_size)
+        size = sizes.own_head_size * (of_all if sizes.block.head_norm is HeadNorm.PROJECTION else 1)
+        own = np.concatenate([self._factors(module, size) for module in sizes.modules(layer, role)])
         return self._padded(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
+
+    def head_norm_bias(self, layer: int, role: str) -> Array:
+        """What the normalization of queries or keys adds to each head (H,)."""
+        return self._padded(self._get(f"{self._names.module(layer, role)}.bias", self._sizes.own_head_size), 0)
 
     def embeddings(self) -> Array:
         """(V, D)."""
@@ -175,6 +180,18 @@ class CausalWeights:
         names = [f"{self._names.embeddings}.weight"] + [f"{self._names.head}.weight"] * self._sizes.tied_head
         name = next((name for name in names if name in self._weights), names[0])
         return self._get(name, self._sizes.vocab_size, self._sizes.embedding_width or self._sizes.width)
+
+    def _centered_parts(self, layer: int, kind: str) -> list[Array]:
+        """`_qkv_parts`, of queries and keys without the mean of each head where `CausalSizes.centers_heads`."""
+        queries, keys, values = self._qkv_parts(layer, kind)
+        if self._sizes.centers_heads:
+            queries, keys = self._centered(queries), self._centered(keys)
+        return [queries, keys, values]
+
+    def _centered(self, tensor: Array) -> Array:
+        heads = tensor.reshape(-1, self._sizes.own_head_size, *tensor.shape[1:])
+        centered: Array = (heads - heads.mean(axis=1, keepdims=True)).reshape(tensor.shape)
+        return centered
 
     def _qkv_parts(self, layer: int, kind: str) -> list[Array]:
         """The weights or biases of queries (N x H, …), keys (K x H, …) and values, without padding."""

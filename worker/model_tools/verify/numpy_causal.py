@@ -59,7 +59,11 @@ class NumpyCausal:
             hidden = [self._layer(x, own, layer) for x in hidden]
         is_tied = sizes.tied_head or f"{names.head}.weight" not in self._weights
         head = table if is_tied else outside[f"{names.head}.weight"]
-        last = [self._norm(x, outside, names.norm) for x in hidden] if self._block.last_norm else hidden
+        last = (
+            [self._norm(x, outside, names.norm, self._block.norm_bias) for x in hidden]
+            if self._block.last_norm
+            else hidden
+        )
         if names.project_out:
             last = [self._linear(x, outside, names.project_out) for x in last]
         return [_log_probs_of(self._capped(x @ head.T, outside), ids) for x, ids in zip(last, sequences, strict=True)]
@@ -75,7 +79,11 @@ class NumpyCausal:
         if self._sizes.has_learned_positions:
             first = self._sizes.position_offset
             x = x + weights[f"{self._names.positions}.weight"][first : first + len(x)]
-        return self._norm(x, weights, self._names.embedding_norm) if self._block.embedding_norm else x
+        return (
+            self._norm(x, weights, self._names.embedding_norm, self._block.norm_bias)
+            if self._block.embedding_norm
+            else x
+        )
 
     def _capped(self, logits: Floats, weights: Weights) -> Floats:
         """The logits, from the products of the states with the head."""
@@ -89,7 +97,7 @@ class NumpyCausal:
         block, scale = self._block, np.float32(self._block.residual_scale)
 
         def norm(x: Floats, role: str, is_there: bool) -> Floats:
-            return self._norm(x, weights, self._names.module(layer, role)) if is_there else x
+            return self._norm(x, weights, self._names.module(layer, role), block.norm_bias) if is_there else x
 
         normal = norm(x, roles.BEFORE_ATTENTION, block.norms_before)
         attended = norm(self._attend(normal, weights, layer), roles.AFTER_ATTENTION, block.norms_after)
@@ -116,8 +124,8 @@ class NumpyCausal:
         sizes, block = self._sizes, self._block
         q, k, v = self._projected(x, weights, layer)  # (T, N or K, H)
         if block.head_norm is not None:
-            q = self._normalized(q, weights, self._names.module(layer, roles.QUERY_NORM))
-            k = self._normalized(k, weights, self._names.module(layer, roles.KEY_NORM))
+            q = self._normalized(q, weights, sizes.modules(layer, roles.QUERY_NORM))
+            k = self._normalized(k, weights, sizes.modules(layer, roles.KEY_NORM))
         q, k, v = (some.swapaxes(0, 1) for some in (q, k, v))
         if (rope := sizes.ropes[layer]) is not None:
             cosines, sines = self.rotations(rope, len(x))
@@ -160,22 +168,24 @@ class NumpyCausal:
         q, k, v = parts
         return q, k, v
 
-    def _normalized(self, heads: Floats, weights: Weights, module: str) -> Floats:
-        """Queries or keys (T, N, H)."""
-        shape = heads.shape
+    def _normalized(self, heads: Floats, weights: Weights, modules: Sequence[str]) -> Floats:
+        """Queries or keys (T, N, H). `modules`: the one norm of them, or that of each head."""
+        shape, has_bias = heads.shape, self._block.head_norm_bias
+        if self._block.head_norm is HeadNorm.EACH_HEAD:
+            heads = heads.swapaxes(0, 1)
+            normal = [self._norm(head, weights, module, has_bias) for head, module in zip(heads, modules, strict=True)]
+            return np.stack(normal, axis=1)
         if self._block.head_norm is HeadNorm.PROJECTION:
             heads = heads.reshape(len(heads), -1)
-        scale = np.sqrt((heads * heads).mean(axis=-1, keepdims=True) + np.float32(self._block.epsilon))
-        normal: Floats = heads / scale * self._factors(weights, module)
-        return normal.reshape(shape)
+        return self._norm(heads, weights, modules[0], has_bias).reshape(shape)
 
-    def _norm(self, x: Floats, weights: Weights, module: str) -> Floats:
+    def _norm(self, x: Floats, weights: Weights, module: str, has_bias: bool) -> Floats:
         block = self._block
         if block.norm is Norm.LAYER:
             x = x - x.mean(axis=-1, keepdims=True)
         scale = np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(block.epsilon))
         normal: Floats = x / scale * self._factors(weights, module)
-        return normal + weights[f"{module}.bias"] if block.norm_bias else normal
+        return normal + weights[f"{module}.bias"] if has_bias else normal
 
     def _factors(self, weights: Weights, module: str) -> Floats | np.float32:
         if not self._block.norm_weight:

@@ -10,11 +10,15 @@ from tests.causal_families import FAMILIES, family_config
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES, architecture_of, lacks_head
 from worker.graphs.causal.alibi import Alibi
 from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.weights import tensor_names
 
+NO_WINDOW = "some layers sliding_attention and no window: set sliding_window"
 REFUSED = [
-    ("stablelm", {"qk_layernorm": True}, "qk_layernorm = true, for which no graphs are built: take an ONNX export"),
-    ("phi", {"qk_layernorm": True}, "qk_layernorm = true"),
-    ("gpt2", {"add_cross_attention": True}, "add_cross_attention = true"),
+    (
+        "gpt2",
+        {"add_cross_attention": True},
+        "add_cross_attention = true, for which no graphs are built: take an ONNX export",
+    ),
     ("gpt2", {"activation_function": "mish"}, "activation_function = mish; supported are silu"),
     ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention = true"),
     ("gemma3_text", {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping = 5.0.* transformers leaves it out"),
@@ -22,6 +26,17 @@ REFUSED = [
     ("gemma2", {"attn_logit_softcapping": "wide"}, "attn_logit_softcapping = 'wide', which is not a number"),
     ("gemma2", {"layer_types": ["full_attention"]}, "layer_types other than 3 of"),
     ("bloom", {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm = true"),
+    (
+        "bloom",
+        {"slow_but_exact": True, "pretraining_tp": 2},
+        "slow_but_exact = true, .* transformers leaves biases out",
+    ),
+    ("granite", {"vocab_size": None}, "config.json lacks 'vocab_size', or gives it a value that is not a size"),
+    (
+        "granite",
+        {"max_position_embeddings": "many"},
+        "lacks 'max_position_embeddings', or gives it a value that is not",
+    ),
     ("falcon", {"alibi": True}, r"alibi = true with keys that several heads share \(multi_query or"),
     ("falcon, groups", {"parallel_attn": False}, "new_decoder_architecture = true with parallel_attn = false"),
     ("granite", {"logits_scaling": 0}, "logits_scaling = 0, which has to be above 0"),
@@ -39,6 +54,18 @@ REFUSED = [
     ("gpt_neox", {"rotary_pct": 0.4}, r"\(default\) that are invalid: 3 of the 8 elements of a head are rotated"),
     ("granite", {"num_key_value_heads": "two"}, "num_key_value_heads = 'two', which is not a size"),
     ("granite", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5; only 1"),
+    (
+        "granite",
+        {"rope_scaling": {"rope_type": "linear", "type": "dynamic", "factor": 2.0}},
+        "rope_type = linear and type = dynamic: leave out the one",
+    ),
+    (
+        "smollm3, window",
+        {"use_sliding_window": False, "layer_types": ["full_attention", "sliding_attention"]},
+        NO_WINDOW,
+    ),
+    ("smollm3, window", {"sliding_window": None, "layer_types": ["sliding_attention"] * 2}, NO_WINDOW),
+    ("phi3", {"sliding_window": 0}, "sliding_window = 0, which has to be above 0"),
 ]
 
 
@@ -66,6 +93,53 @@ def test_an_element_and_its_partner_in_the_rotation_have_the_same_place_in_both_
     """Elements 0 to 3 of 10 are rotated; the head is padded to 16."""
     sizes = read_sizes(family_config("stablelm", hidden_size=40, partial_rotary_factor=0.4))
     assert sizes.head_places.tolist() == [0, 1, 4, 5, 6, -1, -1, -1, 2, 3, 7, 8, 9, -1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("gpt_neox", "use_parallel_residual"),
+        ("gpt_neox", "attention_bias"),
+        ("gpt2", "scale_attn_weights"),
+        ("gpt2", "tie_word_embeddings"),
+        ("opt", "enable_bias"),
+        ("falcon", "parallel_attn"),
+    ],
+)
+def test_null_switches_a_setting_off_whose_default_is_on(name: str, setting: str) -> None:
+    """As in transformers, which has None for it."""
+    config = family_config(name)
+    assert read_sizes({**config, setting: None}) == read_sizes({**config, setting: False}) != read_sizes(config)
+
+
+@pytest.mark.parametrize(("family", "default"), [("mistral", 8), ("qwen2", 32), ("qwen3", 32), ("smollm3", 4)])
+def test_null_stands_for_as_many_key_heads_as_heads_and_a_missing_number_for_the_default(
+    family: str, default: int
+) -> None:
+    config = family_config("smollm3", num_attention_heads=64, head_dim=8) | {"architectures": [], "model_type": family}
+    assert read_sizes({**config, "num_key_value_heads": None}).kv_heads == 64
+    assert read_sizes({key: config[key] for key in config if key != "num_key_value_heads"}).kv_heads == default
+
+
+def test_without_a_window_no_layer_of_qwen_has_one_and_its_first_layer_with_one_may_be_null() -> None:
+    config = family_config("smollm3") | {"architectures": [], "model_type": "qwen2", "max_window_layers": None}
+    assert not read_sizes(config).has_window
+    config |= {"use_sliding_window": True, "max_window_layers": 0, "sliding_window": None}
+    assert not read_sizes(config).has_window
+    assert read_sizes(config | {"sliding_window": 5}).windows == (5, 5, 5)
+
+
+def test_each_head_of_stablelm_has_norms_of_its_own_and_those_of_phi_share_one_with_a_bias() -> None:
+    sizes = read_sizes(family_config("stablelm, normalized heads"))
+    of_heads = {name for name in tensor_names(sizes) if "layers.1.self_attn." in name and "_layernorm." in name}
+    queries = {f"model.layers.1.self_attn.q_layernorm.norms.{head}.weight" for head in range(4)}
+    keys = {f"model.layers.1.self_attn.k_layernorm.norms.{head}.weight" for head in range(2)}
+    assert of_heads == queries | keys
+    names_of_phi = tensor_names(read_sizes(family_config("phi, normalized heads")))
+    assert {name for name in names_of_phi if "layers.1.self_attn.q_layer" in name} == {
+        "model.layers.1.self_attn.q_layernorm.weight",
+        "model.layers.1.self_attn.q_layernorm.bias",
+    }
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,10 @@ def test_every_token_has_the_log_probability_of_transformers(tmp_path: Path, nam
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gemma2", "granite, tied", "olmo2", "phi", "phi3", "gpt2", "bloom", "falcon, groups"])
+DRIFTING = ["gemma2", "granite, tied", "olmo2", "phi", "phi3", "gpt2", "bloom", "falcon, groups"]
+
+
+@pytest.mark.parametrize("name", [*DRIFTING, "stablelm, normalized heads of 12", "phi, normalized heads of 8"])
 @pytest.mark.parametrize("precision", DRIFTS)
 def test_other_precisions_stay_near(tmp_path: Path, name: str, precision: Precision) -> None:
     model, case = open_family(tmp_path, name, precision), CASES[name]
@@ -66,7 +69,9 @@ def test_the_head_that_chooses_tokens_agrees_with_the_one_that_scores(
     assert found.log_prob == pytest.approx(scored[len(prompt) - 1 :].sum(), abs=2e-2)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "opt, norms of sums", "bloom", "gemma3_text", "smollm3"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "opt, norms of sums", "bloom", "gemma3_text", "smollm3", "stablelm, normalized heads"]
+)
 def test_stages_compute_what_the_whole_model_does(tmp_path: Path, name: str) -> None:
     model = open_family(tmp_path, name)
     split = NativeCausal.open(split_kv_model(tmp_path / "kv", tmp_path / "split", 2))
