@@ -19,7 +19,13 @@ from tokenizers.processors import RobertaProcessing
 from tokenizers.trainers import BpeTrainer
 
 from tests.checkpoints import Weights, write_weights
-from worker.text.translation.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
+from worker.text.translation.multilingual_files import (
+    FAIRSEQ,
+    FAIRSEQ_OFFSET,
+    M2M100_LANGUAGES,
+    MBART50_LANGUAGES,
+    MBART_LANGUAGES,
+)
 
 # Many scripts, so that a vocabulary of a few hundred pieces has some of each.
 TEXTS = (
@@ -35,7 +41,9 @@ TEXTS = (
     "비가 산에 내린다.",
     "Ο άνεμος είναι κρύος.",
 )
-OWN_IDS = ("pegasus",)  # families whose SentencePiece model has the ids of special tokens; others have fairseq's
+# Families whose SentencePiece model has the ids of special tokens, or pieces for languages too; others have fairseq's.
+_SPM_KINDS = {"pegasus": "own ids", "t5": "own ids", "mt5": "labels"}
+T5_LANGUAGES = ("de", "en", "fr", "zh_Hant")
 FLORES = ("ace_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "nno_Latn", "nob_Latn", "zho_Hans", "zho_Hant")
 
 
@@ -70,12 +78,28 @@ def write_mbart50_tokenizer(folder: Path, spm: bytes) -> int:
     return pieces + FAIRSEQ_OFFSET + len(MBART50_LANGUAGES.split()) + 1  # <mask>
 
 
+def write_mbart25_tokenizer(folder: Path, spm: bytes) -> int:
+    """Write the files of MBartTokenizer; return the size of the vocabulary."""
+    (folder / "sentencepiece.bpe.model").write_bytes(spm)
+    _write_json(folder / "tokenizer_config.json", {**_SPECIAL, "tokenizer_class": "MBartTokenizer"})
+    pieces = len(sentencepiece.SentencePieceProcessor(model_proto=spm))
+    return pieces + FAIRSEQ_OFFSET + len(MBART_LANGUAGES.split()) + 1  # <mask>
+
+
 def write_pegasus_tokenizer(folder: Path, spm: bytes, *, offset: int = 7) -> int:
     """Write the files of PegasusTokenizer, with fewer ids for pretraining; return the size of the vocabulary."""
     (folder / "spiece.model").write_bytes(spm)
     special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
     _write_json(folder / "tokenizer_config.json", {**special, "offset": offset, "tokenizer_class": "PegasusTokenizer"})
     return len(sentencepiece.SentencePieceProcessor(model_proto=spm)) + offset
+
+
+def write_t5_tokenizer(folder: Path, spm: bytes) -> int:
+    """Write the files of T5Tokenizer, without sentinels; return the size of the vocabulary."""
+    (folder / "spiece.model").write_bytes(spm)
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    _write_json(folder / "tokenizer_config.json", {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer"})
+    return len(sentencepiece.SentencePieceProcessor(model_proto=spm))
 
 
 def write_bart_tokenizer(folder: Path, _spm: bytes = b"") -> int:
@@ -113,10 +137,19 @@ def write_nllb_tokenizer(folder: Path, spm: bytes, *, legacy: bool = False) -> i
     return max(ids.values()) + 1
 
 
+def spm_kind(family: str) -> str:
+    """Which of three SentencePiece models a family has."""
+    return _SPM_KINDS.get(family, "fairseq")
+
+
 @functools.cache
 def train_spm(family: str, **settings: Any) -> bytes:
     """A SentencePiece model of a few hundred pieces: BPE, as in most of these families."""
-    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1} if family in OWN_IDS else {"pad_id": -1, "eos_id": 2}
+    ids: dict[str, Any] = {"pad_id": -1, "eos_id": 2}
+    if family in _SPM_KINDS:
+        ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    if family == "mt5":  # as MADLAD-400 has them
+        ids["user_defined_symbols"] = [f"<2{language}>" for language in T5_LANGUAGES]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS * 4),
@@ -173,7 +206,33 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "pad_token_id": 0,
         "scale_embedding": True,
     },
+    # Heads wider than the model, and of a size that graphs pad; a tied head, whose input is scaled.
+    "t5": {
+        "architectures": ["T5ForConditionalGeneration"],
+        "d_kv": 12,
+        "decoder_start_token_id": 0,
+        "eos_token_id": 1,
+        "feed_forward_proj": "relu",
+        "pad_token_id": 0,
+        "relative_attention_max_distance": 20,
+        "relative_attention_num_buckets": 8,
+        "task_specific_params": {
+            "summarization": {"prefix": "summarize: "},
+            "translation_en_to_de": {"num_beams": 4, "prefix": "translate English to German: "},
+        },
+    },
+    # As MADLAD-400: gated, with a head of its own and pieces for languages.
+    "mt5": {
+        "architectures": ["MT5ForConditionalGeneration"],
+        "d_kv": 8,
+        "decoder_start_token_id": 0,
+        "eos_token_id": 1,
+        "feed_forward_proj": "gated-gelu",
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
+    },
 }
+_T5 = ("t5", "mt5")
 _SPECIAL = {
     "bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>",
     "pad_token": "<pad>",
@@ -193,17 +252,22 @@ def _write_checkpoint(
     seed: int = 0,
     **changes: Any,
 ) -> Path:
-    config = {
-        "d_model": width,
+    sizes = {
         "decoder_attention_heads": heads[1],
         "decoder_ffn_dim": ffn,
         "decoder_layers": layers,
         "encoder_attention_heads": heads[0],
         "encoder_ffn_dim": ffn,
         "encoder_layers": layers,
-        "is_encoder_decoder": True,
         "max_position_embeddings": max_positions,
+    }
+    if family in _T5:
+        sizes = {"d_ff": ffn, "num_heads": heads[0], "num_layers": layers, "n_positions": max_positions}
+    config = {
+        "d_model": width,
+        "is_encoder_decoder": True,
         "model_type": family,
+        **sizes,
         "vocab_size": vocab_size,
         **_CONFIGS[family],
         **changes,
@@ -217,7 +281,8 @@ def _write_checkpoint(
     }
     _write_json(folder / "config.json", config)
     _write_json(folder / "generation_config.json", generation)
-    write_weights(folder, _random_weights(config, seed), dtype="F32", shards=1)
+    weights = _random_t5_weights(config, seed) if family in _T5 else _random_weights(config, seed)
+    write_weights(folder, weights, dtype="F32", shards=1)
     return folder
 
 
@@ -256,6 +321,42 @@ def _random_weights(config: Mapping[str, Any], seed: int) -> Weights:
     return weights
 
 
+def _random_t5_weights(config: Mapping[str, Any], seed: int) -> Weights:
+    rng = np.random.default_rng(seed)
+    width, ffn, vocab_size, heads = config["d_model"], config["d_ff"], config["vocab_size"], config["num_heads"]
+    inner_width = heads * config["d_kv"]
+
+    def draw(*shape: int, spread: float) -> NDArray[np.float32]:
+        return rng.normal(0.0, spread, shape).astype(np.float32)
+
+    weights = {"shared.weight": draw(vocab_size, width, spread=0.4)}
+    if not config.get("tie_word_embeddings", True):
+        weights["lm_head.weight"] = draw(vocab_size, width, spread=0.4 * width**-0.5)
+    inner = ("wi_0", "wi_1") if config["feed_forward_proj"].startswith("gated") else ("wi",)
+    layers = {"encoder": config["num_layers"], "decoder": config.get("num_decoder_layers", config["num_layers"])}
+    for side, attentions in (("encoder", ("SelfAttention",)), ("decoder", ("SelfAttention", "EncDecAttention"))):
+        for layer in range(layers[side]):
+            here = f"{side}.block.{layer}.layer"
+            for number, name in enumerate(attentions):
+                for part in "qkv":  # scores are not divided by the root of the size
+                    spread = width**-0.5 * (0.5 if part == "q" else 1)
+                    weights[f"{here}.{number}.{name}.{part}.weight"] = draw(inner_width, width, spread=spread)
+                weights[f"{here}.{number}.{name}.o.weight"] = draw(width, inner_width, spread=2 * inner_width**-0.5)
+            products = dict.fromkeys(inner, (ffn, width)) | {"wo": (width, ffn)}
+            for name, (rows, columns) in products.items():
+                weights[f"{here}.{len(attentions)}.DenseReluDense.{name}.weight"] = draw(
+                    rows, columns, spread=2 * columns**-0.5
+                )
+            for number in range(len(attentions) + 1):
+                weights[f"{here}.{number}.layer_norm.weight"] = 1 + draw(width, spread=0.2)
+        buckets = config.get("relative_attention_num_buckets", 32)
+        weights[f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = draw(
+            buckets, heads, spread=1.0
+        )
+        weights[f"{side}.final_layer_norm.weight"] = 1 + draw(width, spread=0.2)
+    return weights
+
+
 def _write_json(file: Path, content: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
@@ -267,13 +368,19 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "mbart": partial(write_model, family="mbart", write_tokenizer=write_mbart50_tokenizer, seed=5),
     "bart": partial(write_model, family="bart", write_tokenizer=write_bart_tokenizer, seed=6),
     "pegasus": partial(write_model, family="pegasus", write_tokenizer=write_pegasus_tokenizer, seed=7),
+    "t5": partial(write_model, family="t5", write_tokenizer=write_t5_tokenizer, seed=8),
+    "mt5": partial(write_model, family="mt5", write_tokenizer=write_t5_tokenizer, seed=9),
 }
+PREFIXES = {"mt5": "<2de> "}  # what users of transformers put before a text; kvjobs does by the target language
 # By name: what writes the files of a tokenizer, its model's `model_type`, the source language and the target language.
 TOKENIZERS: dict[str, tuple[Callable[[Path, bytes], int], str, str | None, str | None]] = {
     "m2m100": (write_m2m100_tokenizer, "m2m_100", "en", "fr"),
     "nllb": (write_nllb_tokenizer, "m2m_100", "eng_Latn", "fra_Latn"),
     "nllb, legacy": (partial(write_nllb_tokenizer, legacy=True), "m2m_100", "deu_Latn", "zho_Hans"),
     "mbart": (write_mbart50_tokenizer, "mbart", "de_DE", "zh_CN"),
+    "mbart-25": (write_mbart25_tokenizer, "mbart", "en_XX", "ro_RO"),
     "pegasus": (write_pegasus_tokenizer, "pegasus", None, None),
     "bart": (write_bart_tokenizer, "bart", None, None),
+    "t5": (write_t5_tokenizer, "t5", None, None),
+    "mt5": (write_t5_tokenizer, "mt5", None, "de"),
 }

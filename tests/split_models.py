@@ -6,6 +6,7 @@ from pathlib import Path
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.stages import cut_causal, write_stages
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
 from worker.model_tools.inspect.stages import num_target_ids
 from worker.models.json_file import read_json
@@ -23,7 +24,7 @@ def split_kv_model(
     if ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
         layers = cut_decoder(config, num_target_ids(config, manifest), stages)
         write_translation_stages(whole, folder, config, precision, layers)
-        counts = [config["encoder_layers"], *map(len, layers)]
+        counts = [read_network(config).encoder_layers, *map(len, layers)]
     else:
         layers = cut_causal(read_sizes(config), stages)
         write_stages(whole, folder, read_sizes(config), precision, layers)

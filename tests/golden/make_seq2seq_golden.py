@@ -23,7 +23,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.seq2seq_checkpoints import FAMILIES, OWN_IDS, TEXTS, TOKENIZERS, train_spm  # noqa: E402
+from tests.seq2seq_checkpoints import FAMILIES, PREFIXES, TEXTS, TOKENIZERS, spm_kind, train_spm  # noqa: E402
 
 BEAM = {"num_beams": 4, "num_return_sequences": 4}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -47,12 +47,12 @@ def main() -> None:
         golden["tokenizers"] = {}
         for kind, (write_tokenizer, family, source, target) in TOKENIZERS.items():
             spm = train_spm(family, normalization_rule_name="identity")  # whose table would have 240 KB
-            golden["spm"]["own ids" if family in OWN_IDS else "fairseq"] = base64.b64encode(spm).decode()
+            golden["spm"][spm_kind(family)] = base64.b64encode(spm).decode()
             folder = Path(name, f"{kind}-tokenizer")
             folder.mkdir()
             write_tokenizer(folder, spm)
             tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=kind == "bart")
-            golden["tokenizers"][kind] = record_tokenizer(tokenizer, source, target)
+            golden["tokenizers"][kind] = record_tokenizer(tokenizer, source, target, PREFIXES.get(kind, ""))
             if (written := folder / "tokenizer.json").is_file():  # of which no seed gives the same
                 golden["tokenizers"][kind]["tokenizer.json"] = written.read_text(encoding="utf-8")
     (HERE / "seq2seq.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def log_probs(model: Any, source: list[int], target: list[int]) -> list[float]:
     return [round(one, 6) for one in found.tolist()]
 
 
-def record_tokenizer(tokenizer: Any, source: str | None, target: str | None) -> dict[str, Any]:
+def record_tokenizer(tokenizer: Any, source: str | None, target: str | None, prefix: str) -> dict[str, Any]:
     if source is not None:
         tokenizer.src_lang, tokenizer.tgt_lang = source, target
     rng = random.Random(1)
@@ -113,7 +113,7 @@ def record_tokenizer(tokenizer: Any, source: str | None, target: str | None) -> 
     return {
         "source": source,
         "target": target,
-        "encoded": [{"text": text, "ids": tokenizer(text)["input_ids"]} for text in texts],
+        "encoded": [{"text": text, "ids": tokenizer(prefix + text)["input_ids"]} for text in texts],
         "targets": [{"text": text, "ids": tokenizer(text_target=text)["input_ids"]} for text in texts],
         "decoded": [{"ids": one, "text": tokenizer.decode(one, skip_special_tokens=True)} for one in ids],
     }

@@ -17,7 +17,15 @@ transformers = pytest.importorskip("transformers")
 
 from jobs.outcome import Score, Translation
 from jobs.spec import ScoreOptions, TranslateOptions
-from tests.seq2seq_checkpoints import FAMILIES, TEXTS, TOKENIZERS, train_spm
+from tests.seq2seq_checkpoints import (
+    FAMILIES,
+    PREFIXES,
+    TEXTS,
+    TOKENIZERS,
+    train_spm,
+    write_mbart25_tokenizer,
+    write_model,
+)
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.pair_scoring import PairScorer
@@ -44,6 +52,7 @@ class Both:
     theirs: Any
     ours: TranslationTokenizer
     target: str | None
+    prefix: str
 
 
 # Slow and fast; transformers has no fast class for M2M100.
@@ -62,7 +71,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         theirs.save_pretrained(folder)  # with tokenizer.json
     if source is not None:
         theirs.src_lang, theirs.tgt_lang = source, target
-    return Both(theirs, open_translation_tokenizer(folder).for_source(source or "en"), target)
+    return Both(theirs, open_translation_tokenizer(folder).for_source(source or "en"), target, PREFIXES.get(kind, ""))
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
@@ -73,9 +82,9 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_ids_are_equal(both: Both, text: str) -> None:
     assume(not any(word in text for word in both.theirs.all_special_tokens))
 
-    assert both.ours.encode(text, both.target) == both.theirs(text)["input_ids"]
+    assert both.ours.encode(text, both.target) == both.theirs(both.prefix + text)["input_ids"]
     ids = [piece.id for piece in both.ours.cut_target(text)]
-    surroundings = (*both.ours.begin_target(both.target), both.ours.eos_id)
+    surroundings = {*both.ours.begin_target(both.target), both.ours.eos_id, both.ours.beginning(both.target).start_id}
     assert ids == [one for one in both.theirs(text_target=text)["input_ids"] if one not in surroundings]
 
 
@@ -97,11 +106,13 @@ class Model:
     tokenizer: Any
     source: str | None
     target: str | None
+    prefix: str
 
     @property
     def first_id(self) -> int | None:
-        if self.target is None:
+        if self.source is None:
             return None
+        assert self.target is not None
         name = f"__{self.target}__" if "_" not in self.target else self.target
         return int(self.tokenizer.convert_tokens_to_ids(name))
 
@@ -111,11 +122,12 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     torch.set_num_threads(1)
     checkpoint = FAMILIES[request.param](tmp_path_factory.mktemp("live") / "checkpoint")
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoint).eval()
-    source, target = LANGUAGES.get(request.param, (None, None))
+    prefix = PREFIXES.get(request.param, "")
+    source, target = LANGUAGES.get(request.param, (None, "de" if prefix else None))
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, use_fast=request.param == "bart")
     if source is not None:
         tokenizer.src_lang, tokenizer.tgt_lang = source, target
-    return Model(checkpoint, theirs, tokenizer, source, target)
+    return Model(checkpoint, theirs, tokenizer, source, target, prefix)
 
 
 @pytest.mark.parametrize("beams", [1, 5])
@@ -130,7 +142,7 @@ def test_translations_are_equal(model: Model, tmp_path: Path, beams: int) -> Non
     for sentence, outcome in zip(SENTENCES, found, strict=True):
         with torch.no_grad():
             wanted = model.model.generate(
-                **model.tokenizer(sentence, return_tensors="pt"),
+                **model.tokenizer(model.prefix + sentence, return_tensors="pt"),
                 forced_bos_token_id=model.first_id,
                 num_beams=beams,
                 num_return_sequences=beams,
@@ -157,7 +169,7 @@ def test_log_probs_of_pairs_are_equal(model: Model, tmp_path: Path, precision: P
     for (source, target), outcome in zip(pairs, found, strict=True):
         assert isinstance(outcome, Score)
         ours = [token.log_prob for token in outcome.tokens]
-        inputs = model.tokenizer(source, text_target=target, return_tensors="pt")
+        inputs = model.tokenizer(model.prefix + source, text_target=target, return_tensors="pt")
         with torch.no_grad():
             logits = model.model(**inputs).logits[0]
         labels = inputs["labels"][0]
@@ -166,7 +178,37 @@ def test_log_probs_of_pairs_are_equal(model: Model, tmp_path: Path, precision: P
         np.testing.assert_allclose(ours, theirs, atol=LEAST_NEAR[precision])
 
 
-@pytest.mark.parametrize("family", ["nllb", "mbart", "bart", "pegasus"])  # M2M100 is an NLLB to Optimum
+def test_a_target_of_mbart_25_begins_with_the_language_that_the_decoder_is_fed_first(tmp_path: Path) -> None:
+    checkpoint = write_model(tmp_path / "checkpoint", "mbart", write_mbart25_tokenizer, seed=5)
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoint).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        checkpoint, use_fast=False, src_lang="de_DE", tgt_lang="ro_RO"
+    )
+    folder = Path(add_model(Request(source=str(checkpoint)), tmp_path / "models").path)
+    options = TranslateOptions(source_language="de", target_language="ro", beam_size=4, reuse=False)
+    start = tokenizer.convert_tokens_to_ids("ro_RO")
+
+    for sentence, outcome in zip(SENTENCES, translate_with(folder, options), strict=True):
+        inputs = tokenizer(sentence, return_tensors="pt")
+        with torch.no_grad():
+            wanted = theirs.generate(**inputs, decoder_start_token_id=start, num_beams=4)
+        assert outcome.text == tokenizer.decode(wanted[0], skip_special_tokens=True)
+
+    scorer = PairScorer(open_seq2seq_model(folder), open_translation_tokenizer(folder))
+    pair = json.dumps({"source": SENTENCES[1], "target": SENTENCES[0]})
+    asked = ScoreOptions(pairs=True, source_language="de", target_language="ro", reuse=False)
+    (score,) = scorer.score([pair], asked, should_stop=lambda: False).outcomes
+    inputs = tokenizer(SENTENCES[1], text_target=SENTENCES[0], return_tensors="pt")
+    labels = inputs["labels"][0][:-1]  # behind them the language, which the decoder is fed first
+    with torch.no_grad():
+        fed = torch.cat((torch.tensor([start]), labels[:-1]))[None]
+        logits = theirs(inputs["input_ids"], decoder_input_ids=fed).logits[0]
+    log_probs = torch.log_softmax(logits, -1)[torch.arange(len(labels)), labels]
+    assert isinstance(score, Score)
+    np.testing.assert_allclose(score.nll_sum, -float(log_probs.sum()), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["nllb", "mbart", "bart", "pegasus", "t5", "mt5"])  # M2M100 is an NLLB to Optimum
 def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path, family: str) -> None:
     exports = pytest.importorskip("bench.checkpoints.models")
     checkpoint = FAMILIES[family](tmp_path / "checkpoint")
@@ -174,7 +216,9 @@ def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path, f
     for file in checkpoint.glob("*"):
         if not (tmp_path / "exported" / file.name).exists() and file.suffix in (".json", ".model"):
             shutil.copy(file, tmp_path / "exported")
-    options = TranslateOptions(beam_size=4, target_language="fr" if family in LANGUAGES else None, reuse=False)
+    options = TranslateOptions(
+        beam_size=4, target_language="fr" if family in LANGUAGES or family in PREFIXES else None, reuse=False
+    )
 
     native, exported = (
         translate_with(Path(add_model(Request(source=str(tmp_path / name)), tmp_path / "models").path), options)

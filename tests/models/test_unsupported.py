@@ -19,9 +19,9 @@ from worker.graphs.causal import weights as causal_weights
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
-from worker.graphs.seq2seq import weights as seq2seq_weights
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import write_seq2seq
+from worker.graphs.seq2seq.tensor_names import tensor_names
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
@@ -94,14 +94,48 @@ def test_a_configuration_that_names_no_quantization_is_built(folder, nothing):
 # --- custom code
 
 
-def test_a_network_with_custom_code_is_refused_even_if_it_names_a_supported_architecture(folder):
-    change_config(
-        folder, auto_map={"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Config"}
-    )
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"auto_map": {"AutoModelForCausalLM": "modeling.OtherForCausalLM", "AutoConfig": "modeling.Qwen2Config"}},
+        {"auto_map": {"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Config"}},
+        {"model_type": "of-its-own"},  # which transformers has no class for
+        {"model_type": None},
+    ],
+    ids=["class", "configuration", "type", "no type"],
+)
+def test_a_network_with_custom_code_is_refused_even_if_it_names_a_supported_architecture(folder, change):
+    code = {"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Qwen2Config"}
+    change_config(folder, **{"auto_map": code} | change)
 
     with pytest.raises(
         ModelError, match=r"/tiny brings code of its own \(AutoConfig, AutoModelForCausalLM of auto_map"
     ):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize("family", ["phi3", "falcon", "gpt2"])
+def test_code_of_a_class_that_transformers_has_is_not_run_and_the_user_is_told(tmp_path, family):
+    """As transformers does without trust_remote_code: Phi-3-mini and Falcon-7B are published so."""
+    checkpoint = tmp_path / "checkpoint"
+    write_family(checkpoint, family)
+    plain = add(checkpoint, tmp_path / "plain")
+    named = json.loads((checkpoint / "config.json").read_text())["architectures"][0]
+    stem = named.removesuffix("ForCausalLM").removesuffix("LMHeadModel")
+    code = {"AutoConfig": f"configuration.{stem}Config", "AutoModelForCausalLM": f"owner/name--modeling.{named}"}
+    change_config(checkpoint, auto_map=code)
+
+    added = add_model(Request(source=str(checkpoint)), tmp_path / "models")
+
+    assert {name: (Path(added.path) / name).read_bytes() for name in plain} == plain
+    assert f"is not run: the graph computes what {named} of transformers does" in (added.note or "")
+
+
+def test_code_that_lets_tokens_attend_to_later_ones_is_refused(folder):
+    """gte-Qwen2 is published so, with classes of the names that transformers has."""
+    change_config(folder, auto_map={"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM"}, is_causal=False)
+
+    with pytest.raises(ModelError, match=r"/tiny brings code .* attend to later ones \(is_causal = false"):
         Checkpoint.open(folder)
 
 
@@ -145,10 +179,10 @@ def test_an_export_with_an_old_configuration_is_recognized_by_class_or_type(tmp_
     shutil.copytree(TINY, folder)
     for name in ("source.spm", "target.spm", "vocab.json"):
         (folder / name).write_text("{}")
-    change_config(folder, **{"model_type": None, "architectures": ["T5ForConditionalGeneration"]} | config)
+    change_config(folder, **{"model_type": None, "architectures": ["BlenderbotForConditionalGeneration"]} | config)
 
     if config == {"model_type": None}:
-        message = r"is an export of T5ForConditionalGeneration \(architectures in its config.json\)"
+        message = r"is an export of BlenderbotForConditionalGeneration \(architectures in its config.json\)"
         with pytest.raises(ModelError, match=message):
             check_files(ModelFolder("m", folder))
     else:
@@ -166,7 +200,7 @@ def test_graphs_with_unexpected_file_names_are_named(tmp_path, name):
         add(folder, tmp_path / "models")
 
 
-@pytest.mark.parametrize("model_type", ["t5", "blenderbot"])
+@pytest.mark.parametrize("model_type", ["umt5", "blenderbot"])
 @pytest.mark.parametrize("has_spm", [True, False])
 def test_an_export_of_another_translation_architecture_is_refused_by_name(tmp_path, model_type, has_spm):
     folder = tmp_path / "exported"
@@ -270,7 +304,7 @@ def test_the_expected_names_of_a_marian_checkpoint_are_those_that_its_graph_read
 
     write_seq2seq(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
 
-    names = seq2seq_weights.tensor_names(read_network(checkpoint.config))
+    names = tensor_names(read_network(checkpoint.config))
     tied = {
         "lm_head.weight",
         "model.shared.weight",

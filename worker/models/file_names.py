@@ -25,7 +25,8 @@ WITH_PAST = "decoder_with_past_model.onnx"
 CAUSAL_GRAPH = "model.onnx"
 
 SAFETENSORS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-CHECKPOINT = (SAFETENSORS, INDEX, PICKLE)
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+CHECKPOINT = (SAFETENSORS, INDEX, PICKLE, PICKLE_INDEX)
 
 GGUF_MODEL = "model.gguf"  # of the layout gguf, whatever the file was called before
 
@@ -41,8 +42,10 @@ M2M100_TOKENIZER = ("tokenizer.json", "vocab.json", "sentencepiece.bpe.model")
 MBART_TOKENIZER = ("tokenizer.json", "sentencepiece.bpe.model")  # one of them is enough
 BART_TOKENIZER = ("tokenizer.json",)
 PEGASUS_TOKENIZER = ("tokenizer.json", "spiece.model")  # one of them is enough
+T5_TOKENIZER = ("tokenizer.json", "spiece.model")  # one of them is enough
 M2M100_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-CAUSAL_TOKENIZER = ("tokenizer.json",)
+TOKENIZER = "tokenizer.json"
+CAUSAL_TOKENIZER = (TOKENIZER,)
 CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json
 CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE)
 # What sentence-transformers writes beside a cross-encoder.

@@ -2,7 +2,8 @@
 Checkpoints for which kvjobs builds no graphs: they are refused, with the reason, before weights are downloaded or read.
 
     quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
-    custom code  auto_map in config.json: a Python file beside it defines what the model computes
+    custom code  auto_map in config.json: a Python file beside it defines what the model computes, and transformers has
+                 no class of its own for it
     mixture      num_experts or the like in config.json: a router chooses the products for each token
     adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
     GGUF         *.gguf, the format of llama.cpp: read as a file that is named itself, never searched in a folder
@@ -10,11 +11,13 @@ Checkpoints for which kvjobs builds no graphs: they are refused, with the reason
 Knows: config.json and the names of files. Does not know: tensors. Needs only the standard library.
 """
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
+from worker.graphs.architectures import ARCHITECTURES
 
 ADAPTER = "adapter_config.json"
 GGUF = ".gguf"
@@ -80,19 +83,57 @@ def refuse_quantized(config: Mapping[str, Any], name: str) -> None:
 
 
 def refuse_custom_code(config: Mapping[str, Any], name: str) -> None:
-    """Raise ModelError for a checkpoint `name` that brings Python code for its network, whatever class it names.
+    """Raise ModelError for a checkpoint `name` that brings Python code for its network.
 
-    gte-Qwen2, for one, names Qwen2ForCausalLM and lets each token attend to later ones. Custom code of a tokenizer is
-    accepted: tokenizer.json is read instead.
+    Phi-3, Falcon and others bring the code of the class that transformers has had since: transformers itself does not
+    run it unless it is told to (`trust_remote_code`), and takes its own class; so the graph follows that class, too.
+    Custom code of a tokenizer is accepted: tokenizer.json is read instead.
     """
-    auto_map = config.get("auto_map")
-    custom = sorted(str(key) for key in auto_map if key not in _NO_NETWORK) if isinstance(auto_map, Mapping) else []
-    if custom:
+    classes = _custom_classes(config)
+    if not classes:
+        return
+    if not _is_in_transformers(config, classes.values()):
         raise ModelError(
-            f"{name} brings code of its own ({', '.join(custom)} of auto_map in config.json), which is not run and may "
-            "compute something else than the architecture that it names: take a checkpoint without such code, or an "
-            "ONNX export of it; if you know that the code changes nothing, remove auto_map from config.json"
+            f"{name} brings code of its own ({', '.join(sorted(classes))} of auto_map in config.json), which is not "
+            "run and may compute something else than the architecture that it names: take a checkpoint without such "
+            "code, or an ONNX export of it; if you know that the code changes nothing, remove auto_map from config.json"
         )
+    if config.get("is_causal") is False:  # gte-Qwen2, which names Qwen2ForCausalLM
+        raise ModelError(
+            f"{name} brings code of its own that lets each token attend to later ones (is_causal = false in "
+            "config.json), which a causal language model does not do: take another model"
+        )
+
+
+def ignored_code(config: Mapping[str, Any]) -> str | None:
+    """A remark for the user on code that a checkpoint brings and that is not run; None: it brings none."""
+    if not (classes := _custom_classes(config)):
+        return None
+    return (
+        f"The model brings code of its own ({', '.join(sorted(classes))} of auto_map in config.json), which is not "
+        f"run: the graph computes what {config['architectures'][0]} of transformers does, as there without "
+        "trust_remote_code."
+    )
+
+
+def _custom_classes(config: Mapping[str, Any]) -> dict[str, str]:
+    """The classes of the network that auto_map names, such as modeling_phi3.Phi3ForCausalLM, by their Auto class."""
+    auto_map = config.get("auto_map")
+    if not isinstance(auto_map, Mapping):
+        return {}
+    return {str(key): str(value) for key, value in auto_map.items() if key not in _NO_NETWORK}
+
+
+def _is_in_transformers(config: Mapping[str, Any], classes: Iterable[str]) -> bool:
+    """Whether the classes that auto_map names are those of a network that transformers has, by the same names."""
+    named = config.get("architectures")
+    if not isinstance(named, list) or len(named) != 1 or not config.get("model_type"):
+        return False
+    if ARCHITECTURES.get(str(named[0])) != config["model_type"]:
+        return False
+    family = re.split("For[A-Z]|LMHeadModel", str(named[0]))[0]
+    own = re.compile(f"{re.escape(family)}(Config|Model|PreTrainedModel|LMHeadModel|For[A-Z][A-Za-z]+)")
+    return all(own.fullmatch(name.rpartition(".")[2]) for name in classes)
 
 
 def refuse_mixture(config: Mapping[str, Any], name: str) -> None:
@@ -114,8 +155,8 @@ def refuse_files(names: Collection[str], name: str) -> None:
     if ADAPTER in names:
         raise ModelError(
             f"{name} is an adapter (LoRA or the like: it has {ADAPTER}), not a whole model: merge it into the model "
-            f"that it adapts, for example with `{_MERGE.format(name=name)}`, put that model's tokenizer beside it, and "
-            "add the folder"
+            f"that it adapts, for example with `{_MERGE.format(name=name)}` (of a translation model, "
+            "AutoPeftModelForSeq2SeqLM), put that model's tokenizer beside it, and add the folder"
         )
     gguf = sorted(file for file in names if file.endswith(GGUF))
     if gguf and not any(file.endswith((".safetensors", ".bin", ".onnx")) for file in names):

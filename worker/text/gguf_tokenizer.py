@@ -14,20 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import ModelError
-
-
-class UnknownVocabularyError(ModelError):
-    """The vocabulary may be sound, but how it cuts texts is not known here for certain."""
-
+from worker.text.byte_level import GPT2_WORDS, LLAMA3_WORDS, NFC, QWEN2_WORDS, beginning_with, byte_level_bpe, words
+from worker.text.unknown_vocabulary import UnknownVocabularyError
 
 _WAY_OUT = "put the model's tokenizer.json (and tokenizer_config.json) beside the file, which are then used instead"
 
 # Types of tokens: llama_token_type in llama.cpp's include/llama.h.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 _SPECIAL = (_UNKNOWN, _CONTROL, _UNUSED)  # no text gives them
-
-_GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +34,14 @@ class _PreTokenizer:
     adds_bos: bool = False  # where the file does not say
 
 
-_LLAMA3 = _PreTokenizer((_WORDS % r"\p{N}{1,3}",), ignores_merges=True, adds_bos=True)
+_LLAMA3 = _PreTokenizer((LLAMA3_WORDS,), ignores_merges=True, adds_bos=True)
 _PRE_TOKENIZERS = {
-    "gpt-2": _PreTokenizer((_GPT2_WORDS,)),
+    "gpt-2": _PreTokenizer((GPT2_WORDS,)),
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,
-    "qwen2": _PreTokenizer((_WORDS % r"\p{N}",), has_nfc=True),  # Qwen1.5, Qwen2, Qwen2.5, Qwen3
-    "smollm": _PreTokenizer((r"\p{N}", _GPT2_WORDS)),
+    "qwen2": _PreTokenizer((QWEN2_WORDS,), has_nfc=True),  # Qwen1.5, Qwen2, Qwen2.5, Qwen3
+    "smollm": _PreTokenizer((r"\p{N}", GPT2_WORDS)),
 }
 
 
@@ -85,25 +79,14 @@ def tokenizer_files(metadata: Mapping[str, Any], name: str) -> dict[str, dict[st
     default_bos, default_eos = (1, 2) if metadata["tokenizer.ggml.model"] == "llama" else (None, None)
     bos = values.token("bos_token_id", tokens, default_bos) if adds_bos else None
     if bos is not None:
-        description["post_processor"] = _beginning_with(bos, tokens.index(bos))
+        # As llama.cpp does.
+        description["post_processor"] = beginning_with(bos, tokens.index(bos))
     config = {
         "bos_token": bos,
         "eos_token": values.token("eos_token_id", tokens, default_eos),
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     return {"tokenizer.json": description, "tokenizer_config.json": config}
-
-
-def _beginning_with(bos: str, bos_id: int) -> dict[str, Any]:
-    """The post-processor that puts a BOS before a text, as llama.cpp does."""
-    first: dict[str, Any] = {"SpecialToken": {"id": bos, "type_id": 0}}
-    text, second = ({"Sequence": {"id": name, "type_id": number}} for number, name in enumerate("AB"))
-    return {
-        "type": "TemplateProcessing",
-        "single": [first, text],
-        "pair": [first, text, second],
-        "special_tokens": {bos: {"id": bos, "ids": [bos_id], "tokens": [bos]}},
-    }
 
 
 def _byte_level(values: "_Values", tokens: Sequence[str], pre: _PreTokenizer) -> dict[str, Any]:
@@ -115,24 +98,13 @@ def _byte_level(values: "_Values", tokens: Sequence[str], pre: _PreTokenizer) ->
     merges = [merge.split(" ") for merge in values.strings("merges")]
     if any(len(pair) != 2 for pair in merges):
         raise ModelError(f"{values.name} is damaged (tokenizer.ggml.merges are not pairs): download it again")
-    splits = [
-        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-        for pattern in pre.patterns
-    ]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    return {
-        "version": "1.0",
-        "normalizer": {"type": "NFC"} if pre.has_nfc else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "post_processor": None,
-        "decoder": byte_level | {"use_regex": True},
-        "model": {
-            "type": "BPE",
-            "ignore_merges": pre.ignores_merges,
-            "vocab": _numbered(tokens),
-            "merges": merges,
-        },
-    }
+    return byte_level_bpe(
+        _numbered(tokens),
+        merges,
+        pre_tokenizer=words(*pre.patterns),
+        normalizer=NFC if pre.has_nfc else None,
+        ignores_merges=pre.ignores_merges,
+    )
 
 
 def _sentencepiece(values: "_Values", tokens: Sequence[str], types: Sequence[int]) -> dict[str, Any]:

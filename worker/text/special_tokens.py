@@ -28,6 +28,7 @@ _CLASS_BOS = {
 }
 # The tokenizer class for files that name none, by the `model_type` of config.json.
 _MODEL_CLASS = {
+    "bart": "Bart",
     "bert": "Bert",
     "bloom": "Bloom",
     "cohere": "Cohere",
@@ -51,6 +52,8 @@ _MODEL_CLASS = {
     "opt": "GPT2",
     "phi": "CodeGen",
     "phi3": "Llama",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen2",
     "roberta": "Roberta",
     "stablelm": "GPTNeoX",
     "xglm": "XGLM",

@@ -12,7 +12,7 @@ Knows: `tokenizer.json`, `tokenizer_config.json`. Does not know: models, scores.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -62,13 +62,13 @@ class TextPairTokenizer:
     """Immutable after `open`, so several lanes may share one."""
 
     def __init__(
-        self, tokenizer: Tokenizer, template: PairTemplate, *, max_length: int | None, cuts_left: bool, max_id: int
+        self, tokenizer: Tokenizer, template: PairTemplate, *, max_length: int | None, cuts_left: bool, ids: Set[int]
     ) -> None:
         """`max_length`: of a pair, as the files say; None: they do not. `cuts_left`: a text loses its beginning, not
-        its end."""
+        its end. `ids`: those that a pair can have."""
         self.template = template
         self.max_length = max_length
-        self.max_id = max_id  # the highest id that a pair can have
+        self.ids = frozenset(ids)
         self._tokenizer = tokenizer
         self._cuts_left = cuts_left
 
@@ -102,8 +102,13 @@ class TextPairTokenizer:
             template,
             max_length=_max_length(config),
             cuts_left=side == "left",
-            max_id=max(reachable, default=-1),
+            ids=reachable,
         )
+
+    @property
+    def max_id(self) -> int:
+        """The highest id that a pair can have."""
+        return max(self.ids, default=-1)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """The tokens of one text, without special tokens. A lone surrogate counts as U+FFFD.

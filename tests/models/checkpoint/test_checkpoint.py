@@ -88,7 +88,7 @@ def test_only_one_weight_is_in_memory_at_a_time(tmp_path):
     ("changes", "named"),
     [
         ({"architectures": ["ProphetNetForConditionalGeneration"]}, "ProphetNetForConditionalGeneration"),
-        ({"architectures": ["MarianModel"]}, "MarianModel"),
+        ({"architectures": ["MarianForCausalLM"]}, "MarianForCausalLM"),
         ({"architectures": ["MptForCausalLM"]}, "MptForCausalLM"),
         ({"architectures": None, "model_type": "mpt"}, "mpt"),
         ({"architectures": [], "model_type": None}, r"\(config.json names none\)"),
@@ -166,6 +166,25 @@ def test_a_folder_without_weights_is_refused_with_the_files_it_needs(folder):
     assert not has_weights(folder)
     with pytest.raises(ModelError, match=r"has no weights \(tf_model.h5 cannot be read\): .* is needed"):
         Checkpoint.open(folder)
+
+
+def test_pickles_are_read_by_their_index(folder):
+    """NLLB-200-3.3B is published so."""
+    expected = dict(Checkpoint.open(folder).weights)
+    (folder / "model.safetensors").unlink()
+    shards = {f"pytorch_model-0000{number}-of-00002.bin": list(expected)[number - 1 :: 2] for number in (1, 2)}
+    for shard, names in shards.items():
+        write_pickle(folder / shard, {name: expected[name] for name in names})
+    index = {"weight_map": {name: shard for shard, names in shards.items() for name in names}}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+
+    checkpoint = Checkpoint.open(folder)
+
+    assert has_weights(folder)
+    assert checkpoint.files == ("config.json", "pytorch_model.bin.index.json", *shards)
+    assert checkpoint.weights.keys() == expected.keys()
+    for name, weight in checkpoint.weights.items():
+        np.testing.assert_array_equal(weight, expected[name])
 
 
 def test_a_pickle_is_read_if_there_is_no_safetensors_file(folder):

@@ -12,11 +12,11 @@ import pytest
 
 from jobs.errors import ModelError, SpecError
 from tests.places import GOLDEN
-from tests.seq2seq_checkpoints import OWN_IDS, TOKENIZERS
+from tests.seq2seq_checkpoints import TOKENIZERS, spm_kind
 from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
-PLAIN = [kind for kind, (_write, _family, source, _target) in TOKENIZERS.items() if source is None]
+PLAIN = [kind for kind, (_write, _family, source, target) in TOKENIZERS.items() if source is target is None]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def write(kind: str, folder: Path) -> Path:
     write_tokenizer, family, _source, _target = TOKENIZERS[kind]
-    write_tokenizer(folder, base64.b64decode(RECORDED["spm"]["own ids" if family in OWN_IDS else "fairseq"]))
+    write_tokenizer(folder, base64.b64decode(RECORDED["spm"][spm_kind(family)]))
     if (folder / "tokenizer.json").is_file():  # as it was when the ids were recorded
         (folder / "tokenizer.json").write_text(RECORDED["tokenizers"][kind]["tokenizer.json"], encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"model_type": family}))
@@ -51,8 +51,10 @@ def test_the_ids_of_a_target_are_those_of_transformers(folders, kind):
     begin, end = tokenizer.begin_target(golden["target"]), tokenizer.eos_id
     for case in golden["targets"]:
         ids = [piece.id for piece in tokenizer.cut_target(case["text"])]
+        if kind == "mbart-25":  # the last token of transformers' labels, which it feeds first
+            begin = (tokenizer.beginning(golden["target"]).start_id,)
         # transformers puts the language of a legacy target last, where a model does not generate it.
-        wanted = [*ids, end, *begin] if kind == "nllb, legacy" else [*begin, *ids, end]
+        wanted = [*ids, end, *begin] if kind in ("nllb, legacy", "mbart-25") else [*begin, *ids, end]
         assert wanted == case["ids"], case["text"]
 
 
@@ -92,7 +94,7 @@ def test_parts_of_a_long_text_have_a_beginning_and_an_end(folders, kind):
         tokenizer.split(text, None, len(surroundings))
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind != "t5"])
 def test_a_model_without_languages_takes_none(folders, kind):
     tokenizer, _golden = opened(folders, kind)
 

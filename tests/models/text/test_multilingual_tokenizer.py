@@ -59,7 +59,7 @@ def test_special_words_in_a_text_are_plain_text(tokenizer, golden):
     surroundings = set(tokenizer.encode("", golden["target"]))
     inner = [one for one in ids if one not in surroundings]
     assert len(ids) == len(inner) + 2
-    assert tokenizer.first_target_id("fr") not in inner
+    assert tokenizer.encode("", "fr") == [one for one in ids if one in surroundings]
 
 
 def test_a_long_text_is_split_into_parts_with_all_that_surrounds_them(tokenizer, golden):
@@ -106,10 +106,11 @@ def test_a_target_needs_a_language_unless_the_model_forces_one(folders, tmp_path
         opened.check_language(None)
 
     TOKENIZERS[kind][0](tmp_path, SPM)
-    forced = {"forced_bos_token_id": opened.first_target_id(golden["target"])}
-    (tmp_path / "generation_config.json").write_text(json.dumps(forced))
+    beginning = opened.beginning(golden["target"])
+    settings = {"forced_bos_token_id": beginning.forced_id, "decoder_start_token_id": beginning.start_id}
+    (tmp_path / "generation_config.json").write_text(json.dumps({k: v for k, v in settings.items() if v is not None}))
 
-    assert open_multilingual(tmp_path).first_target_id(None) == forced["forced_bos_token_id"]
+    assert open_multilingual(tmp_path).beginning(None) == beginning
 
 
 @pytest.mark.parametrize(
@@ -122,10 +123,15 @@ def test_a_target_needs_a_language_unless_the_model_forces_one(folders, tmp_path
         ("m2m100", "tokenizer_config.json", '{"language_codes": "x"}', "language_codes = 'x'; m2m100 and wmt21"),
         ("nllb", "tokenizer_config.json", '{"sp_model_kwargs": {"alpha": 1}}', "would be cut at random"),
         ("nllb", "tokenizer_config.json", '{"tokenizer_class": "NllbTokenizer"}', "which ids languages have"),
-        ("mbart", "tokenizer_config.json", '{"tokenizer_class": "MBartTokenizer"}', "the tokenizer of mBART-25"),
-        ("mbart", "tokenizer_config.json", "{}", "the tokenizer of mBART-25"),
         ("nllb", "config.json", '{"vocab_size": 9}', "but config.json beside it gives a vocabulary of 9"),
         ("nllb", "config.json", '{"eos_token_id": 9}', "eos_token_id = 9"),
+        ("nllb", "config.json", '{"model_type": "m2m_100", "pad_token_id": 3}', "has <pad> as 1, .* pad_token_id = 3"),
+        (
+            "m2m100",
+            "config.json",
+            '{"model_type": "m2m_100", "pad_token_id": 3}',
+            "has <pad> as 1, .* pad_token_id = 3",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_refused_by_name(tmp_path, kind, file, content, message):

@@ -67,16 +67,17 @@ def add(
 ) -> None:
     """Add SOURCE to the models folder.
 
-    SOURCE is the checkpoint of a translation model (OPUS-MT, M2M100, NLLB-200) or of a causal language model (Llama,
-    Mistral, Qwen, Gemma, Phi, GPT-2 and others: docs/models.md), or an ONNX export: an id on the Hugging Face hub,
-    OWNER/NAME or OWNER/NAME@REVISION, or a folder.
+    SOURCE is the checkpoint of a translation model (OPUS-MT, M2M100, NLLB-200, mBART-50, T5, MADLAD-400) or of a causal
+    language model (Llama, Mistral, Qwen, Gemma, Phi, GPT-2 and others: docs/models.md), or an ONNX export: an id on the
+    Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
     Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3) with weights in F32, F16, BF16 or
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
-    ONNX graphs are built from a checkpoint. An export is copied unchanged; if it is a causal model, its graph is
+    ONNX graphs are built from a checkpoint; so is its tokenizer.json, where it has only the files of an older tokenizer
+    (docs/models.md says of which). An export is copied unchanged; if it is a causal model, its graph is
     checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA)
-    and models with their own code are refused.
+    and models of classes of their own, which need code that is not run, are refused.
 
     An interrupted command leaves no incomplete model; run it again, and the download continues where it stopped.
     HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN are respected.
@@ -110,12 +111,18 @@ def add(
             print_message(
                 f"int8 is close to fp32. To measure how close: kvjobs models verify {added.name} --sample CORPUS"
             )
+        if added.target_languages and not added.must_name_target:
+            languages = ", ".join(added.target_languages[:_NUM_SHOWN])
+            print_message(
+                f"A job may name a --target-language ({languages}); without one the model's own settings count."
+            )
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
-        task = _NEXT_TASK.get(added.kind, "")
+        task = " --target-language LANG" if added.must_name_target else _NEXT_TASK.get(added.kind, "")
         queue += " --providers llamacpp" if added.layout == GGUF else ""
         print_message(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
 
 
+_NUM_SHOWN = 12  # languages in a message
 _NEXT_TASK: Mapping[str, str] = {ModelKind.CAUSAL: " --task score", ModelKind.CROSS_ENCODER: " --task rerank"}
 
 

@@ -86,6 +86,11 @@ class NativeCrossEncoder:
     def token_types(self) -> int:
         return self.network.token_types
 
+    @property
+    def padding_id(self) -> int | None:
+        """See `CrossEncoder.padding_id`: RoBERTa's, from which it counts positions."""
+        return self.network.first_position - 1 if self.network.first_position else None
+
     def computes_in_float32(self) -> bool:
         """Whether weights and products are float32."""
         return self.precision is Precision.FP32

@@ -46,6 +46,11 @@ def open_pair_reader(folder: Path, model: CrossEncoder) -> PairReader:
             f"{folder / 'tokenizer.json'} makes ids up to {tokenizer.max_id:,}, and the model knows those below "
             f"{model.vocab_size:,}: the files belong to different models"
         )
+    if model.padding_id in tokenizer.ids:
+        raise ModelError(
+            f"{folder / 'tokenizer.json'} gives texts the id {model.padding_id}, which config.json calls pad_token_id: "
+            "positions leave padding out, so the files belong to different models"
+        )
     if model.token_types and max(tokenizer.template.types) >= model.token_types:
         raise ModelError(
             f"{folder / 'tokenizer.json'} gives tokens the types 0 to {max(tokenizer.template.types)}, and the model "

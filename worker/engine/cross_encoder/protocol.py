@@ -49,6 +49,10 @@ class CrossEncoder(Protocol):
     def token_types(self) -> int:
         """How many types of tokens the model tells apart; 0: none."""
 
+    @property
+    def padding_id(self) -> int | None:
+        """The id whose tokens have no position of their own, so that no pair may have it; None: there is none."""
+
     def computes_in_float32(self) -> bool:
         """Whether the graph computes in float32 throughout, so that only the order of sums can change a result."""
 

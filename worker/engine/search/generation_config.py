@@ -90,9 +90,11 @@ class GenerationConfig:
             )
         return rules
 
-    def with_first(self, token_id: int | None) -> Self:
-        """These rules, with the first token forced; None: as they are."""
-        return self if token_id is None else dataclasses.replace(self, forced_bos_id=token_id)
+    def with_beginning(self, start_id: int | None, forced_id: int | None) -> Self:
+        """These rules with another id that the decoder is fed first, and the first token forced; None: as they are."""
+        start_id = self.start_id if start_id is None else start_id
+        forced_id = self.forced_bos_id if forced_id is None else forced_id
+        return dataclasses.replace(self, start_id=start_id, forced_bos_id=forced_id)
 
 
 def read_generation(
@@ -119,8 +121,8 @@ def _read_generation(
     settings = {key: value for key, value in (generation or {}).items() if value is not None}
     if generation is None:
         settings = fallback
-        if config.get("model_type") in _FORCE_END:  # the default of transformers, where an old config.json has none
-            settings = {"forced_eos_token_id": fallback.get("eos_token_id"), **settings}
+        if config.get("model_type") in _FORCE_END and "forced_eos_token_id" not in config:  # an old config.json
+            settings = {"forced_eos_token_id": fallback.get("eos_token_id"), **settings}  # the class's default
         if fallback.get("force_bos_token_to_be_generated"):  # BartConfig's, before there was forced_bos_token_id
             settings = {"forced_bos_token_id": fallback.get("bos_token_id"), **settings}
     refuse_unsupported(settings, file)

@@ -39,7 +39,7 @@ from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_bat
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.tokenizers import PairTokenizer
-from worker.text.translation.marian_tokenizer import TargetPiece
+from worker.text.translation.sentence_pieces import TargetPiece
 
 _END = "</s>"  # how the end-of-sentence token is shown among the token scores
 
@@ -131,7 +131,8 @@ class PairScorer:
             )
         if target_fits:
             ids.append(tokenizer.eos_id)
-        return _Pair(target, pieces, IdPair(source_ids, ids), len(given), not (source_fits and target_fits))
+        start_id = tokenizer.beginning(options.target_language).start_id
+        return _Pair(target, pieces, IdPair(source_ids, ids, start_id), len(given), not (source_fits and target_fits))
 
 
 def _read(text: str) -> tuple[str, str]:

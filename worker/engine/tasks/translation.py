@@ -104,7 +104,8 @@ class Translator:
         tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
         rules = self.model.generation.with_options(options, max_positions=self.model.max_positions)
-        return rules.with_first(tokenizer.first_target_id(options.target_language))
+        beginning = tokenizer.beginning(options.target_language)
+        return rules.with_beginning(beginning.start_id, beginning.forced_id)
 
     def _translate_sentences(
         self,

@@ -4,8 +4,8 @@ The parts of the encoder's and the decoder's layers.
 Self-attention of the decoder writes into a buffer of the caller, which is past and present at once; cross-attention
 reads keys and values from a buffer of the caller.
 
-Structure: transformers' modeling_marian.py (post-norm) and modeling_m2m_100.py (pre-norm). Attention: onnxruntime's
-contrib operators GroupQueryAttention and MultiHeadAttention (docs/ContribOperators.md).
+Structure: transformers' modeling_marian.py (post-norm), modeling_m2m_100.py (pre-norm) and modeling_t5.py. Attention:
+onnxruntime's contrib operators GroupQueryAttention and MultiHeadAttention (docs/ContribOperators.md).
 
 Shapes: M tokens · R rows · B sentences (R / beams) · S source length · C capacity of the cache · L layers · N heads ·
 H head size · D width.
@@ -16,13 +16,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import helper
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.matrix_products import Products
+from worker.graphs.matrix_products import Load, Products, products_in
+from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.seq2seq.network import ACTIVATIONS, Seq2SeqNetwork
-from worker.graphs.seq2seq.quantized_kv import ATTRIBUTES, PARTS, as_cached, kv_dtype, quantize_cross, scale_inputs
+from worker.graphs.seq2seq.quantized_kv import ATTRIBUTES, PARTS, as_cached, kv_dtype, quantize_cross, scales_of
+from worker.graphs.seq2seq.relative_bias import RelativeBias
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
+
+# Inputs of GroupQueryAttention, between the lengths and the bias, and between that and the scales.
+_NO_ROPE, _NO_SINK = ("", "", ""), ""
 
 
 class Block:
@@ -39,6 +45,8 @@ class Block:
     ) -> None:
         """`side`: encoder or decoder, whose layers these are."""
         self.dtype = dtype
+        self._is_wide = network.is_wide and dtype != np.float32
+        self.residual_dtype = np.dtype(np.float32) if self._is_wide else dtype
         self._heads = network.heads(side)
         self.rows_shape = net.constant("rows_shape", [-1, network.width])
         self.attended_shape = net.constant("attended_shape", [-1, self._heads.width])
@@ -47,10 +55,12 @@ class Block:
         self._network = network
         self._weights = weights
         self._no_keys = ""
+        self._wide = products_in(Precision.FP32) if self._is_wide else products
+        self._relative = self._relative_bias(side)
 
     def residual(self, rows: str) -> str:
         """The input that a stage reads in place of ids: (rows, D)."""
-        return self._net.input("residual", self.dtype, [rows, self._network.width])
+        return self._net.input("residual", self.residual_dtype, [rows, self._network.width])
 
     def embed(self, ids: str, side: str) -> str:
         """ids (...) -> (..., D)."""
@@ -59,7 +69,23 @@ class Block:
         table = net.weight(name, lambda: weights.embeddings(side).astype(self.dtype))
         found = net.op("Gather", table, ids, name=f"{side}.found")
         scale = net.constant("embedding_scale", self._network.scale, self.dtype)
-        return net.op("Mul", found, scale, name=f"{side}.embedded")
+        return self._widened(net.op("Mul", found, scale, name=f"{side}.embedded"))
+
+    def add_first_positions(self, embedded: str, side: str, length: str, name: str) -> str:
+        """Embeddings (..., T, D) with the vectors of the first positions added; `length` (1,), T."""
+        if (table := self._positions_table(side)) is None:
+            return embedded
+        net, places = self._net, "source_positions" if side == "encoder" else "prefix_positions"
+        positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name=places)  # (T, D)
+        return net.op("Add", embedded, positions, name=name)
+
+    def embed_targets(self, ids: str, graph: str) -> str:
+        """ids (M,) -> embeddings (M, D), with the vectors of their positions added, which the input of that name has
+        (M,). `graph`: names the nodes."""
+        if (table := self._positions_table("decoder")) is None:
+            return self.embed(ids, "decoder")
+        positions = self._net.op("Gather", table, "positions", name=f"{graph}.positions")  # (M, D)
+        return self._net.op("Add", self.embed(ids, "decoder"), positions, name=f"{graph}.x")
 
     def begin_layers(self, x: str, side: str) -> str:
         """What is before the first layer, behind embedding and position: a norm, or nothing."""
@@ -69,38 +95,50 @@ class Block:
         """One product for several linear maps of the same input; `lowest`: a lower bound of `x`."""
         load, name = self._weights.layer, f"{layer}.{'_'.join(names)}"
         return self._products.linear(
-            self._net, x, name, lambda: load(layer, *names)[0], lambda: load(layer, *names)[1], lowest=lowest
+            self._net,
+            x,
+            name,
+            lambda: load(layer, *names)[0],
+            self._bias(lambda: load(layer, *names)[1]),
+            lowest=lowest,
         )
 
     def read(self, x: str, layer: str, kind: str) -> str:
         """What a part of a layer reads: the residual, normalized where norms come first. `kind`: self_attn,
         encoder_attn or final, the feed-forward part."""
-        return self._normalize(x, f"{layer}.{kind}_layer_norm") if self._network.norm_first else x
+        return self._narrowed(self._normalize(x, f"{layer}.{kind}_layer_norm")) if self._network.norm_first else x
 
     def end_attention(self, x: str, attended: str, layer: str, kind: str) -> str:
         """Output projection and residual connection. `kind`: self_attn or encoder_attn."""
-        return self._add(x, self.linear(attended, layer, f"{kind}.out_proj"), f"{layer}.{kind}_layer_norm")
+        change = self._widened(self.linear(attended, layer, f"{kind}.out_proj"))
+        return self._add(x, change, f"{layer}.{kind}_layer_norm")
 
     def feed_forward(self, x: str, layer: str) -> str:
-        """Two products with the activation between them, and the residual connection."""
-        inner = self._activate(self.linear(self.read(x, layer, "final"), layer, "fc1"), f"{layer}.activated")
-        outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._network.activation])
-        return self._add(x, outer, f"{layer}.final_layer_norm")
+        """Two products with the activation between them, or three, and the residual connection."""
+        read = self.read(x, layer, "final")
+        lowest: float | None = ACTIVATIONS[self._network.activation]
+        if self._network.is_gated:
+            inner, lowest = self._gate(self.linear(read, layer, "gate", "up"), layer), None
+        else:
+            inner = self._activate(self.linear(read, layer, "fc1"), f"{layer}.activated")
+        return self._add(x, self._outer(inner, layer, lowest), f"{layer}.final_layer_norm")
 
     def end_layers(self, x: str, side: str) -> str:
         """What is behind the last layer: a norm, or nothing."""
-        return self._normalize(x, f"{side}.layer_norm") if self._network.final_norm else x
+        return self._narrowed(self._normalize(x, f"{side}.layer_norm")) if self._network.final_norm else x
 
-    def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
-        """Self-attention of the encoder: every token attends to the whole sentence."""
+    def attend_to_all(self, x: str, layer: str, sentences: str, length: str) -> str:
+        """Self-attention of the encoder: every token attends to the whole sentence. `sentences`: the shape (B, S, -1),
+        `length` (1,): S."""
         net, heads = self._net, self._heads
         x = self.read(x, layer, "self_attn")
         packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
         names = [f"{layer}.{part}" for part in ("q", "k", "v")]
         parts = net.ops("Split", packed, net.constant("thirds", [heads.width] * 3), outputs=names, axis=1)
         q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
+        bias = [] if self._relative is None else ["", "", self._relative.within_sentences(length)]
         attended = net.op(
-            "MultiHeadAttention", q, k, v,
+            "MultiHeadAttention", q, k, v, *bias,
             name=f"{layer}.attended", domain=CONTRIB, num_heads=heads.number, scale=heads.scale,
         )  # fmt: skip
         return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
@@ -113,9 +151,10 @@ class Block:
         packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
         packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
         past = self._borrow(f"past.{cached}", f"present.{cached}", "R", "C", layer)
-        scales, quantized = self._quantized(layer, "self_attn")
+        bias = self._relative.of_step() if self._relative else ""
+        further, quantized = self._further_inputs(layer, "self_attn", bias)
         attended, *_present = net.ops(
-            "GroupQueryAttention", packed, "", "", *past, "positions", "longest", *scales,
+            "GroupQueryAttention", packed, "", "", *past, "positions", "longest", *further,
             outputs=[f"{name}.attended", f"present.{cached}.key", f"present.{cached}.value"],
             domain=CONTRIB, num_heads=heads.number, kv_num_heads=heads.number, scale=heads.scale, **quantized,
         )  # fmt: skip
@@ -137,9 +176,9 @@ class Block:
         q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * heads.width]), name=f"{name}.q")
         no_keys = self._no_new_keys(q)  # (B, 0, D)
         cross = self._borrow(f"cross.{cached}", f"lent.{cached}", "B", "S", layer)
-        scales, quantized = self._quantized(layer, "encoder_attn")
+        further, quantized = self._further_inputs(layer, "encoder_attn")
         attended, *_lent = net.ops(
-            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source", *scales,
+            "GroupQueryAttention", q, no_keys, no_keys, *cross, "source_lengths", "longest_source", *further,
             outputs=[f"{name}.attended", f"lent.{cached}.key", f"lent.{cached}.value"],
             domain=CONTRIB, num_heads=heads.number * beams, kv_num_heads=heads.number, scale=heads.scale,
             **quantized,
@@ -160,11 +199,12 @@ class Block:
         """
         net, heads, name = self._net, self._heads, f"decoder.layers.{layer}"
         attributes = {"num_heads": heads.number, "kv_num_heads": heads.number, "scale": heads.scale}
+        further = [*_NO_ROPE, self._relative.of_prefixes()] if self._relative else []
         dtype = kv_dtype(net, layer, self.dtype)
         if dtype == self.dtype:
             outputs = [f"{name}.attended", *(present or (f"{name}.key", f"{name}.value"))]
             net.ops(
-                "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
+                "GroupQueryAttention", packed, "", "", "", "", "ends", "length", *further,
                 outputs=outputs, domain=CONTRIB, **attributes,
             )  # fmt: skip
         else:
@@ -174,7 +214,7 @@ class Block:
                 as_cached(net, x, layer, part, heads.number, heads.size) for x, part in zip(parts, PARTS, strict=True)
             ]
             net.ops(
-                "GroupQueryAttention", q, *(read for read, _cached in both), "", "", "ends", "length",
+                "GroupQueryAttention", q, *(read for read, _cached in both), "", "", "ends", "length", *further,
                 outputs=[f"{name}.attended", f"{name}.key", f"{name}.value"], domain=CONTRIB, **attributes,
             )  # fmt: skip
             for output, (_read, cached) in zip(present, both, strict=False):
@@ -214,16 +254,62 @@ class Block:
         # Not transposed here (5 % of a call): the copy into the slots does it on the way.
         net.output(net.op("Reshape", small, cross_shape, name="cross"), "cross", dtype, ["B", "S", *axes])
 
+    def _bias(self, load: Load) -> Load | None:
+        return load if self._network.has_biases else None
+
+    def _positions_table(self, side: str) -> str | None:
+        """The table of vectors that are added to embeddings; None: there are none."""
+        if self._network.relative is not None:
+            return None
+        name, weights = "positions" if side == "encoder" else "positions_table", self._weights
+        return self._net.weight(name, lambda: weights.positions(side).astype(self.dtype))
+
+    def _relative_bias(self, side: str) -> RelativeBias | None:
+        """What is added to the scores of self-attention; None: nothing."""
+        if (positions := self._network.relative) is None:
+            return None
+        weights = self._weights
+        table = self._net.weight(f"{side}.relative_bias", lambda: weights.relative_bias(side).astype(self.dtype))
+        return RelativeBias(self._net, table, positions)
+
+    def _outer(self, inner: str, layer: str, lowest: float | None) -> str:
+        """The last product of a feed-forward part, in the type of the residual."""
+        weights, name = self._weights, f"{layer}.fc2"
+        return self._wide.linear(
+            self._net, self._widened(inner), name,
+            lambda: weights.layer(layer, "fc2")[0], self._bias(lambda: weights.layer(layer, "fc2")[1]), lowest=lowest,
+        )  # fmt: skip
+
+    def _gate(self, both: str, layer: str) -> str:
+        """(M, 2 F), gate and up side by side -> activation(gate) * up (M, F)."""
+        halves = [f"{layer}.{part}" for part in ("gate_half", "up_half")]
+        gate, up = self._net.ops("Split", both, outputs=halves, axis=1, num_outputs=2)
+        return self._net.op("Mul", self._activate(gate, f"{layer}.activated"), up, name=f"{layer}.gated")
+
+    def _widened(self, x: str) -> str:
+        """In the type of the residual."""
+        return self._cast(x, self.residual_dtype, "wide") if self._is_wide else x
+
+    def _narrowed(self, x: str) -> str:
+        """In the type of products."""
+        return self._cast(x, self.dtype, "narrow") if self._is_wide else x
+
+    def _cast(self, x: str, dtype: np.dtype[Any], how: str) -> str:
+        return self._net.op("Cast", x, name=f"{x}.{how}", to=helper.np_dtype_to_tensor_dtype(dtype))
+
     def _add(self, x: str, change: str, norm: str) -> str:
         """Residual connection, normalized where norms come last."""
         total = self._net.op("Add", x, change, name=f"{norm}.sum")
         return total if self._network.norm_first else self._normalize(total, norm)
 
     def _normalize(self, x: str, norm: str) -> str:
-        net, weights = self._net, self._weights
-        scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
-        bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
-        return net.op("LayerNormalization", x, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+        """In the type of `x`, that of the residual."""
+        net, weights, epsilon = self._net, self._weights, self._network.epsilon
+        scale = net.weight(f"{norm}.weight", lambda: weights.norm(norm)[0].astype(self.residual_dtype))
+        if self._network.rms_norm:
+            return net.op("SimplifiedLayerNormalization", x, scale, name=norm, axis=-1, epsilon=epsilon, stash_type=1)
+        bias = net.weight(f"{norm}.bias", lambda: weights.norm(norm)[1].astype(self.residual_dtype))
+        return net.op("LayerNormalization", x, scale, bias, name=norm, axis=-1, epsilon=epsilon)
 
     def _activate(self, x: str, name: str) -> str:
         match self._network.activation:
@@ -231,6 +317,8 @@ class Block:
                 return self._net.op("Relu", x, name=name)
             case "gelu":
                 return self._net.op("Gelu", x, name=name)
+            case "gelu_new":
+                return self._net.op("Gelu", x, name=name, approximate="tanh")
             case _:
                 return self._net.op("QuickGelu", x, name=name, domain=CONTRIB, alpha=1.0)
 
@@ -243,11 +331,12 @@ class Block:
             self._net.output(f"{present}.{part}", f"{present}.{part}", dtype, shape)
         return f"{past}.key", f"{past}.value"
 
-    def _quantized(self, layer: int, kind: str) -> tuple[Sequence[str], Mapping[str, Any]]:
-        """The further inputs and attributes of attention to keys and values in int8; none where they are floats."""
+    def _further_inputs(self, layer: int, kind: str, bias: str = "") -> tuple[Sequence[str], Mapping[str, Any]]:
+        """The last inputs of GroupQueryAttention and their attributes: a bias of scores, and the scales of keys and
+        values where they are in int8."""
         if kv_dtype(self._net, layer, self.dtype) == self.dtype:
-            return (), {}
-        return scale_inputs(self._net, layer, kind), ATTRIBUTES
+            return ([*_NO_ROPE, bias] if bias else []), {}
+        return [*_NO_ROPE, bias, _NO_SINK, *scales_of(self._net, layer, kind)], ATTRIBUTES
 
     def _no_new_keys(self, q: str) -> str:
         """An empty tensor (B, 0, D), B as in `q`; shared by all layers."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, PEGASUS, architecture_of
+from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, MT5, PEGASUS, T5, architecture_of
 from worker.graphs.checkpoint_weights import MAX_LAYERS
 from worker.graphs.seq2seq.network import ACTIVATIONS, AttentionHeads, Positions, Seq2SeqNetwork
+from worker.graphs.seq2seq.t5_family import read_t5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,12 @@ _FAMILIES = {
 
 def read_network(config: Mapping[str, Any]) -> Seq2SeqNetwork:
     """The network that a config.json describes. Raises ModelError that names what is missing or not supported."""
-    family = _FAMILIES[architecture_of(config) or MARIAN]
+    architecture = architecture_of(config) or MARIAN
+    if config.get("tie_encoder_decoder"):
+        raise ModelError("config.json says tie_encoder_decoder = true; only false is supported")
+    if architecture in (T5, MT5):
+        return read_t5(config, architecture)
+    family = _FAMILIES[architecture]
     for name, value in family.supported.items():
         if config.get(name, value) != value:
             raise ModelError(f"config.json says {name} = {config[name]}; only {value} is supported")
@@ -122,6 +128,7 @@ def read_network(config: Mapping[str, Any]) -> Seq2SeqNetwork:
         raise ModelError(f"config.json says activation_function = {activation}; supported are {', '.join(ACTIVATIONS)}")
     width = sizes["d_model"]
     scales = config.get("scale_embedding", family.scales_embeddings)
+    tied_head = bool(config.get("tie_word_embeddings", True))
     return Seq2SeqNetwork(
         width=width,
         encoder_heads=_heads(width, sizes["encoder_attention_heads"]),
@@ -135,13 +142,21 @@ def read_network(config: Mapping[str, Any]) -> Seq2SeqNetwork:
         positions=family.positions,
         first_position=_first_position(config, family),
         scale=float(width**0.5) if scales else 1.0,
-        shared_embeddings=bool(config.get("share_encoder_decoder_embeddings", True)),
-        tied_head=bool(config.get("tie_word_embeddings", True)),
+        shared_embeddings=_shares_embeddings(config, architecture, tied_head=tied_head),
+        tied_head=tied_head,
         has_head_bias=family.has_head_bias,
         norm_first=family.norm_first,
         embedding_norm=family.embedding_norm,
         final_norm=family.final_norm,
     )
+
+
+def _shares_embeddings(config: Mapping[str, Any], architecture: str, *, tied_head: bool) -> bool:
+    """Whether encoder and decoder read one table of embeddings, once a checkpoint is loaded."""
+    if architecture == MARIAN:
+        return bool(config.get("share_encoder_decoder_embeddings", True))
+    # These give each side a module of its own, and tie its weights only together with the head (`_tie_weights`).
+    return tied_head or architecture not in (M2M100, BART, MBART)
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, int]:

@@ -166,15 +166,13 @@ def encoder_graph(network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
-    embedded = block.embed(ids, "encoder")  # (B, S, D)
-    table = net.weight("positions", lambda: weights.positions("encoder").astype(block.dtype))
-    positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="source_positions")
-    x = net.op("Reshape", net.op("Add", embedded, positions, name="encoder.input"), block.rows_shape, name="encoder.x")
+    x = block.add_first_positions(block.embed(ids, "encoder"), "encoder", length, "encoder.input")  # (B, S, D)
+    x = net.op("Reshape", x, block.rows_shape, name="encoder.x")
     x = block.begin_layers(x, "encoder")
     sentences = net.op("Concat", shape, net.constant("minus_one", [-1]), name="sentences_shape", axis=0)  # (B, S, -1)
     for layer in range(network.encoder_layers):
         name = f"encoder.layers.{layer}"
-        attended = block.attend_to_all(x, name, sentences)
+        attended = block.attend_to_all(x, name, sentences, length)
         x = block.end_attention(x, attended, name, "self_attn")
         x = block.feed_forward(x, name)
     block.cross_keys_and_values(block.end_layers(x, "encoder"), shape)
@@ -208,7 +206,8 @@ def decoder_graph(
     layers = range(network.decoder_layers) if layers is None else layers
     x = _decoder_layers(net, products, network, weights, precision, beams, masked, layers)
     if layers.stop < network.decoder_layers:
-        net.output(x, "next_residual", precision.float_dtype, ["R", network.width])
+        dtype = np.dtype(np.float32) if network.is_wide else precision.float_dtype
+        net.output(x, "next_residual", dtype, ["R", network.width])
         return net
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
@@ -262,9 +261,7 @@ def _decoder_layers(
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
-        positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
-        x = block.begin_layers(net.op("Add", block.embed(x, "decoder"), positions, name="decoder.x"), "decoder")
+        x = block.begin_layers(block.embed_targets(x, "decoder"), "decoder")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
         attended = block.attend_to_past(x, layer, cached)

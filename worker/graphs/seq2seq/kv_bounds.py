@@ -20,8 +20,6 @@ from worker.graphs.seq2seq.weights import Seq2SeqWeights
 def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Largest:
     """The bound of every key and value. A row of embeddings that is not finite is left out, since sentences with it
     fail; raises ModelError for projections that are not finite."""
-    embeddings = weights.embeddings("decoder")
-    longest = network.scale * _longest(embeddings) + _longest(weights.positions("decoder"))
     source = (
         "encoder.layer_norm" if network.final_norm else f"encoder.layers.{network.encoder_layers - 1}.final_layer_norm"
     )
@@ -35,6 +33,8 @@ def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Larges
             elif layer == 0 and network.embedding_norm:
                 bound = _of_normalized(network, weights, "decoder.layernorm_embedding", weight, bias)
             elif layer == 0:
+                longest = network.scale * _longest(weights.embeddings("decoder"))
+                longest += _longest(weights.positions("decoder"))
                 bound = longest * np.linalg.norm(weight, axis=1) + np.abs(bias)
             else:
                 bound = _of_normalized(network, weights, f"decoder.layers.{layer - 1}.final_layer_norm", weight, bias)
@@ -49,7 +49,7 @@ def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Larges
 def _of_normalized(
     network: Seq2SeqNetwork, weights: Seq2SeqWeights, norm: str, weight: NDArray[np.float32], bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    gain, offset = weights.one(f"{norm}.weight"), weights.one(f"{norm}.bias")
+    gain, offset = weights.norm(norm)
     spread = np.linalg.norm(weight * gain, axis=1) * np.float32(network.width**0.5)
     bound: NDArray[np.float32] = spread + np.abs(weight @ offset + bias)
     return bound

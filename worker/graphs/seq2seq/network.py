@@ -11,15 +11,31 @@ from dataclasses import dataclass
 
 _HEAD_MULTIPLE = 8  # GroupQueryAttention takes head sizes of a multiple of this
 # Supported activations, with a lower bound of their values.
-ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
+ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17, "gelu_new": -0.1701}
 
 
 class Positions(enum.Enum):
-    """Where the vectors that are added to the embeddings come from."""
+    """Where the vectors that are added to the embeddings come from, or what is in place of them."""
 
     SINUSOIDAL = enum.auto()  # angles by 10000^(2i / D) (MarianSinusoidalPositionalEmbedding)
     LEARNED = enum.auto()  # a table of each side (BartLearnedPositionalEmbedding)
     FAIRSEQ = enum.auto()  # angles by 10000^(i / (D / 2 - 1)) (M2M100SinusoidalPositionalEmbedding)
+    RELATIVE = enum.auto()  # nothing is added to them; scores of attention get a bias by distance (T5Attention)
+
+
+class Naming(enum.Enum):
+    """How checkpoints name tensors: see `tensor_names`."""
+
+    BART = enum.auto()
+    T5 = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePositions:
+    """How distances are told apart: see `relative_bias`."""
+
+    buckets: int
+    max_distance: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +79,23 @@ class Seq2SeqNetwork:
     norm_first: bool  # a part of a layer reads its input normalized (pre-norm); else its sum with the input is
     embedding_norm: bool  # of the sum of embedding and position
     final_norm: bool  # behind the last layer of each side
+    relative: RelativePositions | None = None
+    rms_norm: bool = False  # norms divide by the root of the mean square, and subtract no mean
+    epsilon: float = 1e-5  # of norms
+    has_biases: bool = True  # of norms and linear maps
+    is_gated: bool = False  # fc2(activation(gate(x)) * up(x)), not fc2(activation(fc1(x)))
+    head_scale: float = 1.0  # of the hidden states that the head reads, folded into the decoder's last norm
+    is_wide: bool = False  # in float16 the residual and the product fc2 stay in float32: they exceed 65,504
+    naming: Naming = Naming.BART
+
+    def __post_init__(self) -> None:
+        assert (self.relative is not None) == (self.positions is Positions.RELATIVE)
+        assert self.head_scale == 1 or self.final_norm, "the scale is folded into the last norm"
+
+    @property
+    def inner_maps(self) -> tuple[str, ...]:
+        """The linear maps of a feed-forward part, by their roles."""
+        return ("gate", "up", "fc2") if self.is_gated else ("fc1", "fc2")
 
     def heads(self, side: str) -> AttentionHeads:
         """Of `encoder` or `decoder`."""

@@ -32,7 +32,6 @@ _BROKEN = -128  # in place of all keys and values of a sentence; others are not 
 ATTRIBUTES: Mapping[str, Any] = {
     "k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 8,
 }  # fmt: skip
-_UNUSED_INPUTS = 5  # of GroupQueryAttention, between the lengths and the scales
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,10 @@ def kv_dtype(net: GraphBuilder, layer: int, dtype: np.dtype[Any]) -> np.dtype[An
     return INT8 if net.stores(_name(layer, "self_attn", "key")) else dtype
 
 
-def scale_inputs(net: GraphBuilder, layer: int, kind: str) -> list[str]:
-    """The last inputs of a layer's GroupQueryAttention, which has `ATTRIBUTES` too. `kind`: self_attn, encoder_attn."""
-    return [""] * _UNUSED_INPUTS + [_scale_of(net, layer, kind, part) for part in PARTS]
+def scales_of(net: GraphBuilder, layer: int, kind: str) -> list[str]:
+    """The scales of a layer's keys and of its values, for GroupQueryAttention with `ATTRIBUTES`. `kind`: self_attn,
+    encoder_attn."""
+    return [_scale_of(net, layer, kind, part) for part in PARTS]
 
 
 def quantize_cross(net: GraphBuilder, x: str, hidden: str, shape: str) -> tuple[str, np.dtype[Any]] | None:

@@ -47,6 +47,20 @@ def rebuild_head(file: Path, config: Mapping[str, Any], precision: Precision) ->
     return graph
 
 
+def rebuild_exact_head(file: Path, config: Mapping[str, Any]) -> bytes:
+    """The head in float32 over the weights of the decoder in `file`, or of its last stage: hidden (M, D) -> logits
+    (M, V)."""
+    network, store = read_network(config), WrittenWeights.read(file)
+    net, products = GraphBuilder("exact_head", store), products_in(Precision.FP32)
+    weights = Seq2SeqWeights({}, network, None)
+    x = net.input("hidden", np.float32, ["M", network.width])
+    bias = weights.head_bias if "head.bias" in store else None
+    logits, _ = products.head(net, x, head_rows_in(store), weights.head, bias)
+    net.output(logits, "logits", np.float32, ["M", "V"])
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
+
+
 def body_graph(
     network: Seq2SeqNetwork, store: Store, precision: Precision, layers: range | None = None
 ) -> GraphBuilder:
@@ -72,9 +86,7 @@ def body_graph(
     net.input("length", np.int32, [1])
     source = MaskedCrossAttention(net, network.decoder_heads, block.dtype)
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
-        positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
-        x = block.begin_layers(net.op("Add", block.embed(x, "decoder"), positions, name="scoring.x"), "decoder")
+        x = block.begin_layers(block.embed_targets(x, "scoring"), "decoder")
     for cached, layer in enumerate(layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, x, layer)
@@ -85,8 +97,10 @@ def body_graph(
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     is_last = layers.stop == network.decoder_layers
-    x, name = (block.end_layers(x, "decoder"), "hidden") if is_last else (x, "next_residual")
-    net.output(x, name, block.dtype, ["M", network.width])
+    if is_last:
+        net.output(block.end_layers(x, "decoder"), "hidden", block.dtype, ["M", network.width])
+    else:
+        net.output(x, "next_residual", block.residual_dtype, ["M", network.width])
     return net
 
 

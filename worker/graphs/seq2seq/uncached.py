@@ -57,9 +57,7 @@ def uncached_graph(
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
 
     if layers.start == 0:
-        table = net.weight("positions_table", lambda: weights.positions("decoder").astype(block.dtype))
-        positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
-        x = net.op("Add", block.embed(ids, "decoder"), positions, name="prefix.input")
+        x = block.add_first_positions(block.embed(ids, "decoder"), "decoder", length, "prefix.input")
         x = net.op("Reshape", x, block.rows_shape, name="prefix.x")  # (R x T, D)
         x = block.begin_layers(x, "decoder")
     else:
@@ -72,7 +70,7 @@ def uncached_graph(
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     if layers.stop < network.decoder_layers:
-        net.output(x, "next_residual", block.dtype, ["M", network.width])
+        net.output(x, "next_residual", block.residual_dtype, ["M", network.width])
         return net
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)

@@ -1,7 +1,7 @@
 """
 The tensors of a seq2seq checkpoint, by their role.
 
-Knows: tensor names in Hugging Face checkpoints. Does not know: config.json, graphs.
+Knows: shapes, ties. Does not know: config.json, graphs.
 
 Shapes: V vocabulary · D width · N outputs, K inputs of a linear map.
 """
@@ -14,36 +14,9 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.seq2seq.network import Positions, Seq2SeqNetwork
-
-# The table of positions of a side; those that have a formula are computed anew. fairseq's is no parameter: old
-# checkpoints alone have it.
-_POSITIONS = {
-    Positions.LEARNED: "embed_positions.weight",
-    Positions.SINUSOIDAL: "embed_positions.weight",
-    Positions.FAIRSEQ: "embed_positions.weights",
-}
-
-
-def tensor_names(network: Seq2SeqNetwork) -> frozenset[str]:
-    """The tensors that a checkpoint of this network may hold: tied tensors under each of their names, and the tables of
-    positions, which the graphs compute anew."""
-    names = {"lm_head.weight", "model.shared.weight"}
-    if network.has_head_bias:
-        names.add("final_logits_bias")
-    for side, layers in (("encoder", network.encoder_layers), ("decoder", network.decoder_layers)):
-        attentions = ("self_attn", "encoder_attn") if side == "decoder" else ("self_attn",)
-        maps = [f"{block}.{part}_proj" for block in attentions for part in ("q", "k", "v", "out")]
-        maps += [*(f"{block}_layer_norm" for block in attentions), "fc1", "fc2", "final_layer_norm"]
-        names |= {f"model.{side}.embed_tokens.weight", f"model.{side}.{_POSITIONS[network.positions]}"}
-        norms = [*["layer_norm"] * network.final_norm, *["layernorm_embedding"] * network.embedding_norm]
-        names |= {f"model.{side}.{norm}.{part}" for norm in norms for part in ("weight", "bias")}
-        names |= {
-            f"model.{side}.layers.{layer}.{one}.{part}"
-            for layer in range(layers)
-            for one in maps
-            for part in ("weight", "bias")
-        }
-    return frozenset(names)
+from worker.graphs.seq2seq.relative_bias import bias_by_distance
+from worker.graphs.seq2seq.tensor_names import HEAD, HEAD_BIAS, name_of, positions_role
+from worker.graphs.seq2seq.tensor_shapes import shape_of
 
 
 class Seq2SeqWeights:
@@ -55,27 +28,57 @@ class Seq2SeqWeights:
         self._head_ids = None if head_ids is None else np.asarray(head_ids)
 
     def layer(self, layer: str, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Weight (N, K) and bias (N,) of some linear maps of a layer, stacked."""
-        weights = [self._padded(layer, name, self._get(f"model.{layer}.{name}.weight")) for name in names]
-        biases = [self._padded(layer, name, self._get(f"model.{layer}.{name}.bias")) for name in names]
-        return np.concatenate(weights), np.concatenate(biases)
+        """Weight (N, K) and bias (N,) of some linear maps of a layer, stacked; the bias of a network without is 0."""
+        weights = np.concatenate([self._padded(layer, name, self.one(f"{layer}.{name}.weight")) for name in names])
+        if not self._network.has_biases:
+            return weights, np.zeros(len(weights), np.float32)
+        return weights, np.concatenate([self._padded(layer, name, self.one(f"{layer}.{name}.bias")) for name in names])
 
     def one(self, name: str) -> NDArray[np.float32]:
-        """A tensor of the network."""
-        return self._get(f"model.{name}")
+        """A tensor of the network, by its role. Raises ModelError for one that lacks, or has another shape than
+        config.json says."""
+        found = self._get(name_of(self._network, name))
+        wanted = shape_of(self._network, name)
+        if len(found.shape) != len(wanted) or any(
+            size not in (None, has) for size, has in zip(wanted, found.shape, strict=True)
+        ):
+            sizes = ", ".join("any" if size is None else str(size) for size in wanted)
+            raise ModelError(
+                f"the tensor {name_of(self._network, name)} has the shape {found.shape}, and config.json gives "
+                f"({sizes}): the files do not belong together"
+            )
+        return found
+
+    def norm(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weight and bias (D,) of a norm; the bias of a network without is 0."""
+        weight = self.one(f"{name}.weight")
+        if name == "decoder.layer_norm":
+            weight = weight * np.float32(self._network.head_scale)
+        return weight, self.one(f"{name}.bias") if self._network.has_biases else np.zeros_like(weight)
 
     def embeddings(self, side: str) -> NDArray[np.float32]:
         """The embeddings (V, D) of `encoder` or `decoder`. A file may have tied tensors under any of their names."""
-        names = [f"model.{side}.embed_tokens.weight"]
+        roles = [f"{side}.embed_tokens.weight"]
         if self._network.shared_embeddings:
-            names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+            roles = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+        names = [name_of(self._network, role) for role in roles]
         if self._network.tied_head and (self._network.shared_embeddings or side == "decoder"):
-            names.append("lm_head.weight")
-        return self._get(*names)
+            names.append(HEAD)
+        if not self._network.shared_embeddings and not any(name in self._weights for name in names):
+            raise ModelError(
+                f"the checkpoint lacks the tensor {names[0]}: by its config.json (share_encoder_decoder_embeddings, or "
+                "tie_word_embeddings = false) each side has embeddings of its own"
+            )
+        found = self._get(*names)
+        if found.ndim != 2 or found.shape[1] != self._network.width:
+            raise ModelError(
+                f"the embeddings have the shape {found.shape}, and config.json d_model = {self._network.width}"
+            )
+        return found
 
     def head(self) -> NDArray[np.float32]:
         """(V, D)."""
-        return self._kept(self.embeddings("decoder") if self._network.tied_head else self._get("lm_head.weight"))
+        return self._kept(self.embeddings("decoder") if self._network.tied_head else self._get(HEAD))
 
     @property
     def head_rows(self) -> str:
@@ -86,15 +89,17 @@ class Seq2SeqWeights:
 
     def head_bias(self) -> NDArray[np.float32]:
         """(V,)."""
-        bias = self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else np.zeros(1)
+        bias = self._weights[HEAD_BIAS] if HEAD_BIAS in self._weights else np.zeros(1)
         bias = np.asarray(bias, np.float32).reshape(-1)
         return self._kept(bias) if len(bias) > 1 else bias
 
     def positions(self, side: str) -> NDArray[np.float32]:
         """(positions, D), the first token's first. Of sinusoids, sines in the first half, cosines in the second."""
-        network = self._network
-        if network.positions is Positions.LEARNED:
-            table = self._get(f"model.{side}.{_POSITIONS[Positions.LEARNED]}")[network.first_position :]
+        network, role = self._network, positions_role(self._network, side)
+        # Sinusoids that were saved, too, may be rounded to half precision; transformers takes them as they are.
+        is_saved = network.positions is Positions.SINUSOIDAL and name_of(network, role) in self._weights
+        if network.positions is Positions.LEARNED or is_saved:
+            table = self.one(role)[network.first_position :]
             if len(table) < network.max_positions:
                 raise ModelError(f"the checkpoint has {len(table)} positions, and config.json {network.max_positions}")
             return table[: network.max_positions]
@@ -103,6 +108,13 @@ class Seq2SeqWeights:
             return _fairseq_sinusoids(position, network.width)
         angles = position / np.power(10000, 2 * (np.arange(network.width) // 2) / network.width)
         return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
+
+    def relative_bias(self, side: str) -> NDArray[np.float32]:
+        """See `bias_by_distance`: both ways of the encoder, to what is behind of the decoder."""
+        network = self._network
+        assert network.relative is not None
+        buckets = self.one(positions_role(network, side))
+        return bias_by_distance(buckets, network.relative, both_ways=side == "encoder")
 
     def _padded(self, layer: str, name: str, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
         """Append zeros to each head of a projection: rows of the projections to queries, keys and values, columns of

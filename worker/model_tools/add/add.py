@@ -22,6 +22,7 @@ from pathlib import Path
 from jobs.errors import ModelError, NotFoundError, SpecError
 from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
+from worker.model_tools.add.built_tokenizer import built_from
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
 from worker.model_tools.add.gguf_files import build_gguf
@@ -32,6 +33,7 @@ from worker.model_tools.add.translation_files import (
     build_translation,
     copy_translation_export,
     head_size,
+    target_languages,
     try_translation,
 )
 from worker.model_tools.origin import Origin
@@ -47,9 +49,9 @@ from worker.models.manifest import MANIFEST, Manifest, is_gguf
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_model_name
-from worker.models.unsupported import is_gguf_file
-from worker.text.gguf_tokenizer import UnknownVocabularyError
+from worker.models.unsupported import ignored_code, is_gguf_file
 from worker.text.tokenizer_trial import try_tokenizer
+from worker.text.unknown_vocabulary import UnknownVocabularyError
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
 
@@ -80,11 +82,13 @@ class Added:
     precision: str | None
     head: str | None
     head_size: int | None  # number of target ids of the head; None: that of the export
+    target_languages: tuple[str, ...]  # that a job may name
+    must_name_target: bool  # a job has to name one of them
     num_bytes: int
     seconds: float
     source: str
     source_revision: str | None
-    note: str | None  # a remark for the user on how it was fetched
+    note: str | None  # a remark for the user on how it was fetched and built
     warnings: tuple[str, ...]  # departures of an export from its configuration
 
 
@@ -111,18 +115,24 @@ def add_model(request: Request, models_dir: Path) -> Added:
                 manifest, note = _fill_from_gguf(stage, origin, origin.gguf, request)
             else:
                 manifest = _fill(stage, origin, request)
+                note = _remarks(origin, stage.path, manifest)
             _try_out(ModelFolder(name, stage.path))
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
+        kind = ModelKind.of_architecture(manifest.architecture)
         num_ids = head_size(stage.path, manifest)
+        is_translation = kind is ModelKind.TRANSLATION
+        languages, must_name = target_languages(stage.path) if is_translation else ((), False)
         path = stage.publish(name, force=request.force)
     return Added(
         name=name,
         path=str(path),
-        kind=ModelKind.of_architecture(manifest.architecture),
+        kind=kind,
         layout=manifest.layout,
         precision=manifest.precision,
         head=manifest.head,
         head_size=num_ids,
+        target_languages=languages,
+        must_name_target=must_name,
         num_bytes=sum(record.bytes for record in manifest.files.values()),
         seconds=time.monotonic() - started,
         source=manifest.source,
@@ -130,6 +140,16 @@ def add_model(request: Request, models_dir: Path) -> Added:
         note=note,
         warnings=manifest.departures,
     )
+
+
+def _remarks(origin: Origin, folder: Path, manifest: Manifest) -> str | None:
+    """What the user should know of how a model was fetched and built."""
+    remarks = [
+        origin.note,
+        built_from(manifest),
+        ignored_code(read_json(folder / CONFIG)) if manifest.is_native else None,
+    ]
+    return "\n".join(remark for remark in remarks if remark) or None
 
 
 @contextmanager

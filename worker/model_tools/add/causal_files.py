@@ -7,6 +7,7 @@ from pathlib import Path
 from jobs.errors import ModelError
 from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
+from worker.model_tools.add.built_tokenizer import copy_with_tokenizer
 from worker.model_tools.origin import Origin
 from worker.model_tools.verify.checks import Verdict
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -27,18 +28,17 @@ _OTHER_FILES = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZ
 
 
 def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
-    """Write native graphs and copy the other files."""
+    """Write native graphs and copy the other files; build tokenizer.json where there is none."""
     from worker.graphs.causal.graphs import write_causal  # loads onnx, which a copy does not need
 
-    _check_tokenizer(origin.folder)  # before the work of building graphs
+    read = copy_with_tokenizer(origin, _OTHER_FILES, folder)
+    _check_tokenizer(folder)  # before the work of building graphs
     write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
-    copied = origin.present(_OTHER_FILES)
-    origin.copy(copied, folder)
     return origin.manifest(
         folder,
         layout="kv",
         architecture=checkpoint.architecture,
-        read=(*checkpoint.files, *copied),
+        read=(*checkpoint.files, *read),
         precision=precision,
     )
 
@@ -51,6 +51,7 @@ def copy_causal_export(
     `accepts_departures`: even where the graph contradicts its configuration. `checkpoint`: that the export was made
     from; its config.json is copied where the export has none.
     """
+    check_causal_tokenizer(origin.folder)
     _check_tokenizer(origin.folder)
     graph = find_causal_graph(origin.folder)
     named = [*origin.with_weights_of([graph]), *origin.present(_OTHER_FILES)]
@@ -90,7 +91,6 @@ def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -
 
 
 def _check_tokenizer(folder: Path) -> None:
-    check_causal_tokenizer(folder)
     CausalTokenizer.open(folder)
     try_tokenizer(folder)
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from worker.graphs.precision import Precision
+from worker.model_tools.add.built_tokenizer import copy_with_tokenizer
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.contents.required_files import check_causal_tokenizer
 from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIG, SENTENCE_TRANSFORMERS
 from worker.models.manifest import Manifest
 from worker.models.relevance_settings import RelevanceSettings
@@ -17,21 +17,19 @@ _OTHER_FILES = (CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS, *SENTENCE_T
 
 
 def build_cross_encoder(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
-    """Write the native graph and copy the other files."""
+    """Write the native graph and copy the other files; build tokenizer.json where there is none."""
     from worker.graphs.cross_encoder.graph import write_cross_encoder  # loads onnx, which a copy does not need
 
-    check_causal_tokenizer(origin.folder)  # before the work of building the graph
-    TextPairTokenizer.open(origin.folder)
-    try_tokenizer(origin.folder)
-    RelevanceSettings.read(origin.folder)
+    read = copy_with_tokenizer(origin, _OTHER_FILES, folder)
+    TextPairTokenizer.open(folder)  # before the work of building the graph
+    try_tokenizer(folder)
+    RelevanceSettings.read(folder)
     write_cross_encoder(folder, checkpoint.config, checkpoint.weights, precision=precision)
-    copied = origin.present(_OTHER_FILES)
-    origin.copy(copied, folder)
     return origin.manifest(
         folder,
         layout="kv",
         architecture=checkpoint.architecture,
-        read=(*checkpoint.files, *copied),
+        read=(*checkpoint.files, *read),
         precision=precision,
     )
 

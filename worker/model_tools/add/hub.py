@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
-from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.architectures import BART, MARIAN, architecture_of
+from worker.model_tools.add.built_tokenizer import build_tokenizer
 from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
 from worker.models.checkpoint.checkpoint import check_architecture
@@ -38,8 +39,10 @@ from worker.models.file_names import (
     INDEX,
     MERGED,
     PICKLE,
+    PICKLE_INDEX,
     SAFETENSORS,
     SENTENCE_TRANSFORMERS,
+    TOKENIZER,
     WITH_PAST,
 )
 from worker.models.json_file import read_json, read_json_or_empty
@@ -47,10 +50,12 @@ from worker.models.manifest import MANIFEST
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
+from worker.text.conversion.file_names import VOCABULARY_FILES, vocabulary_in
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when huggingface_hub is imported
 
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+_PICKLED_SHARD = re.compile(r"pytorch_model-\d+-of-\d+\.bin")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _GIT_SHA1 = re.compile("[0-9a-f]{40}")
 _NAME = re.compile(r"[\w.-]*\w")  # a file name without a path
@@ -119,6 +124,8 @@ def wanted(names: Collection[str]) -> list[str]:
         main = [INDEX, *(name for name in names if _SHARD.fullmatch(name))]
     elif PICKLE in names:
         main = [PICKLE]
+    elif PICKLE_INDEX in names:
+        main = [PICKLE_INDEX, *(name for name in names if _PICKLED_SHARD.fullmatch(name))]
     else:
         main = _export(names)
     tokenizer = {
@@ -126,7 +133,10 @@ def wanted(names: Collection[str]) -> list[str]:
         for files in TRANSLATION_TOKENIZERS.values()
         if any(one in names for one in files if one.endswith((".spm", ".model")))  # SentencePiece models
         for name in files
-    } or {*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS}
+    }
+    if not tokenizer:
+        builds = TOKENIZER not in names and bool({*main} & {*CHECKPOINT})
+        tokenizer = {*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS, *(VOCABULARY_FILES if builds else ())}
     beside = ({*CONFIGURATION, *SENTENCE_TRANSFORMERS} | tokenizer) & {*names}
     return sorted([*main, *beside]) if main else []
 
@@ -175,14 +185,19 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(descriptor_file))
     if descriptor != MANIFEST and not is_causal_export:
         check_architecture(descriptor_file, model_id)
-    _check_tokenizer(model_id, hub, files.keys(), ModelFolder(model_id, descriptor_file.parent))
+    folder = ModelFolder(model_id, descriptor_file.parent)
+    _check_tokenizer(model_id, hub, files.keys(), folder)
+    if _vocabulary(folder, files.keys()):
+        for name in {*CAUSAL_TOKENIZER_EXTRAS, *VOCABULARY_FILES} & {*chosen}:
+            hf_hub_download(model_id, name, revision=commit, **call)
+        build_tokenizer(folder.path)
     for name in chosen:
         if files[name].sha256:
             _fetch_large(model_id, commit, hub, files[name])
     # By the revision in the request, so that the cache resolves it without a network.
-    folder = Path(snapshot_download(model_id, revision=revision, allow_patterns=chosen, **call))
-    _check_sums(folder, {name: files[name] for name in chosen})
-    return Snapshot(folder, folder.name)
+    snapshot = Path(snapshot_download(model_id, revision=revision, allow_patterns=chosen, **call))
+    _check_sums(snapshot, {name: files[name] for name in chosen})
+    return Snapshot(snapshot, snapshot.name)
 
 
 def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
@@ -228,8 +243,17 @@ def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], folder: Mo
 
 def _required_tokenizer(folder: ModelFolder, names: Collection[str]) -> tuple[str, ...]:
     """The files without which a model has no tokenizer. `folder` has what describes the model."""
+    if vocabulary := _vocabulary(folder, names):
+        return vocabulary
     is_translation = kind_of(folder) is ModelKind.TRANSLATION
     return required_tokenizer(_family(folder), names) if is_translation else CAUSAL_TOKENIZER
+
+
+def _vocabulary(folder: ModelFolder, names: Collection[str]) -> tuple[str, ...]:
+    """The files of an older tokenizer that tokenizer.json is built from; none where the model has another one."""
+    if TOKENIZER in names or (kind_of(folder) is ModelKind.TRANSLATION and _family(folder) != BART):
+        return ()
+    return vocabulary_in(wanted(names))
 
 
 def _family(folder: ModelFolder) -> str:

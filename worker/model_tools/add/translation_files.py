@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from jobs.errors import SpecError
-from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.architectures import BART, MARIAN, architecture_of
 from worker.graphs.precision import Precision
+from worker.model_tools.add.built_tokenizer import copy_with_tokenizer
 from worker.model_tools.add.kv_sample import made_up_sentences
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.model_tools.origin import Origin
@@ -14,6 +15,7 @@ from worker.models.file_names import CONFIG, CONFIGURATION
 from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
+from worker.text.conversion.file_names import VOCABULARY_FILES, vocabulary_in
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _DEFAULT_HEAD = {
@@ -26,16 +28,21 @@ _DEFAULT_HEAD = {
 def build_translation(
     folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
-    """Write native graphs and copy the other files. `head`: None for the default of the precision."""
+    """Write native graphs and copy the other files; build the tokenizer.json of BART where its older files are there
+    instead. `head`: None for the default of the precision."""
     from worker.graphs.seq2seq.families import read_network
     from worker.graphs.seq2seq.graphs import quantize_kv, write_seq2seq  # loads onnx, which a copy does not need
 
-    tokenizer = open_translation_tokenizer(origin.folder)  # before the work of building graphs
+    names = _other_files(checkpoint.architecture)
+    if checkpoint.architecture == BART and vocabulary_in(origin.present(VOCABULARY_FILES)):
+        read = copy_with_tokenizer(origin, names, folder)
+    else:
+        read = origin.present(names)
+        origin.copy(read, folder)
+    tokenizer = open_translation_tokenizer(folder)  # before the work of building graphs
     head = _head(origin, checkpoint, precision, head)
     head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
     write_seq2seq(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
-    copied = origin.present(_other_files(checkpoint.architecture))
-    origin.copy(copied, folder)
     if precision is Precision.INT8:
         # These load onnxruntime.
         from worker.engine.runtime.int8_kv_probe import attends_to_int8
@@ -49,7 +56,7 @@ def build_translation(
         folder,
         layout="kv",
         architecture=checkpoint.architecture,
-        read=(*checkpoint.files, *copied),
+        read=(*checkpoint.files, *read),
         precision=precision,
         head=head,
         head_ids=head_ids,
@@ -71,6 +78,16 @@ def try_translation(folder: Path) -> None:
 
     open_translation_tokenizer(folder)
     open_seq2seq_model(folder)
+
+
+def target_languages(folder: Path) -> tuple[tuple[str, ...], bool]:
+    """The target languages that a job may name, sorted, and whether it has to name one."""
+    tokenizer = open_translation_tokenizer(folder)
+    try:
+        tokenizer.check_language(None)
+    except SpecError:
+        return tuple(sorted(tokenizer.languages)), True
+    return tuple(sorted(tokenizer.languages)), False
 
 
 def _other_files(family: str) -> tuple[str, ...]:

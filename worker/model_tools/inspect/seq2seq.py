@@ -12,6 +12,7 @@ from worker.model_tools.inspect.protocol import Fields, Graphs
 from worker.model_tools.inspect.stages import describe_stages
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.json_file import read_json, read_json_or_empty
+from worker.models.layout.seq2seq_config import Seq2SeqConfig
 from worker.models.layout.seq2seq_layout import LayoutKind, find_graphs, read_layout
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
@@ -45,7 +46,7 @@ class InspectedSeq2Seq:
     def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
         config = read_json(folder / "config.json")
         fields = {
-            "max_positions": config.get("max_position_embeddings"),
+            "max_positions": Seq2SeqConfig.of(config).max_positions,
             "source_vocab_size": config.get("vocab_size"),
         }
         if manifest is not None and manifest.split is not None:

@@ -88,6 +88,8 @@ class NumpySeq2Seq:
         """(length, D)."""
         if self._has_table:  # BartLearnedPositionalEmbedding
             return self._weights[f"model.{side}.embed_positions.weight"][2 : 2 + length]
+        if (saved := self._weights.get(f"model.{side}.embed_positions.weight")) is not None:  # rounded, maybe
+            return saved[:length]
         places, half = np.arange(length)[:, None], self._width // 2
         if self._is_m2m100:  # M2M100SinusoidalPositionalEmbedding, which computes in float32
             step = np.float32(math.log(10_000) / (half - 1))

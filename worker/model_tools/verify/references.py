@@ -11,14 +11,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
+from worker.graphs.architectures import MT5, T5
 from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
 from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
+from worker.model_tools.verify.numpy_t5 import NumpyT5
 from worker.model_tools.verify.transformers_references import (
     TransformersCausal,
     TransformersCrossEncoder,
     TransformersSeq2Seq,
 )
+from worker.models.checkpoint.checkpoint import Checkpoint
 
 
 class Seq2SeqReference(Protocol):
@@ -61,7 +64,14 @@ def open_cross_encoder_reference(folder: Path) -> CrossEncoderReference:
 
 def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
     """The best reference of the checkpoint in `folder` that this machine has; raises ModelError for a damaged one."""
-    return TransformersSeq2Seq.open(folder) if _has_transformers() else NumpySeq2Seq.open(folder)
+    return TransformersSeq2Seq.open(folder) if _has_transformers() else open_numpy_seq2seq(folder)
+
+
+def open_numpy_seq2seq(folder: Path) -> Seq2SeqReference:
+    """The plain reference of the checkpoint in `folder`; raises ModelError for a damaged one."""
+    checkpoint = Checkpoint.open(folder)
+    reference = NumpyT5 if checkpoint.architecture in (T5, MT5) else NumpySeq2Seq
+    return reference(checkpoint.config, checkpoint.weights)
 
 
 def open_causal_reference(folder: Path) -> CausalReference:

@@ -35,8 +35,10 @@ from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.file_names import M2M100_TOKENIZER, MARIAN_TOKENIZER
 from worker.models.json_file import read_json
+from worker.models.layout.seq2seq_config import Seq2SeqConfig
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder, read_manifest
+from worker.text.translation.sentence_pieces import TargetBeginning
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
@@ -73,14 +75,14 @@ class VerifiedSeq2Seq:
             tokenizer,
             source_language=self._source_language,
             target_language=self._target_language,
-            max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", _MAX_POSITIONS)),
+            max_tokens=Seq2SeqConfig.of(read_json(folder.path / "config.json")).max_positions or _MAX_POSITIONS,
             limit=limit,
         )
 
     def run(self, folder: ModelFolder, sample: Sample) -> "Seq2SeqRun":
         tokenizer = open_translation_tokenizer(folder.path)
-        first_id = tokenizer.first_target_id(self._target_language)
-        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, tokenizer.decode, first_id)
+        beginning = tokenizer.beginning(self._target_language)
+        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, tokenizer.decode, beginning)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
         """None: exports of translation models are compared only with other models."""
@@ -99,15 +101,15 @@ class Seq2SeqRun:
         manifest: Manifest | None,
         sample: Sample,
         decode_text: DecodeText,
-        first_id: int | None,
+        beginning: TargetBeginning,
     ) -> None:
-        """`first_id`: that every translation begins with; None: there is none."""
+        """`beginning`: of every translation."""
         self._is_native = manifest is not None and manifest.is_native
         self.is_exact = manifest is not None and manifest.precision == Precision.FP32
         self._model = model
         self._sample = sample
         self._decode_text = decode_text
-        self._first_id = first_id
+        self._beginning = beginning
         self._head_ids = manifest.head_ids if manifest else None
         self._greedy = _greedy(model.generation, sample)
         self._translations = _decode(model, sample, self._greedy, batch_size=_SLOTS)
@@ -164,7 +166,9 @@ class Seq2SeqRun:
 
     @cached_property
     def _search(self) -> GenerationConfig:
-        return _bounded(self._model.generation, self._sample).with_first(self._first_id)
+        return _bounded(self._model.generation, self._sample).with_beginning(
+            self._beginning.start_id, self._beginning.forced_id
+        )
 
     @cached_property
     def _searched(self) -> list[Hypothesis]:

@@ -6,6 +6,7 @@ Knows: which files hold the weights, and which tensors an architecture has. Does
     model.safetensors                               one file
     model.safetensors.index.json + its shards       several
     pytorch_model.bin                               a pickle
+    pytorch_model.bin.index.json + its shards       several
 
 or as one GGUF file, which has all of it.
 """
@@ -29,13 +30,13 @@ from worker.graphs.cross_encoder.families import tensor_names as cross_encoder_n
 from worker.graphs.cross_encoder.network import EncoderNetwork
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
-from worker.graphs.seq2seq.weights import tensor_names as seq2seq_names
+from worker.graphs.seq2seq.tensor_names import tensor_names as seq2seq_names
 from worker.models.checkpoint.gguf_checkpoint import read_config, read_weights
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
 from worker.models.export_advice import EXPORT_CAUSAL
-from worker.models.file_names import INDEX, PICKLE, SAFETENSORS
+from worker.models.file_names import INDEX, PICKLE, PICKLE_INDEX, SAFETENSORS
 from worker.models.json_file import read_json
 from worker.models.model_kind import ModelKind
 from worker.models.readable_file import refuse_placeholder
@@ -85,9 +86,12 @@ class Checkpoint:
             files = (INDEX, *shards)
             weights = StoredWeights(tensor for shard in shards for tensor in _read_safetensors(folder / shard))
         elif (folder / PICKLE).is_file():
-            refuse_placeholder(folder / PICKLE)
             files = (PICKLE,)
-            weights = StoredWeights(read_pickle(folder / PICKLE))
+            weights = StoredWeights(_read_pickle(folder / PICKLE))
+        elif (folder / PICKLE_INDEX).is_file():
+            shards = _read_index(folder / PICKLE_INDEX)
+            files = (PICKLE_INDEX, *shards)
+            weights = StoredWeights(tensor for shard in shards for tensor in _read_pickle(folder / shard))
         else:
             raise ModelError(_no_weights(folder))
         _check_tensors(folder, architecture, config, weights.keys())
@@ -185,6 +189,11 @@ def _read_index(file: Path) -> list[str]:
     return shards
 
 
+def _read_pickle(file: Path) -> Iterator[StoredTensor]:
+    refuse_placeholder(file)
+    return read_pickle(file)
+
+
 def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
     refuse_placeholder(file)
     try:
@@ -210,4 +219,4 @@ def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
 def _no_weights(folder: Path) -> str:
     others = sorted(file.name for file in folder.iterdir() if file.suffix in (".h5", ".ot", ".msgpack", ".npz", ".bin"))
     found = f" ({', '.join(others)} cannot be read)" if others else ""
-    return f"{folder} has no weights{found}: {SAFETENSORS}, {INDEX} with its shards, or {PICKLE} is needed"
+    return f"{folder} has no weights{found}: {SAFETENSORS} or {PICKLE} is needed, or {INDEX} with its shards"

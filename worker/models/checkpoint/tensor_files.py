@@ -71,11 +71,16 @@ _PREFIXES = {
 _HEAD = ("lm_head.", "embed_out.", "final_logits_bias")
 
 
+# What the parameters of a norm were called in TensorFlow, in old checkpoints of BERT; transformers renames them, too.
+_OLD_ENDS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_T5_BLOCKS = {"encoder.block", "decoder.block"}  # T5's names have no prefix
+
+
 class StoredWeights(Mapping[str, Weight]):
     """Weights by name. Each access reads one tensor from the disk; none is cached."""
 
     def __init__(self, tensors: Iterable[StoredTensor]) -> None:
-        found = {tensor.name: tensor for tensor in tensors}
+        found = {_new_name(tensor.name): tensor for tensor in tensors}
         prefix = _missing_prefix(found)
         self._tensors = {
             name if name.startswith(_HEAD) else f"{prefix}{name}": tensor for name, tensor in found.items()
@@ -91,8 +96,17 @@ class StoredWeights(Mapping[str, Weight]):
         return len(self._tensors)
 
 
+def _new_name(name: str) -> str:
+    for old, new in _OLD_ENDS.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
 def _missing_prefix(names: Collection[str]) -> str:
     """What all names but those of the head lack at their beginning; empty: nothing."""
     beginnings = {f"{name.partition('.')[0]}." for name in names}
+    if _T5_BLOCKS & {name.partition(".0.")[0] for name in names}:
+        return ""
     prefix = next((prefix for beginning, prefix in _PREFIXES.items() if beginning in beginnings), "")
     return "" if prefix in beginnings else prefix

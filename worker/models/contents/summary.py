@@ -7,7 +7,6 @@ alone.
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from worker.models.contents.required_files import check_files
 from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json_or_empty
 from worker.models.layout.causal_config import CausalConfig
+from worker.models.layout.seq2seq_config import Seq2SeqConfig
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_bundled
@@ -80,16 +80,15 @@ def sizes_of(path: Path, kind: ModelKind) -> ModelSizes:
     """The sizes that the configuration names; those of a cache are the decoder's."""
     if kind is not ModelKind.TRANSLATION:
         return _causal_sizes(CausalConfig.read(path))
-    config = read_json_or_empty(path / CONFIG)
-    width, heads = _size(config, "d_model"), _size(config, "decoder_attention_heads")
+    config = Seq2SeqConfig.of(read_json_or_empty(path / CONFIG))
     return ModelSizes(
-        num_layers=_size(config, "decoder_layers"),
-        num_heads=heads,
-        num_query_heads=heads,
-        head_size=width // heads if width and heads else None,
-        width=width,
-        vocab_size=_size(config, "vocab_size"),
-        max_positions=_size(config, "max_position_embeddings"),
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        num_query_heads=config.num_heads,
+        head_size=config.head_size,
+        width=config.width,
+        vocab_size=config.vocab_size,
+        max_positions=config.max_positions,
     )
 
 
@@ -104,8 +103,3 @@ def _causal_sizes(config: CausalConfig) -> ModelSizes:
         vocab_size=config.vocab_size,
         max_positions=config.max_position_embeddings,
     )
-
-
-def _size(config: Mapping[str, Any], name: str) -> int | None:
-    value = config.get(name)
-    return value if type(value) is int and value > 0 else None

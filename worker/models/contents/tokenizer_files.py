@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, PEGASUS
+from worker.graphs.architectures import BART, M2M100, MARIAN, MBART, MT5, PEGASUS, T5
 from worker.models.file_names import (
     BART_TOKENIZER,
     M2M100_TOKENIZER,
@@ -11,6 +11,7 @@ from worker.models.file_names import (
     MARIAN_TOKENIZER_EXTRAS,
     MBART_TOKENIZER,
     PEGASUS_TOKENIZER,
+    T5_TOKENIZER,
 )
 
 # All files of a tokenizer, by family.
@@ -20,6 +21,8 @@ TRANSLATION_TOKENIZERS = {
     MBART: (*MBART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
     BART: (*BART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
     PEGASUS: (*PEGASUS_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    T5: (*T5_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    MT5: (*T5_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
 }
 
 

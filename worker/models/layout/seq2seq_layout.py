@@ -28,6 +28,7 @@ from worker.models.export_advice import ADD, EXPORT
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST, graph_places
 from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, float_type
 from worker.models.layout.graph_signature import GraphSignature, Tensor
+from worker.models.layout.seq2seq_config import named_size
 
 _ENCODER_INPUTS = {"input_ids", "attention_mask"}
 _DECODER_INPUTS = {
@@ -148,23 +149,25 @@ def _read_cache(first: GraphSignature, cached: GraphSignature, config: Mapping[s
     if layers != set(range(len(layers))):
         missing = min(set(range(max(layers))) - layers)
         raise ModelError(f"{cached.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
-    if config.get("decoder_layers", len(layers)) != len(layers):
+    name, number = named_size(config, "num_layers")
+    if number not in (None, len(layers)):
         raise ModelError(
-            f"{cached.file} has past inputs for {len(layers)} layers, but config.json says decoder_layers = "
-            f"{config['decoder_layers']}: the files belong to different models"
+            f"{cached.file} has past inputs for {len(layers)} layers, but config.json says {name} = {number}: the "
+            "files belong to different models"
         )
     example = cached.inputs.get("past_key_values.0.decoder.key")
     if example is None:
         raise ModelError(f"{cached.file} lacks the input past_key_values.0.decoder.key")
-    grouped = "num_key_value_heads" if config.get("num_key_value_heads") is not None else "decoder_attention_heads"
-    sizes: dict[str, Any] = dict(config)
-    head_size = "head_dim" if config.get("head_dim") is not None else "d_model / decoder_attention_heads"
-    if "d_model" in config and "decoder_attention_heads" in config:
-        sizes["d_model / decoder_attention_heads"] = config["d_model"] // config["decoder_attention_heads"]
+    heads, width = named_size(config, "num_heads"), config.get("d_model")
+    if (grouped := config.get("num_key_value_heads")) is not None:
+        heads = "num_key_value_heads", grouped
+    size = named_size(config, "head_size")
+    if size[1] is None and width is not None and (number := named_size(config, "num_heads")[1]) is not None:
+        size = f"d_model / {named_size(config, 'num_heads')[0]}", width // number
     shape = CacheShape(
         num_layers=len(layers),
-        num_heads=_size(cached, example, 1, sizes, grouped),
-        head_size=_size(cached, example, 3, sizes, head_size),
+        num_heads=agreed_axis_size(cached, example, 1, ConfiguredSize("config.json", *heads)),
+        head_size=agreed_axis_size(cached, example, 3, ConfiguredSize("config.json", *size)),
         dtype=float_type(cached, example),
     )
     for side, source in (("decoder", cached), ("encoder", first)):

@@ -16,7 +16,6 @@ width and ligatures.
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
@@ -27,6 +26,7 @@ from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
 from worker.text.translation.piece_splits import split_pieces
+from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 
 _WORD_START = "▁"  # how SentencePiece writes a space
@@ -35,16 +35,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL_PIECES = ("<pad>", "<s>")  # besides the end and <unk>
 _NUM_SHOWN = 12  # labels in an error message
 _OWNER = "a Marian model"
-
-
-@dataclass(frozen=True, slots=True)
-class TargetPiece:
-    """A piece of a target text and its place in UTF-8 bytes. Where several pieces make up one character, all but the
-    last have an empty place."""
-
-    id: int
-    start: int
-    stop: int
 
 
 class MarianTokenizer:
@@ -115,8 +105,9 @@ class MarianTokenizer:
         """The tokenizer itself: it does not depend on the language of a text."""
         return self
 
-    def first_target_id(self, language: str | None) -> None:
-        """None: the language of a target is that of the label in the source."""
+    def beginning(self, language: str | None) -> TargetBeginning:
+        """That of the model's settings: no language is part of a target."""
+        return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
         """None."""

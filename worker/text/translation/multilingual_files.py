@@ -1,10 +1,11 @@
 """
-The files of the tokenizers of M2M100, NLLB-200 and mBART-50.
+The files of the tokenizers of M2M100, NLLB-200, mBART-50 and mBART-25.
 
     M2M100Tokenizer     sentencepiece.bpe.model cuts, vocab.json has the ids; languages follow, in a fixed order
     NllbTokenizerFast   tokenizer.json
     NllbTokenizer       sentencepiece.bpe.model, whose ids are moved by 1 for the special tokens of fairseq
     MBart50Tokenizer    the same; ids of languages follow, in a fixed order
+    MBartTokenizer      the same with fewer languages
 
 As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
 
@@ -33,11 +34,18 @@ _SENTENCEPIECE, _VOCABULARY, _TOKENIZER, _CONFIG = (
 FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 FAIRSEQ_OFFSET = 1  # of the id of a piece to that in the SentencePiece model, which has no <pad>
 # What the tokens of languages are called, by the tokenizer's class.
-_LANGUAGE = {"Nllb": re.compile("[a-z]{3}_[A-Z][a-z]{3}"), "MBart50": re.compile("[a-z]{2}_[A-Z]{2}")}
-# The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_mbart50.py.
-MBART50_LANGUAGES = (
+_LANGUAGE = {
+    "Nllb": re.compile("[a-z]{3}_[A-Z][a-z]{3}"),
+    "MBart50": re.compile("[a-z]{2}_[A-Z]{2}"),
+    "MBart": re.compile("[a-z]{2}_[A-Z]{2}"),
+}
+# The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_mbart.py and tokenization_mbart50.py.
+MBART_LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
-    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
+)
+MBART50_LANGUAGES = (
+    f"{MBART_LANGUAGES} af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN "
     "pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 )
 # The order of their ids: FAIRSEQ_LANGUAGE_CODES in tokenization_m2m_100.py, by `language_codes`.
@@ -51,6 +59,9 @@ M2M100_LANGUAGES = {
 }
 
 
+_ORDERED = {"MBart": MBART_LANGUAGES, "MBart50": MBART50_LANGUAGES}
+
+
 def open_multilingual(folder: Path) -> MultilingualTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / _CONFIG, is_optional=True)
@@ -60,11 +71,8 @@ def open_multilingual(folder: Path) -> MultilingualTokenizer:
             "at random: remove it"
         )
     named = class_of(folder, config)
-    if named == "MBart" or (named not in ("M2M100", *_LANGUAGE) and _model_type(folder) == "mbart"):
-        raise ModelError(
-            f"{folder} has the tokenizer of mBART-25, whose decoder begins with the target language, which kvjobs does "
-            "not implement: take a model of mBART-50 (tokenizer_class MBart50Tokenizer)"
-        )
+    if named not in ("M2M100", *_LANGUAGE) and _model_type(folder) == "mbart":
+        named = "MBart"
     if named not in ("M2M100", *_LANGUAGE):
         named = "M2M100" if (folder / _VOCABULARY).is_file() else "Nllb"
     opened = _open_m2m100(folder, config) if named == "M2M100" else _open_fairseq(folder, config, named)
@@ -80,12 +88,15 @@ def _open_m2m100(folder: Path, config: Mapping[str, Any]) -> MultilingualTokeniz
         raise ModelError(f"{folder / _CONFIG} says language_codes = {order!r}; m2m100 and wmt21 are known")
     languages = M2M100_LANGUAGES[order].split()
     special = {name: _special_id(folder / _VOCABULARY, vocabulary, name) for name in ("</s>", "<unk>", "<pad>", "<s>")}
+    _check_padding(folder, special["<pad>"])
     pieces = {piece: piece_id for piece, piece_id in vocabulary.items() if piece not in special}
     return MultilingualTokenizer(
         cutter=SentencePieceCutter(processor, pieces, special["<unk>"], joins=True),
         language_ids={code: len(vocabulary) + place for place, code in enumerate(languages)},
         eos_id=special["</s>"],
-        given_language=_given_language(folder, {len(vocabulary) + at: code for at, code in enumerate(languages)}),
+        given_language=_given_language(
+            folder, {len(vocabulary) + at: code for at, code in enumerate(languages)}, "forced_bos_token_id"
+        ),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
 
@@ -106,21 +117,25 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
             SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=named == "MBart50"),
             _added_ids(folder, config),
         )
-        if named == "MBart50":  # whose ids do not depend on what else is written
+        if named in _ORDERED:  # whose ids do not depend on what else is written
             first = len(processor) + FAIRSEQ_OFFSET
-            added = FAIRSEQ | {code: first + place for place, code in enumerate(MBART50_LANGUAGES.split())}
+            added = FAIRSEQ | {code: first + place for place, code in enumerate(_ORDERED[named].split())}
     languages = {name: token_id for name, token_id in added.items() if _LANGUAGE[named].fullmatch(name)}
     if not languages or "</s>" not in added:
         raise ModelError(
             f"{folder} does not say which ids languages have: {_TOKENIZER}, or added_tokens_decoder in {_CONFIG}, is "
             "needed; download the tokenizer again"
         )
+    _check_padding(folder, added.get("<pad>", FAIRSEQ["<pad>"]))
+    is_start = named == "MBart"
+    codes = {token_id: name for name, token_id in languages.items()}
     return MultilingualTokenizer(
         cutter=cutter,
         language_ids=languages,
         eos_id=added["</s>"],
-        given_language=_given_language(folder, {token_id: name for name, token_id in languages.items()}),
-        language_is_last=bool(config.get("legacy_behaviour", False)),
+        given_language=_given_language(folder, codes, "decoder_start_token_id" if is_start else "forced_bos_token_id"),
+        language_is_last=is_start or bool(config.get("legacy_behaviour", False)),
+        language_is_start=is_start,
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
 
@@ -138,12 +153,12 @@ def _added_ids(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
     return FAIRSEQ | {name: number for name, number in written.items() if type(number) is int}
 
 
-def _given_language(folder: Path, languages: Mapping[int, str]) -> str | None:
-    """The language that the model's own settings force as the first token of every target."""
+def _given_language(folder: Path, languages: Mapping[int, str], setting: str) -> str | None:
+    """The language that a setting of the model gives every target."""
     for name in ("generation_config.json", "config.json"):
         settings = read_object(folder / name, is_optional=True)
         if settings:
-            return languages.get(settings.get("forced_bos_token_id", -1))
+            return languages.get(settings.get(setting, -1))
     return None
 
 
@@ -161,6 +176,16 @@ def _check_sizes(folder: Path, tokenizer: MultilingualTokenizer) -> None:
         raise ModelError(
             f"the tokenizer in {folder} has </s> as {tokenizer.eos_id}, but config.json beside it says eos_token_id = "
             f"{eos_id}: the files belong to different models"
+        )
+
+
+def _check_padding(folder: Path, pad_id: int) -> None:
+    """Raise ModelError where the model's padding is another token, which M2M100 and NLLB would give no position."""
+    configured = read_object(folder / "config.json", is_optional=True).get("pad_token_id", pad_id)
+    if configured != pad_id and _model_type(folder) == "m2m_100":
+        raise ModelError(
+            f"the tokenizer in {folder} has <pad> as {pad_id}, but config.json beside it says pad_token_id = "
+            f"{configured}: the files belong to different models"
         )
 
 

@@ -1,8 +1,9 @@
 """
-The tokenizer of a model of many languages: M2M100, NLLB-200.
+The tokenizer of a model of many languages: M2M100, NLLB-200, mBART-50, mBART-25.
 
-    source   [source language] pieces </s>         or, in NLLB's legacy behaviour, pieces </s> [source language]
-    target   [target language] pieces </s>         the decoder's start token comes before; the language is given
+    source   [source language] pieces </s>    or, in mBART-25 and NLLB's legacy behaviour, pieces </s> [source language]
+    target   [target language] pieces </s>    the decoder's start token comes before; the language is given
+             pieces </s>                      mBART-25, where the language is the decoder's start token
 
 Encoding gives the ids of the class in transformers 4.57, with one intended difference: text is always plain text.
 `</s>` and `__fr__` inside a document are tokenized like any other characters.
@@ -17,23 +18,19 @@ from typing import Self
 
 from jobs.errors import SpecError
 from worker.text.translation.language_codes import find_language, some_languages
-from worker.text.translation.marian_tokenizer import TargetPiece
-from worker.text.translation.piece_cutter import PieceCutter
-from worker.text.translation.piece_splits import split_pieces
-from worker.text.translation.space_cleaning import clean_spaces
+from worker.text.translation.piece_tokenizer import PieceTokenizer
+from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, split_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultilingualTokenizer:
+class MultilingualTokenizer(PieceTokenizer):
     """Immutable, so several lanes may share one."""
 
-    cutter: PieceCutter
     language_ids: Mapping[str, int]  # by the model's own codes
-    eos_id: int
     source_language: str | None = None  # one of the model's codes; None: not chosen yet
     given_language: str | None = None  # the target language that the model's own settings force
     language_is_last: bool = False  # of a source: behind its end
-    cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
+    language_is_start: bool = False  # of a target: the decoder's start token
 
     @property
     def languages(self) -> frozenset[str]:
@@ -48,13 +45,17 @@ class MultilingualTokenizer:
         """Raise SpecError unless this is a target language of the model; None: that of the model's settings."""
         self._target(language)
 
-    def first_target_id(self, language: str | None) -> int | None:
-        """The id that every target begins with."""
-        return self.language_ids[self._target(language)]
+    def beginning(self, language: str | None) -> TargetBeginning:
+        """The target language, fed first or forced as the first token."""
+        language_id = self.language_ids[self._target(language)]
+        if self.language_is_start:
+            return TargetBeginning(start_id=language_id)
+        return TargetBeginning(forced_id=language_id)
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
-        """The language."""
-        return (self.language_ids[self._target(language)],)
+        """The language, where it is part of the target."""
+        forced = self.beginning(language).forced_id
+        return () if forced is None else (forced,)
 
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence."""
@@ -67,32 +68,12 @@ class MultilingualTokenizer:
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with language and end; see `split_pieces`."""
-        room = max_tokens - len(self._wrap([]))
-        if room < 1:
-            raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the language and the end")
-        pieces = self.cutter.cut(text)
-        parts = split_pieces([piece.text for piece in pieces], room)
-        return [self._wrap([piece.id for piece in pieces[part]]) for part in parts]
-
-    def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and places in the text; without language and EOS."""
-        return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
-
-    def target_piece(self, piece_id: int) -> str:
-        """The text of a target piece, for messages."""
-        return self.cutter.piece(piece_id)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of generated ids. Languages, EOS, padding, `<unk>` and ids without a piece are dropped."""
-        text = self.cutter.join(ids)
-        return clean_spaces(text) if self.cleans_spaces else text
+        return split_ids(self.cutter.cut(text), max_tokens, self._wrap, "the language and the end")
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
         """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
         law) and any, in any language."""
-        ids = self.cutter.by_frequency()
-        drawn = rng.choices(ids, [1 / (place + 1) for place in range(len(ids))], k=num_pieces)
-        drawn[1::2] = rng.choices(ids, k=num_pieces // 2)
+        drawn = draw_ids(rng, self.cutter.by_frequency(), num_pieces)
         return replace(self, source_language=rng.choice(sorted(self.language_ids)))._wrap(drawn)
 
     def _target(self, language: str | None) -> str:

@@ -18,7 +18,7 @@ import orjson
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_files import read_object
-from worker.text.translation.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
+from worker.text.translation.piece_cutter import PieceCutter, SentencePieceCutter, TokenizerJsonCutter
 from worker.text.translation.plain_tokenizer import PlainTokenizer
 from worker.text.translation.sentencepiece_file import read_sentencepiece
 
@@ -30,12 +30,7 @@ _PEGASUS_EOS = 1
 def open_plain(folder: Path, family: str) -> PlainTokenizer:
     """Load the tokenizer of a model folder, whose `model_type` is `family`; raise ModelError that names the file at
     fault."""
-    config = read_object(folder / _CONFIG, is_optional=True)
-    if kwargs := config.get("sp_model_kwargs"):
-        raise ModelError(
-            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
-            "at random: remove it"
-        )
+    config = read_tokenizer_config(folder)
     if (folder / _TOKENIZER).is_file():
         return _open_json(folder, config, family)
     if family == "bart":
@@ -46,6 +41,36 @@ def open_plain(folder: Path, family: str) -> PlainTokenizer:
     return _open_pegasus(folder, config)
 
 
+def read_tokenizer_config(folder: Path) -> Mapping[str, Any]:
+    """The content of tokenizer_config.json; empty where there is none. Raises ModelError for a setting that cuts text
+    at random."""
+    config = read_object(folder / _CONFIG, is_optional=True)
+    if kwargs := config.get("sp_model_kwargs"):
+        raise ModelError(
+            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
+            "at random: remove it"
+        )
+    return config
+
+
+def checked_eos(folder: Path, eos_id: int, cutter: PieceCutter) -> int:
+    """The id of the tokenizer's end; raise ModelError where it is not that of the model, or where pieces have ids that
+    the model does not have."""
+    config = read_object(folder / "config.json", is_optional=True)
+    size, configured = config.get("vocab_size"), config.get("eos_token_id")
+    if isinstance(size, int) and (highest := max(cutter.by_frequency(), default=0)) >= size:
+        raise ModelError(
+            f"the tokenizer in {folder} makes ids up to {highest:,}, but config.json beside it gives a vocabulary of "
+            f"{size:,}: the files belong to different models"
+        )
+    if isinstance(configured, int) and configured != eos_id:
+        raise ModelError(
+            f"the tokenizer in {folder} has {eos_id} as its end, but config.json beside it says eos_token_id = "
+            f"{configured}: the files belong to different models"
+        )
+    return eos_id
+
+
 def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
     tokenizer = CausalTokenizer.open(folder)
     # The defaults of the classes, where no file names these tokens.
@@ -53,9 +78,10 @@ def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTok
     bos_id = tokenizer.special_ids.get("<s>") if tokenizer.bos_id is None else tokenizer.bos_id
     if eos_id is None or (family == "bart" and bos_id is None):
         raise ModelError(f"{folder / _TOKENIZER} has no token </s>, or no <s>: download the tokenizer again")
+    cutter = TokenizerJsonCutter(tokenizer)
     return PlainTokenizer(
-        cutter=TokenizerJsonCutter(tokenizer),
-        eos_id=_checked_eos(folder, eos_id),
+        cutter=cutter,
+        eos_id=checked_eos(folder, eos_id, cutter),
         before=(bos_id,) if family == "bart" and bos_id is not None else (),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
@@ -69,19 +95,9 @@ def _open_pegasus(folder: Path, config: Mapping[str, Any]) -> PlainTokenizer:
         for place in range(len(processor))
         if not (processor.is_control(place) or processor.is_unknown(place))
     }
+    cutter = SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True)
     return PlainTokenizer(
-        cutter=SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True),
-        eos_id=_checked_eos(folder, _PEGASUS_EOS),
+        cutter=cutter,
+        eos_id=checked_eos(folder, _PEGASUS_EOS, cutter),
         cleans_spaces=bool(config.get("clean_up_tokenization_spaces", False)),
     )
-
-
-def _checked_eos(folder: Path, eos_id: int) -> int:
-    """Raise ModelError where the tokenizer's end is not that of the model."""
-    configured = read_object(folder / "config.json", is_optional=True).get("eos_token_id")
-    if isinstance(configured, int) and configured != eos_id:
-        raise ModelError(
-            f"the tokenizer in {folder} has {eos_id} as its end, but config.json beside it says eos_token_id = "
-            f"{configured}: the files belong to different models"
-        )
-    return eos_id

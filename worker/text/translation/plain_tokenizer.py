@@ -15,20 +15,15 @@ from random import Random
 from typing import ClassVar, Self
 
 from jobs.errors import SpecError
-from worker.text.translation.marian_tokenizer import TargetPiece
-from worker.text.translation.piece_cutter import PieceCutter
-from worker.text.translation.piece_splits import split_pieces
-from worker.text.translation.space_cleaning import clean_spaces
+from worker.text.translation.piece_tokenizer import PieceTokenizer
+from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, split_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainTokenizer:
+class PlainTokenizer(PieceTokenizer):
     """Immutable, so several lanes may share one."""
 
-    cutter: PieceCutter
-    eos_id: int
     before: tuple[int, ...] = ()  # the ids that a source and a target begin with
-    cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
     source_language: ClassVar[None] = None
     languages: ClassVar[frozenset[str]] = frozenset()
 
@@ -44,8 +39,9 @@ class PlainTokenizer:
                 "out"
             )
 
-    def first_target_id(self, language: str | None) -> None:
-        """None: generation forces no language."""
+    def beginning(self, language: str | None) -> TargetBeginning:
+        """That of the model's settings: no language is part of a target."""
+        return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
         """The ids that every target begins with."""
@@ -62,32 +58,12 @@ class PlainTokenizer:
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with its ends; see `split_pieces`."""
-        room = max_tokens - len(self._wrap([]))
-        if room < 1:
-            raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the beginning and the end")
-        pieces = self.cutter.cut(text)
-        parts = split_pieces([piece.text for piece in pieces], room)
-        return [self._wrap([piece.id for piece in pieces[part]]) for part in parts]
-
-    def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and places in the text; without beginning and EOS."""
-        return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
-
-    def target_piece(self, piece_id: int) -> str:
-        """The text of a target piece, for messages."""
-        return self.cutter.piece(piece_id)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of generated ids. Special ids and those without a piece are dropped."""
-        text = self.cutter.join(ids)
-        return clean_spaces(text) if self.cleans_spaces else text
+        return split_ids(self.cutter.cut(text), max_tokens, self._wrap, "the beginning and the end")
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
         """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
         law) and any."""
-        ids = self.cutter.by_frequency()
-        drawn = rng.choices(ids, [1 / (place + 1) for place in range(len(ids))], k=num_pieces)
-        drawn[1::2] = rng.choices(ids, k=num_pieces // 2)
+        drawn = draw_ids(rng, self.cutter.by_frequency(), num_pieces)
         return self._wrap(drawn)
 
     def _wrap(self, ids: list[int]) -> list[int]:

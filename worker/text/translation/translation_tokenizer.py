@@ -6,18 +6,22 @@ from random import Random
 from typing import Protocol, Self
 
 from worker.text.tokenizer_files import read_object
-from worker.text.translation.marian_tokenizer import MarianTokenizer, TargetPiece
+from worker.text.translation.marian_tokenizer import MarianTokenizer
 from worker.text.translation.multilingual_files import open_multilingual
 from worker.text.translation.plain_files import open_plain
+from worker.text.translation.prefix_files import open_prefixed
+from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 
-# By `model_type` in config.json, and by the class in `architectures`, where that has no model_type.
+# By the class in `architectures`, where config.json has none of these as its model_type.
 _FAMILIES = {
     "M2M100ForConditionalGeneration": "m2m_100",
     "BartForConditionalGeneration": "bart",
     "MBartForConditionalGeneration": "mbart",
     "PegasusForConditionalGeneration": "pegasus",
+    "T5ForConditionalGeneration": "t5",
+    "MT5ForConditionalGeneration": "mt5",
 }
-_MULTILINGUAL, _PLAIN = ("m2m_100", "mbart"), ("bart", "pegasus")
+_MULTILINGUAL, _PLAIN, _PREFIXED = ("m2m_100", "mbart"), ("bart", "pegasus"), ("t5", "mt5")
 
 
 class TranslationTokenizer(Protocol):
@@ -40,8 +44,8 @@ class TranslationTokenizer(Protocol):
     def check_language(self, language: str | None) -> None:
         """Raise SpecError unless this is a target language of the model (None: the model has a single one)."""
 
-    def first_target_id(self, language: str | None) -> int | None:
-        """The id that every target in this language begins with; None: there is none."""
+    def beginning(self, language: str | None) -> TargetBeginning:
+        """How a generated target in this language begins."""
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
         """The ids that an encoded target begins with, whether or not generation forces them."""
@@ -71,9 +75,11 @@ class TranslationTokenizer(Protocol):
 def open_translation_tokenizer(folder: Path) -> TranslationTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / "config.json", is_optional=True)
-    named = config.get("architectures")
-    known = _FAMILIES.get(str(named[0])) if isinstance(named, list) and len(named) == 1 else None
-    family = str(known or config.get("model_type"))
+    named, family = config.get("architectures"), str(config.get("model_type"))
+    if family not in (*_MULTILINGUAL, *_PREFIXED, *_PLAIN, "marian") and isinstance(named, list) and len(named) == 1:
+        family = _FAMILIES.get(str(named[0]), family)
     if family in _MULTILINGUAL:
         return open_multilingual(folder)
+    if family in _PREFIXED:
+        return open_prefixed(folder)
     return open_plain(folder, family) if family in _PLAIN else MarianTokenizer.open(folder)

@@ -14,7 +14,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.pair_scoring import PairScorer
-from worker.text.translation.marian_tokenizer import TargetPiece
+from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 
 WANTED = json.loads((GOLDEN / "forced.json").read_text(encoding="utf-8"))
 
@@ -31,6 +31,9 @@ class IdTokenizer:
 
     def for_source(self, language: str) -> Self:
         return self
+
+    def beginning(self, language: str | None) -> TargetBeginning:
+        return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
         return ()

@@ -8,6 +8,7 @@ from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import TranslateOptions
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.translation import Translator
+from worker.text.translation.sentence_pieces import TargetBeginning
 
 GREEDY = TranslateOptions(beam_size=1)
 DIGEST = b"model and options"
@@ -26,8 +27,8 @@ class WordTokenizer:
     def for_source(self, language: str) -> "WordTokenizer":
         return self
 
-    def first_target_id(self, language: str | None) -> None:
-        """None: no target begins with a language."""
+    def beginning(self, language: str | None) -> TargetBeginning:
+        return TargetBeginning()
 
     def check_language(self, language: str | None) -> None:
         if language is not None and language not in self.languages:

@@ -112,10 +112,11 @@ def test_a_checkpoint_in_the_oldest_published_form_gives_the_same_graphs(add, ch
     (checkpoint / "config.json").write_text(json.dumps(config))
     weights = dict(Checkpoint.open(checkpoint).weights)
     (checkpoint / "model.safetensors").unlink()
-    positions = np.zeros((64, 16), np.float32)
+    angles = np.arange(64)[:, None] / np.power(10000, 2 * np.arange(8) / 16)
+    positions = np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
     for side in ("encoder", "decoder"):
         weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
-        weights[f"model.{side}.embed_positions.weight"] = positions  # never read: sine positions are computed
+        weights[f"model.{side}.embed_positions.weight"] = positions
     write_pickle(checkpoint / "pytorch_model.bin", weights, zipped=False)
 
     add(checkpoint, name="then")

@@ -39,6 +39,10 @@ def add(checkpoint: Path, **options: Any) -> Added:
     return add_model(Request(source=str(checkpoint), **options), checkpoint.parent / "models")
 
 
+def graph_and_weights(added: Added) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in Path(added.path).iterdir() if file.suffix in (".onnx", ".data")}
+
+
 def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
@@ -112,6 +116,19 @@ def test_the_pooler_of_pretraining_is_left_out_and_other_tensors_are_refused(tmp
         add(checkpoint, force=True)
 
 
+def test_norms_by_their_old_names_give_the_same_graph(tmp_path: Path) -> None:
+    checkpoint = write_cross_encoder_checkpoint(tmp_path / "tiny", "bert")
+    today = graph_and_weights(add(checkpoint))
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    weights = load_file(checkpoint / "model.safetensors")
+    for name in [name for name in weights if name.endswith(tuple(old))]:
+        end = next(end for end in old if name.endswith(end))
+        weights[name.removesuffix(end) + old[end]] = weights.pop(name)
+    save_file(weights, checkpoint / "model.safetensors")
+
+    assert graph_and_weights(add(checkpoint, force=True)) == today
+
+
 @pytest.mark.parametrize(
     ("file", "values", "message"),
     [
@@ -142,6 +159,15 @@ def test_token_types_that_the_model_does_not_have_are_refused(tmp_path: Path) ->
     edit(checkpoint / "tokenizer_config.json", model_input_names=["input_ids", "token_type_ids"])
     with pytest.raises(ModelError, match="gives tokens the types 0 to 1, and the model knows 1"):
         add(checkpoint, force=True)
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_padding_that_is_a_token_of_pairs_is_refused_where_positions_leave_it_out(tmp_path: Path, family: str) -> None:
+    """The tokenizer begins pairs with <s>, which is 0."""
+    checkpoint = write_cross_encoder_checkpoint(tmp_path / "tiny", family, pad_token_id=0)
+
+    with pytest.raises(ModelError, match=r"gives texts the id 0, which config\.json calls pad_token_id"):
+        add(checkpoint)
 
 
 def test_an_export_of_a_cross_encoder_is_refused_by_name(checkpoint: Path) -> None:

@@ -309,6 +309,38 @@ def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights_a
     assert server.fetched(causal / "model.safetensors") == []
 
 
+def test_the_files_of_an_older_tokenizer_are_downloaded_where_there_is_no_tokenizer_json(hub, causal):
+    (causal / "tokenizer.json").unlink()
+    write_vocabulary(causal, tokenizer_class="GPT2Tokenizer")
+
+    snapshot = fetch(ID, None, hub)
+
+    assert {"vocab.json", "merges.txt", "tokenizer_config.json"} <= {*names_in(snapshot.folder)}
+    again = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+    assert again.folder == snapshot.folder
+
+
+def test_the_files_of_an_older_tokenizer_are_left_where_there_is_a_tokenizer_json(hub, causal):
+    write_vocabulary(causal, tokenizer_class="GPT2Tokenizer")
+
+    assert not {"vocab.json", "merges.txt"} & {*names_in(fetch(ID, None, hub).folder)}
+
+
+def test_an_older_tokenizer_of_an_unknown_class_is_refused_before_the_weights_are_downloaded(hub, server, causal):
+    (causal / "tokenizer.json").unlink()
+    write_vocabulary(causal, tokenizer_class="CTRLTokenizer")
+
+    with pytest.raises(ModelError, match=r"is for a CTRLTokenizer, .*; make a tokenizer\.json with .*AutoTokenizer"):
+        fetch(ID, None, hub)
+    assert server.fetched(causal / "model.safetensors") == []
+
+
+def write_vocabulary(folder: Path, **config: str) -> None:
+    (folder / "vocab.json").write_text('{"a": 0, "b": 1, "ab": 2}')
+    (folder / "merges.txt").write_text("#version: 0.2\na b\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
 def test_an_unsupported_variant_of_a_family_is_refused_before_its_weights_are_downloaded(hub, server, causal):
     write_causal_checkpoint(causal, "llama", rope_scaling={"rope_type": "longrope"})
 

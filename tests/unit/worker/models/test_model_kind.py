@@ -5,7 +5,7 @@ import pytest
 from worker.graphs.architectures import ARCHITECTURES, architecture_of
 from worker.models.model_kind import ModelKind, names_causal, names_cross_encoder
 
-TRANSLATING = ("marian", "m2m_100", "bart", "mbart", "pegasus")
+TRANSLATING = ("marian", "m2m_100", "bart", "mbart", "pegasus", "t5", "mt5")
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
@@ -37,6 +37,26 @@ def test_an_architecture_is_recognized_by_its_class_name_or_else_by_its_model_ty
 )
 def test_an_unsupported_architecture_has_no_kind(config):
     assert architecture_of(config) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "model_type"),
+    [("T5WithLMHeadModel", "t5"), ("T5Model", "t5"), ("BartModel", "bart"), ("MarianModel", "marian")],
+)
+def test_a_translation_model_is_recognized_by_an_old_name_and_without_its_head(named, model_type):
+    """t5-3b and bart-base are published so; transformers takes their embeddings as the head."""
+    assert architecture_of({"architectures": [named]}) == model_type
+
+
+def test_where_class_and_type_disagree_the_type_counts():
+    """As AutoModel of transformers has it: mT5's settings have other defaults than T5's."""
+    assert architecture_of({"architectures": ["T5ForConditionalGeneration"], "model_type": "mt5"}) == "mt5"
+    assert architecture_of({"architectures": ["LlamaForCausalLM"], "model_type": "bert"}) is None
+
+
+@pytest.mark.parametrize("named", ["T5EncoderModel", "UMT5ForConditionalGeneration", "T5ForSequenceClassification"])
+def test_another_network_of_a_family_is_not_taken_for_a_translation_model(named):
+    assert architecture_of({"architectures": [named], "model_type": "t5"}) is None
 
 
 def test_a_language_model_without_native_graphs_is_recognized_as_a_language_model():

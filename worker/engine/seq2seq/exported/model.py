@@ -16,6 +16,7 @@ from worker.engine.seq2seq.exported.decoder import ExportedDecoder
 from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported.scorer import ExportedScorer
 from worker.models.json_file import read_json
+from worker.models.layout.seq2seq_config import Seq2SeqConfig
 
 _UNNAMED_LIMIT = 512  # positions, where config.json names no limit
 
@@ -37,7 +38,7 @@ class ExportedSeq2Seq:
         settings = folder / "generation_config.json"
         generation = read_json(settings) if settings.is_file() else None
         graphs = ExportedSeq2SeqGraphs.open(folder, config, threads=threads, providers=providers)
-        max_positions = config.get("max_position_embeddings") or _UNNAMED_LIMIT
+        max_positions = Seq2SeqConfig.of(config).max_positions or _UNNAMED_LIMIT
         rules = read_generation(config, generation, vocab_size=graphs.layout.vocab_size, max_positions=max_positions)
         pad_id = (generation or {}).get("pad_token_id", config.get("pad_token_id"))
         return cls(graphs, rules, max_positions, rules.eos_id if pad_id is None else pad_id)

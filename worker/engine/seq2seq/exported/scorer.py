@@ -38,7 +38,7 @@ class ExportedScorer:
             hidden = self._graphs.encoder.run(
                 ["last_hidden_state"], {"input_ids": sources.input_ids, "attention_mask": sources.attention_mask}
             )[0]  # (B, S, D)
-        targets = [[self._start_id, *pair.target] for pair in pairs]
+        targets = [[self._start_id if pair.start_id is None else pair.start_id, *pair.target] for pair in pairs]
         longest = max(map(len, targets)) - 1
         rows_per_call = max(1, MAX_LOGITS // (longest * self._graphs.layout.vocab_size))
         found: list[Floats] = []

@@ -22,11 +22,11 @@ from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder
-from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_head
+from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_exact_head, rebuild_head
 from worker.graphs.seq2seq.uncached import rebuild_uncached
 
 # Graphs besides the decoders with a cache.
-UNCACHED, BODY, HEAD = "uncached", "scoring body", "scoring head"
+UNCACHED, BODY, HEAD, EXACT_HEAD = "uncached", "scoring body", "scoring head", "exact head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,12 @@ class DecoderGraphs:
         return self._session(StepKind(beams), lambda: self._open(self._rebuild(beams)))
 
     def other(self, kind: str) -> InferenceSession:
-        """One of UNCACHED, BODY and HEAD."""
+        """One of UNCACHED, BODY, HEAD and EXACT_HEAD."""
         file, rebuild = self._file, {UNCACHED: rebuild_uncached, BODY: rebuild_body}
         if kind == HEAD:
             return self._session(kind, lambda: self._open(rebuild_head(file.file, file.config, file.precision)))
+        if kind == EXACT_HEAD:
+            return self._session(kind, lambda: self._open(rebuild_exact_head(file.file, file.config)))
         return self._session(
             kind, lambda: self._open(rebuild[kind](file.file, file.config, file.precision, file.layers))
         )

@@ -21,7 +21,7 @@ from worker.engine.runtime.int8_kv_probe import attends_to_int8
 from worker.engine.runtime.int8_probe import Int8, exact_int8
 from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
-from worker.engine.seq2seq.native.decoder_graphs import BODY, HEAD, UNCACHED, DecoderFile, DecoderGraphs
+from worker.engine.seq2seq.native.decoder_graphs import BODY, EXACT_HEAD, HEAD, UNCACHED, DecoderFile, DecoderGraphs
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
 from worker.engine.seq2seq.native.separate_stages import SeparateStages
@@ -151,8 +151,16 @@ class NativeSeq2SeqGraphs:
         with self._lock:
             if self._screen is None:
                 error, norm = screen_bounds(self._last.with_name(SCREENED))
-                self._screen = CandidateScreen(map_head(self._last), error, norm, map_head_bias(self._last))
+                self._screen = CandidateScreen(
+                    map_head(self._last), error, norm, self._exact_logits, map_head_bias(self._last)
+                )
             return self._screen
+
+    def _exact_logits(self, hidden: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(M, D) -> (M, V), by the head in float32."""
+        logits: NDArray[np.float32]
+        (logits,) = self._parts.stages()[-1].run(EXACT_HEAD, ["logits"], {"hidden": hidden})
+        return logits
 
 
 class SessionParts:

@@ -22,6 +22,7 @@ from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
 from worker.graphs.architectures import SEQ2SEQ_ARCHITECTURES
 from worker.graphs.file_names import DECODER
 from worker.graphs.seq2seq.families import read_network
+from worker.graphs.seq2seq.network import Positions
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
@@ -96,13 +97,20 @@ def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfi
     """The model's own rules of search, and how many positions a source or a target may have. Raises ModelError for what
     is missing or cannot be done."""
     settings = folder / "generation_config.json"
-    max_positions = read_network(config).max_positions
+    network = read_network(config)
+    max_positions = network.max_positions
     generation = read_generation(
         config,
         read_json(settings) if settings.is_file() else None,
         vocab_size=_vocab_size(folder, config),
         max_positions=max_positions,
     )
+    pad_id = config.get("pad_token_id")
+    if network.positions is Positions.FAIRSEQ and pad_id in (generation.start_id, generation.eos_id):
+        raise ModelError(
+            f"{folder / 'config.json'} says pad_token_id = {pad_id}, which is the start or the end of a text, too; the "
+            "positions of this family leave padding out, so that has to have an id of its own"
+        )
     return generation, max_positions
 
 

@@ -64,7 +64,7 @@ class _PackedTargets:
         self.next_ids = np.concatenate([pair.target for pair in pairs]).astype(np.int64)  # (M,)
         self.ids = np.empty_like(self.next_ids)  # (M,): the id before each
         self.ids[1:] = self.next_ids[:-1]
-        self.ids[starts] = start_id
+        self.ids[starts] = [start_id if pair.start_id is None else pair.start_id for pair in pairs]
 
     def feed(self) -> dict[str, NDArray[Any]]:
         """The inputs of the body, except those of cross-attention."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.errors import ModelError
 from tests.places import GOLDEN
 from tests.seq2seq_checkpoints import FAMILIES
 from tests.split_models import split_kv_model
@@ -22,7 +23,7 @@ from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq import graphs
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
+from worker.model_tools.verify.references import open_numpy_seq2seq
 from worker.models.json_file import read_json
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
@@ -86,13 +87,28 @@ def test_log_probs_of_given_targets_are_those_of_transformers(added: Added) -> N
 
 
 def test_the_reference_in_numpy_gives_the_log_probs_of_transformers(added: Added) -> None:
-    reference = NumpySeq2Seq.open(added.checkpoint)
+    reference = open_numpy_seq2seq(added.checkpoint)
     start = read_json(added.folder / "config.json")["decoder_start_token_id"]
 
     for pair in added.golden["pairs"][:3]:
         logits = reference.logits(pair["source"], [start, *pair["target"][:-1]]).astype(np.float64)
         log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(log_probs[np.arange(len(logits)), pair["target"]], pair["log_probs"], atol=1e-5)
+
+
+def test_an_activation_that_the_configuration_names_beside_its_product_is_computed(tmp_path: Path) -> None:
+    """T5's `dense_act_fn`, which transformers derives of feed_forward_proj, writes into config.json and reads there."""
+    checkpoint = FAMILIES["t5"](tmp_path / "checkpoint")
+    file = checkpoint / "config.json"
+    file.write_text(json.dumps(read_json(file) | {"dense_act_fn": "gelu_new"}))
+    small = open_added(checkpoint, tmp_path / "models", RECORDED["t5"])
+    reference = open_numpy_seq2seq(checkpoint)
+
+    for found, pair in zip(small.log_probs(), small.golden["pairs"], strict=True):
+        logits = reference.logits(pair["source"], [0, *pair["target"][:-1]]).astype(np.float64)
+        log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(found, log_probs[np.arange(len(logits)), pair["target"]], atol=1e-5)
+        assert np.abs(found - pair["log_probs"]).max() > 1e-3, "of relu"
 
 
 def test_stages_compute_what_the_whole_model_computes(added: Added, tmp_path: Path) -> None:
@@ -123,3 +139,13 @@ def test_int8_is_near_and_does_not_depend_on_the_batch(added: Added, tmp_path: P
         assert abs(found.sum() - wanted.sum()) < LONGEST_SHARE * abs(wanted.sum())
     together = decode(small.model, sources, rules)
     assert together == [found for source in sources for found in decode(small.model, [source], rules)]
+
+
+def test_padding_that_starts_texts_is_refused_where_positions_leave_it_out(tmp_path: Path) -> None:
+    """M2M100 gives padding no position of its own, so every later token of a text would move by one."""
+    checkpoint = FAMILIES["m2m100"](tmp_path / "checkpoint")
+    for file in (checkpoint / "config.json", checkpoint / "generation_config.json"):
+        file.write_text(json.dumps(read_json(file) | {"decoder_start_token_id": 1}))
+
+    with pytest.raises(ModelError, match=r"pad_token_id = 1, which is the start or the end"):
+        add_model(Request(source=str(checkpoint)), tmp_path / "models")

@@ -241,6 +241,12 @@ def test_the_config_of_a_published_model_is_read() -> None:
     assert rules.forced_eos_id == 0, "the default of MarianConfig"
 
 
+def test_an_end_that_a_configuration_says_not_to_force_is_not_forced() -> None:
+    config = {"decoder_start_token_id": 2, "eos_token_id": 2, "forced_eos_token_id": None, "model_type": "bart"}
+
+    assert read_generation(config, None, vocab_size=9, max_positions=8).forced_eos_id is None
+
+
 def test_the_first_token_that_an_old_bart_forces_is_forced() -> None:
     """`force_bos_token_to_be_generated` of BartConfig, in a config.json without generation_config.json."""
     config = {
@@ -254,5 +260,5 @@ def test_the_first_token_that_an_old_bart_forces_is_forced() -> None:
     rules = read_generation(config, None, vocab_size=9, max_positions=8)
 
     assert (rules.forced_bos_id, rules.forced_eos_id) == (0, 2)
-    assert rules.with_first(7).forced_bos_id == 7
-    assert rules.with_first(None) == rules
+    assert rules.with_beginning(None, 7).forced_bos_id == 7
+    assert rules.with_beginning(None, None) == rules

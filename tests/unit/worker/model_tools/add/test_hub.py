@@ -18,6 +18,15 @@ CONFIGURATION = ["config.json", "generation_config.json"]
             ["model.safetensors.index.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
             ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"],
         ),
+        (
+            [
+                "pytorch_model.bin.index.json",
+                "pytorch_model-00001-of-00001.bin",
+                "training_args.bin",
+                "flax_model.msgpack",
+            ],
+            ["pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"],
+        ),
         (["pytorch_model.bin", "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"], ["pytorch_model.bin"]),
         (
             [

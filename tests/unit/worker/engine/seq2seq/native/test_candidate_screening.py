@@ -20,7 +20,13 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     return (rows @ np.rint(head / columns[:, None]).T * columns).astype(np.float32), scales
 
 
-@example(seed=0, rows=3, width=8, size=20, similar=19, flat=True, spread=0)
+def screened(head: Any, bias: Any = None) -> CandidateScreen:
+    """The screen of a head, with its exact product in numpy."""
+    return CandidateScreen(head, *rounding(head), lambda hidden: hidden @ head.T + (0 if bias is None else bias), bias)
+
+
+@example(seed=0, rows=3, width=8, size=20, similar=19, flat=True, spread=0, outlier=1)
+@example(seed=1, rows=9, width=64, size=300, similar=0, flat=False, spread=0.1, outlier=300)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(1, 9),
@@ -29,19 +35,23 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     similar=st.integers(0, 20),
     flat=st.booleans(),
     spread=st.sampled_from([0, 0.1, 10]),
+    outlier=st.sampled_from([1, 30, 300]),
 )
 def test_the_best_id_is_that_of_float32(
-    seed: int, rows: int, width: int, size: int, similar: int, flat: bool, spread: float
+    seed: int, rows: int, width: int, size: int, similar: int, flat: bool, spread: float, outlier: int
 ) -> None:
-    """Even if int8 cannot distinguish many nearly equal columns, and if some ids are forbidden."""
+    """Even if int8 cannot distinguish many nearly equal columns, if some ids are forbidden, and if a component of some
+    hidden states is so large that all ids are candidates."""
     rng = np.random.default_rng(seed)
     head = rng.normal(size=(size, width)).astype(np.float32)
     alike = rng.integers(0, size, similar)
     head[alike] = head[rng.integers(0, size)] * (1 + 1e-4 * rng.normal(size=(similar, 1)))
     hidden = rng.normal(size=(rows, width)).astype(np.float32) * (1e-3 if flat else 3)
+    hidden[::2, 0] *= outlier
+    head[:, 0] /= outlier
     forbidden = rng.integers(0, size, rng.integers(0, size // 2 + 1))
     bias = rng.normal(size=size).astype(np.float32) * np.float32(spread) if spread else None
-    screen = CandidateScreen(head, *rounding(head), bias)
+    screen = screened(head, bias)
     logits, scales = in_int8(hidden, head)
     screen.add_bias(logits, scales)
     normalizer = log_normalizer(logits, scales)
@@ -66,6 +76,21 @@ def test_of_equal_logits_the_lowest_id_is_taken() -> None:
     hidden = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], np.float32)
     logits, scales = in_int8(hidden, head)
 
-    best, *_ = CandidateScreen(head, *rounding(head)).best(logits, scales, hidden, log_normalizer(logits, scales))
+    best, *_ = screened(head).best(logits, scales, hidden, log_normalizer(logits, scales))
 
     assert best.tolist() == [1, 0, 0]
+
+
+def test_a_row_alone_goes_through_the_whole_head_where_a_component_stands_out() -> None:
+    rng = np.random.default_rng(0)
+    head, hidden = (rng.normal(size=(size, 64)).astype(np.float32) for size in (4096, 3))
+    head[:, 0] /= 1000
+    hidden[1, 0] = 1000
+    logits, scales = in_int8(hidden, head)
+    given: list[Any] = []
+    screen = CandidateScreen(head, *rounding(head), lambda rows: given.append(rows) or rows @ head.T)
+
+    best, *_ = screen.best(logits, scales, hidden, log_normalizer(logits, scales))
+
+    np.testing.assert_array_equal(np.concatenate(given), hidden[1:2])
+    np.testing.assert_array_equal(best, (hidden @ head.T).argmax(axis=1))

@@ -1,0 +1,1 @@
+"""The tokenizer.json of vocabularies in older formats, as transformers converts them."""

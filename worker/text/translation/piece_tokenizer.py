@@ -1,0 +1,35 @@
+"""
+What the tokenizers of all seq2seq models but Marian's have in common: how targets are cut and generated ids decoded.
+
+Knows: a cutter of text into pieces. Does not know: languages, what surrounds the pieces of a source.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from worker.text.translation.piece_cutter import PieceCutter
+from worker.text.translation.sentence_pieces import TargetPiece
+from worker.text.translation.space_cleaning import clean_spaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceTokenizer:
+    """Immutable, so several lanes may share one."""
+
+    cutter: PieceCutter
+    eos_id: int
+    cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
+
+    def cut_target(self, text: str) -> list[TargetPiece]:
+        """The pieces of a target sentence with their ids and places in the text; without all that surrounds them."""
+        return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
+
+    def target_piece(self, piece_id: int) -> str:
+        """The text of a target piece, for messages."""
+        return self.cutter.piece(piece_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of generated ids. Special ones (languages, EOS, padding, `<unk>`) and those without a piece are
+        dropped."""
+        text = self.cutter.join(ids)
+        return clean_spaces(text) if self.cleans_spaces else text

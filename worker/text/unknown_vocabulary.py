@@ -1,0 +1,7 @@
+"""The error for a vocabulary that may be sound, but that kvjobs does not know how to read."""
+
+from jobs.errors import ModelError
+
+
+class UnknownVocabularyError(ModelError):
+    """How the vocabulary cuts texts is not known here for certain."""
