@@ -28,11 +28,11 @@ from pathlib import Path
 from bench.checkpoints.causal_shapes import CAUSAL_SHAPES
 from bench.checkpoints.folders import made_once
 from bench.harness.generate_engine import GenerateEngine, Ids, Run
-from bench.harness.generate_table import Used, print_report
 from bench.harness.machine import cpu_name, load_average
 from bench.harness.prompts import bulletin_prompts, random_prompts
 from bench.harness.rows import Row, compare, equal_tokens
 from bench.harness.selection import choose, unknown
+from bench.harness.tables.generate_table import Used, print_report
 
 OURS = "kvjobs"
 REFERENCE = "transformers-fp32"  # the others' ids are compared with its own

@@ -29,7 +29,8 @@ from pathlib import Path
 from bench.checkpoints.folders import made_once
 from bench.harness.engine import Engine, Ids, Run, Search
 from bench.harness.flops import Sizes, flop_per_token
-from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
+from bench.harness.kernels import fastest_kernels
+from bench.harness.machine import cpu_name, load_average
 from bench.harness.processes.workers import Workers
 from bench.harness.rows import MILLISECONDS, Row, compare, equal_tokens, share_of_peak
 from bench.harness.selection import choose, unknown
@@ -41,7 +42,6 @@ OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
 _PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their last work
 _WARM_UP_TOKENS = 4
-_GAIN = 1.02  # what other kernels have to gain to be taken
 _CALLS = 8  # of a round, where each is timed
 _FULL = 4  # times the segments
 _SHARES = {DEMO: 2, TINY: 2, BIG: 0.5}  # of the segments
@@ -199,30 +199,15 @@ def _open(key: Key, workload: Workload, folder: Path) -> Engine | Workers:
         return Workers(PEERS[name].module, precision, workload.checkpoint, folder, available_cores())
     if name != "ctranslate2":
         return Engine(PEERS[name].module if name in PEERS else "ours", precision, workload.checkpoint, folder)
-    kernels = folder / f"ctranslate2-{precision}-kernels.json"
-    if not kernels.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        kernels.write_text(json.dumps(_fastest_kernels(precision, workload, folder)), encoding="utf-8")
-    environment = json.loads(kernels.read_text(encoding="utf-8"))
-    return Engine(PEERS[name].module, precision, workload.checkpoint, folder, environment)
 
-
-def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[str, str]:
-    """Environment variables that choose CTranslate2's kernels. Its own choice is AVX2 where AVX-512 was 8 % faster
-    (Xeon with AMX, int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
-    forced = {"CT2_FORCE_CPU_ISA": "AVX512"}
-    other = {**forced, "CT2_USE_MKL": "0" if cpu_is_intel() else "1"}
-    best: dict[str, str] = {}
-    best_rate = 0.0
-    for environment in ({}, forced, other) if cpu_has("avx512f") else ({},):
-        with Engine(PEERS["ctranslate2"].module, precision, workload.checkpoint, folder, environment) as engine:
+    def rate(environment: Mapping[str, str]) -> float:
+        with Engine(PEERS[name].module, precision, workload.checkpoint, folder, environment) as engine:
             some = workload.segments[: workload.num_tried]
             engine.run(some, _short(workload.search))
-            rate = engine.run(some, workload.search).cpu_rate
-        _say(f"    {environment or 'its own choice of kernels'}: {rate:,.0f} tokens by second of processor time")
-        if rate > _GAIN * best_rate:
-            best, best_rate = environment, rate
-    return best
+            return engine.run(some, workload.search).cpu_rate
+
+    environment = fastest_kernels(folder / f"ctranslate2-{precision}-kernels.json", rate, _say)
+    return Engine(PEERS[name].module, precision, workload.checkpoint, folder, environment)
 
 
 def _warm_up(engine: Engine | Workers, key: Key, workload: Workload) -> None:

@@ -26,7 +26,12 @@ def write_checkpoint(shape: CausalShape, folder: Path, seed: int = 0) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n", encoding="utf-8")
     save_file(dict(_weights(shape, np.random.default_rng(seed))), folder / "model.safetensors", {"format": "pt"})
-    words = {f"w{number}": number for number in range(shape.vocab_size)}
+    write_word_tokenizer(folder, shape.vocab_size)
+
+
+def write_word_tokenizer(folder: Path, vocab_size: int) -> None:
+    """Write a tokenizer whose words are w0, w1, ... by their ids."""
+    words = {f"w{number}": number for number in range(vocab_size)}
     tokenizer = Tokenizer(WordLevel(words, unk_token="w0"))
     tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)

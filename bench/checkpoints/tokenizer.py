@@ -10,6 +10,7 @@ import string
 from collections.abc import Iterator, Sequence
 from itertools import count, islice, product
 from pathlib import Path
+from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2 as spm
 
@@ -21,6 +22,8 @@ SYLLABLES = {
     "target": ("ba", "du", "fe", "gi", "ho", "ju", "pa", "ze"),
 }
 
+KIND = spm.ModelProto.SentencePiece
+_SPECIAL = ((UNKNOWN, KIND.UNKNOWN), ("<s>", KIND.CONTROL), (END, KIND.CONTROL))
 # How much of a joint vocabulary each side's file holds. In opus-mt-en-mg that is 31,839 of 54,688 pieces for the target
 # (58 %; 17 % are in both files). Here it is 49 %: two files of 32,000 pieces, which is what OPUS-MT trains, in 65,001.
 _SHARE = 32_000 / 65_001
@@ -36,11 +39,11 @@ def write_tokenizer(
     """
     folder.mkdir(parents=True, exist_ok=True)
     pieces = {
-        side: list(islice(_pieces(syllables), int(size * _SHARE)))
+        side: list(islice(endless_pieces(syllables), int(size * _SHARE)))
         for (side, syllables), size in zip(SYLLABLES.items(), (source_size, target_size or source_size), strict=True)
     }
     for side, some in pieces.items():
-        (folder / f"{side}.spm").write_bytes(_spm(some))
+        (folder / f"{side}.spm").write_bytes(sentencepiece_model(some, _SPECIAL))
     if target_size is None:
         joint = list(dict.fromkeys((*pieces["source"], *pieces["target"])))
         _write_vocabulary(folder / "vocab.json", joint, source_size, eos_id, pad_id, seed)
@@ -56,7 +59,7 @@ def write_tokenizer(
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def _pieces(syllables: Sequence[str]) -> Iterator[str]:
+def endless_pieces(syllables: Sequence[str]) -> Iterator[str]:
     """Pieces without end: the letters of the syllables, all other ASCII, then words of one syllable, of two ..."""
     letters = dict.fromkeys("".join(syllables))
     yield WORD_START
@@ -69,17 +72,17 @@ def _pieces(syllables: Sequence[str]) -> Iterator[str]:
         yield from (WORD_START + word, word)
 
 
-def _spm(pieces: Sequence[str]) -> bytes:
-    """A unigram model: later pieces are rarer; a longer piece still scores higher than the two it is made of."""
+def sentencepiece_model(pieces: Sequence[str], special: Sequence[tuple[str, Any]]) -> bytes:
+    """A unigram model of the special pieces, each with its type, and then of the others: later ones are rarer; a longer
+    piece still scores higher than the two it is made of."""
     model = spm.ModelProto()
     model.trainer_spec.model_type = spm.TrainerSpec.UNIGRAM
-    model.trainer_spec.vocab_size = len(pieces) + 3
+    model.trainer_spec.vocab_size = len(special) + len(pieces)
     model.normalizer_spec.name = "identity"
-    kind = spm.ModelProto.SentencePiece
-    for piece, what in ((UNKNOWN, kind.UNKNOWN), ("<s>", kind.CONTROL), (END, kind.CONTROL)):
+    for piece, what in special:
         model.pieces.add(piece=piece, score=0.0, type=what)
     for rank, piece in enumerate(pieces):
-        model.pieces.add(piece=piece, score=-math.log(100 + rank), type=kind.NORMAL)
+        model.pieces.add(piece=piece, score=-math.log(100 + rank), type=KIND.NORMAL)
     return bytes(model.SerializeToString(deterministic=True))
 
 

@@ -23,11 +23,11 @@ class Model:
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     """Load the checkpoint; `folder` is not used."""
     import torch
-    from transformers import MarianMTModel
+    from transformers import AutoModelForSeq2SeqLM
 
     torch.set_num_threads(available_cores())
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    network = MarianMTModel.from_pretrained(checkpoint, dtype=dtype).eval()
+    network = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, dtype=dtype).eval()
     config = json.loads((checkpoint / "generation_config.json").read_text(encoding="utf-8"))
     return Model(network, precision, 32, config["pad_token_id"], config["eos_token_id"])
 

@@ -11,10 +11,11 @@ import pytest
 
 from bench import bare_engine
 from bench.harness.prompts import bulletin_prompts
-from bench.peers import generate_ours
+from bench.peers import generate_ours, ours
 from bench.queue import INSTANT
 from jobs.outcome import Translation
 from jobs.spec import JobSpec, Task, TranslateOptions
+from tests.seq2seq_checkpoints import FAMILIES
 from worker import providers
 from worker.engine.tasks.result_memory import NoMemory
 from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
@@ -76,3 +77,12 @@ def test_our_side_of_the_generate_bench_gives_each_prompt_what_it_gets_alone(tmp
     assert generate_ours.generate(model, prompts, 5) == alone
     assert {len(ids) for ids in alone} == {5}
     assert str(model.setting.batch_size) in generate_ours.configuration(model)
+
+
+def test_our_side_of_the_families_bench_gives_each_source_as_many_tokens_as_are_asked_for(tmp_path: Path) -> None:
+    checkpoint = FAMILIES["t5"](tmp_path / "checkpoint")
+    sources = [[9, 8, 7, 1], [6, 1], [5, 6, 9, 1]]
+
+    found = ours.run(ours.prepare(checkpoint, tmp_path, "fp32"), sources, beams=1, forced_length=7)
+
+    assert [len(ids) for ids in found] == [7, 7, 7]
