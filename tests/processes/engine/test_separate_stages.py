@@ -23,6 +23,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.stages.stage_process import StageProcess
 from worker.model_tools.add.add import Request, add_model
 
 VOCAB_SIZE = 300
@@ -146,6 +147,23 @@ def test_a_stage_that_does_not_fit_into_its_limit_is_a_clear_failure(whole: Path
 
     with pytest.raises(ModelError, match=r"stage \d of model split does not fit into the 8.0 MiB .* --memory"):
         read(model)
+
+
+class _Aborting:
+    """Aborts the process that reads it, as C++ does where memory runs out while it handles an error."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return os.abort, ()
+
+    def open(self) -> None: ...
+
+
+def test_a_stage_that_aborts_within_its_limit_did_not_fit() -> None:
+    with pytest.raises(ModelError, match=r"stage 0 does not fit into the 8.0 MiB .* --memory"):
+        StageProcess("stage 0", _Aborting(), memory_limit=8 * MIB)
+
+    with pytest.raises(StageDied, match=r"the process of stage 0 was killed by SIGABRT"):
+        StageProcess("stage 0", _Aborting(), memory_limit=None)
 
 
 def test_what_a_stage_raises_comes_back_and_the_process_goes_on(split: NativeCausal) -> None:

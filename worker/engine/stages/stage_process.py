@@ -5,6 +5,7 @@ One call at a time: while a lane's call is in this process, another lane's may b
 """
 
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
@@ -49,7 +50,7 @@ class StageProcess:
             self._exchange((opener, memory_limit))
         except BaseException as error:
             self.close()
-            if memory_limit is not None and isinstance(error, Exception) and is_out_of_memory(error):
+            if memory_limit is not None and isinstance(error, Exception) and self._lacked_memory(error):
                 raise ModelError(
                     f"{name} does not fit into the {size(memory_limit)} that its process may allocate: split the model "
                     "into more stages, or raise --memory"
@@ -85,6 +86,12 @@ class StageProcess:
     def __del__(self) -> None:
         if hasattr(self, "_process"):  # it was started
             self.close()
+
+    def _lacked_memory(self, error: Exception) -> bool:
+        """Whether opening under a limit failed for want of memory. C++ calls abort() where an allocation fails while an
+        error is handled: onnxruntime does so now and then."""
+        aborted = isinstance(error, StageDied) and self._process.returncode == -signal.SIGABRT
+        return aborted or is_out_of_memory(error)
 
     def _exchange(self, frame: Any) -> Any:
         try:
