@@ -14,6 +14,7 @@ from worker.text.offsets import BYTE_ALPHABET
 Files = dict[str, Any]  # by name: lines of a text file, or the content of a JSON file
 
 FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 END = "<|endoftext|>"
 WORDS = (
     *("the", " the", " rain", " Rain", "ing", "'s", " don", "'t", " 12", "345", "  ", "\n", "\n\n", "...", " ("),
@@ -95,6 +96,18 @@ def byte_level_files(name: str | None, special: tuple[str, ...] = (), **config: 
     }
 
 
+def wordpiece_files(name: str | None, special: tuple[str, ...] = BERT, **config: Any) -> Files:
+    """vocab.txt of BERT's class: `special` tokens, letters, and what `WORDS` are cut into. `config`: as above."""
+    small = [one.strip().lower() for one in WORDS]
+    words = [word for one in small for word in (one, one[: len(one) // 2], "##" + one[len(one) // 2 :])]
+    letters = [letter for one in ("".join(small), "abcdefghijklmnopqrstuvwxyz0123456789", "RDI") for letter in one]
+    pieces = dict.fromkeys([*special, *words, *letters, *("##" + letter for letter in letters)])
+    return {
+        "vocab.txt": [piece for piece in pieces if piece.removeprefix("##").strip()],
+        "tokenizer_config.json": {"tokenizer_class": f"{name}Tokenizer", **config} if name else config,
+    }
+
+
 def written(folder: Path, files: Files) -> Path:
     """Write the files into a new folder."""
     folder.mkdir(parents=True)
@@ -108,6 +121,10 @@ def split(folder: Path) -> None:
     """Replace the tokenizer.json of a folder by the older files of the same vocabulary."""
     model = json.loads((folder / "tokenizer.json").read_text())["model"]
     (folder / "tokenizer.json").unlink()
+    if model["type"] == "WordPiece":
+        pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+        return
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
     merges = (" ".join(pair) for pair in model["merges"])
     (folder / "merges.txt").write_text("".join(f"{line}\n" for line in ("#version: 0.2", *merges)))
@@ -137,7 +154,15 @@ def _legacy(name: str) -> Files:
     return files | {"special_tokens_map.json": special, "added_tokens.json": added}
 
 
+def _legacy_bert() -> Files:
+    files = wordpiece_files("Bert", additional_special_tokens=["[E1]"])
+    size = len(files["vocab.txt"])
+    special = {"additional_special_tokens": ["[E2]"], "cls_token": _token("[CLS]", normalized=False)}
+    return files | {"special_tokens_map.json": special, "added_tokens.json": {"[E2]": size, "Rain": size + 1}}
+
+
 def _declared(name: str) -> Files:
+    """Added tokens in tokenizer_config.json."""
     files = byte_level_files(name, (END,), pad_token="<pad>")
     size = len(files["vocab.json"])
     tokens = [_token("<pad>", special=True), _token("rain", normalized=True, special=False, lstrip=True)]
@@ -165,6 +190,15 @@ CASES: dict[str, Callable[[], Files]] = {
     "Qwen2": lambda: byte_level_files("Qwen2", (END,)) | {"config.json": {"model_type": "qwen2"}},
     "Qwen2, declared tokens": lambda: _declared("Qwen2"),
     "Qwen2, legacy tokens": lambda: _legacy("Qwen2"),
+    "BERT, of config.json": lambda: wordpiece_files(None) | {"config.json": {"model_type": "bert"}},
+    "BERT, large letters": lambda: wordpiece_files("Bert", do_lower_case=False, tokenize_chinese_chars=False),
+    "BERT, large letters without accents": lambda: wordpiece_files("Bert", do_lower_case=False, strip_accents=True),
+    "BERT, accents": lambda: wordpiece_files("Bert", strip_accents=False, do_basic_tokenize=False, never_split=None),
+    "BERT, other ends": lambda: wordpiece_files(
+        "Bert", ("<pad>", "<s>", "</s>", "<unk>"), cls_token="<s>", sep_token="</s>", unk_token="<unk>"
+    ),
+    "BERT, ends that are no pieces": lambda: wordpiece_files("Bert", ("[UNK]",)),
+    "BERT, legacy tokens": _legacy_bert,
 }
 
 

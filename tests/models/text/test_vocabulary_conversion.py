@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
-from tests.vocabularies import CASES, END, FAIRSEQ, Files, byte_level_files, written
+from tests.vocabularies import CASES, END, FAIRSEQ, Files, byte_level_files, wordpiece_files, written
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.conversion.tokenizer_json import build_tokenizer_json
 from worker.text.text_pair_tokenizer import TextPairTokenizer
@@ -47,6 +47,20 @@ def test_texts_are_cut_as_the_class_cuts_them(name, settings, pieces, tmp_path):
     tokenizer = CausalTokenizer.open(converted(tmp_path / "model", files))
 
     assert pieces_of(tokenizer, "the rain 12345") == pieces
+
+
+@pytest.mark.parametrize(
+    ("settings", "pieces"),
+    [
+        ({}, ["the", "rain", "[UNK]", "字"]),
+        ({"do_lower_case": False}, ["[UNK]", "rain", "[UNK]", "字"]),
+        ({"tokenize_chinese_chars": False}, ["the", "rain", "[UNK]"]),
+    ],
+)
+def test_words_are_cut_as_bert_cuts_them(settings, pieces, tmp_path):
+    tokenizer = CausalTokenizer.open(converted(tmp_path / "model", wordpiece_files("Bert", **settings)))
+
+    assert pieces_of(tokenizer, "THE rain ŋ字") == pieces
 
 
 def test_opts_prompts_begin_with_its_bos(tmp_path):
@@ -143,6 +157,21 @@ def test_a_damaged_file_is_refused_with_one_sentence(spoil, message, tmp_path):
         build_tokenizer_json(folder)
     assert not isinstance(raised.value, UnknownVocabularyError)
     assert str(folder) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["[UNK]", "a", "b", "a"], r"vocab\.txt, line 4: 'a' is there twice"),
+        ([], r"vocab\.txt has no pieces"),
+        (["a"], r"vocab\.txt lacks '\[UNK\]', which unknown words are replaced by"),
+    ],
+)
+def test_a_damaged_list_of_pieces_is_refused_with_one_sentence(lines, message, tmp_path):
+    folder = written(tmp_path / "model", {"vocab.txt": lines, "config.json": {"model_type": "bert"}})
+
+    with pytest.raises(ModelError, match=message):
+        build_tokenizer_json(folder)
 
 
 @pytest.mark.parametrize(

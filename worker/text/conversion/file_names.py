@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
+VOCAB_JSON, MERGES, VOCAB_TXT = "vocab.json", "merges.txt", "vocab.txt"
 # Each is all that a tokenizer class reads pieces from.
-VOCABULARIES = ((VOCAB_JSON, MERGES),)
+VOCABULARIES = ((VOCAB_JSON, MERGES), (VOCAB_TXT,))
 VOCABULARY_FILES = tuple(name for files in VOCABULARIES for name in files)
 
 

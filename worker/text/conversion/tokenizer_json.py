@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.text.conversion.byte_level_classes import describe_bart, describe_gpt2, describe_qwen2, describe_roberta
-from worker.text.conversion.file_names import MERGES, VOCAB_JSON
+from worker.text.conversion.file_names import MERGES, VOCAB_JSON, VOCAB_TXT
 from worker.text.conversion.settings import refuse_elsewhere
+from worker.text.conversion.wordpiece_class import describe_bert
 from worker.text.special_tokens import class_of
 from worker.text.tokenizer_files import read_object
 from worker.text.unknown_vocabulary import UnknownVocabularyError
@@ -41,6 +42,7 @@ _CLASSES = {
     "Bart": _Class(_BYTE_LEVEL, describe_bart),
     "Roberta": _Class(_BYTE_LEVEL, describe_roberta),
     "Qwen2": _Class(_BYTE_LEVEL, describe_qwen2),
+    "Bert": _Class((VOCAB_TXT,), describe_bert),
 }
 
 

@@ -1,5 +1,5 @@
 """
-The vocabularies that are text: vocab.json with merges.txt.
+The vocabularies that are text: vocab.json with merges.txt, and vocab.txt.
 
 Knows: the files, as the tokenizer classes of transformers 4.57 read them. Does not know: what pieces are for.
 """
@@ -27,6 +27,19 @@ def read_pieces(folder: Path) -> dict[str, int]:
     missing = next((number for number in range(len(pieces)) if number not in by_id), None)
     if missing is not None:
         raise ModelError(f"{file} has {len(pieces):,} pieces, and none with the id {missing}: {_AGAIN}")
+    return pieces
+
+
+def read_numbered_lines(file: Path) -> dict[str, int]:
+    """The pieces in vocab.txt, one a line, whose ids are 0, 1, 2 ... Raises ModelError."""
+    lines = read_lines(file)
+    pieces: dict[str, int] = {}
+    for number, piece in enumerate(lines if lines[-1] else lines[:-1]):
+        if piece in pieces:
+            raise ModelError(f"{file}, line {number + 1}: {piece!r:.60} is there twice: {_AGAIN}")
+        pieces[piece] = number
+    if not pieces:
+        raise ModelError(f"{file} has no pieces: {_AGAIN}")
     return pieces
 
 

@@ -74,8 +74,9 @@ def test_a_translation_model_gets_the_ids_of_its_tokenizer_json(tmp_path):
     assert [found.encode(text, None) for text in TEXTS] == [expected.encode(text, None) for text in TEXTS]
 
 
-def test_a_cross_encoder_gets_the_ids_of_its_tokenizer_json(tmp_path):
-    checkpoint = write_cross_encoder_checkpoint(tmp_path / "tiny", "roberta")
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+def test_a_cross_encoder_gets_the_ids_of_its_tokenizer_json(tmp_path, family):
+    checkpoint = write_cross_encoder_checkpoint(tmp_path / "tiny", family)
     expected = TextPairTokenizer.open(checkpoint)
     split(checkpoint)
 
