@@ -33,4 +33,4 @@ def test_a_submit_with_an_unresponsive_broker_takes_a_few_seconds(
         started = time.monotonic()
         with pytest.raises(BrokerError):
             call()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5
