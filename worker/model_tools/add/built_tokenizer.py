@@ -54,4 +54,4 @@ def built_from(manifest: Manifest) -> str | None:
     if not manifest.is_native or {*CAUSAL_TOKENIZER} & {*manifest.source_files} or TOKENIZER not in manifest.files:
         return None
     files = " and ".join(name for name in VOCABULARY_FILES if name in manifest.source_files)
-    return f"The tokenizer is built from {files}, as transformers does; no tokenizer.json is beside them."
+    return f"The tokenizer is built from {files}, as transformers does: there is no tokenizer.json."

@@ -43,7 +43,7 @@ def test_the_tokenizer_of_a_causal_checkpoint_is_built_and_the_user_told(tmp_pat
 
     manifest, tokenizer = Manifest.read(Path(added.path)), CausalTokenizer.open(Path(added.path))
     assert added.note == (
-        "The tokenizer is built from vocab.json and merges.txt, as transformers does; no tokenizer.json is beside them."
+        "The tokenizer is built from vocab.json and merges.txt, as transformers does: there is no tokenizer.json."
     )
     assert tokenizer.bos_id == 0
     assert tokenizer.encode("the").ids == tokenizer.encode(" the").ids  # add_prefix_space
