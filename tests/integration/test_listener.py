@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import redis
 from celery.worker.consumer import Consumer
+from kombu.message import Message
 
-from jobs.dispatch.broker import make_app, ping_nodes
+from jobs.dispatch.broker import make_app, ping_nodes, send_hints
 from jobs.dispatch.broker_status import BrokerStatus
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer
@@ -24,7 +25,11 @@ NODE = "kvjobs-listener@test"
 class NoChild:
     """In place of a child process without lanes."""
 
-    def wake(self) -> None: ...
+    def __init__(self) -> None:
+        self.times_woken = 0
+
+    def wake(self) -> None:
+        self.times_woken += 1
 
     def wait_idle(self, _seconds: float) -> bool:
         return True
@@ -71,6 +76,30 @@ def test_a_connection_that_celery_does_not_recover_is_one_sentence_and_the_liste
 
     assert "does not answer (Connection closed by server.)" in said[0]
     assert said[1] == "the broker is back"
+    assert not [record.message for record in caplog.records if record.exc_info]
+
+
+def test_an_acknowledgement_that_is_lost_with_its_connection_prints_no_traceback(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, child = threading.Event(), NoChild()
+    real, failures = Message.ack, [redis.exceptions.ConnectionError("Connection closed by server.")]
+    monkeypatch.setattr(Message, "ack", lambda *given, **how: fail(failures.pop()) if failures else real(*given, **how))
+    listener = HintListener(
+        make_worker_app(redis_server.url, Queues(), child),  # type: ignore[arg-type]
+        NODE,
+        BrokerStatus(print),
+        stop,
+    )
+    listener.start()
+    try:
+        send_hints(make_app(redis_server.url), Queues().names()[0], 1)
+        until(lambda: child.times_woken)
+    finally:
+        stop.set()
+        listener.join()
+
+    assert not failures
     assert not [record.message for record in caplog.records if record.exc_info]
 
 

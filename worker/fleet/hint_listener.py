@@ -18,6 +18,7 @@ from jobs.settings import hide_passwords
 
 log = logging.getLogger(__name__)
 celery_log = logging.getLogger("celery.worker")
+request_log = logging.getLogger("celery.worker.request")  # a filter of the logger above does not see its records
 
 RECONNECT_S = (1, 1, 5)  # the first pause between two attempts, its growth, the longest pause
 RESTART_AFTER_S = 10.0
@@ -50,10 +51,12 @@ class HintListener:
 
     def _run(self) -> None:
         celery_log.addFilter(self._is_no_lost_connection)
+        request_log.addFilter(self._is_no_lost_acknowledgement)
         try:
             self._listen()
         finally:
             celery_log.removeFilter(self._is_no_lost_connection)
+            request_log.removeFilter(self._is_no_lost_acknowledgement)
 
     def _listen(self) -> None:
         while not self._stop.is_set():
@@ -70,11 +73,20 @@ class HintListener:
     def _is_no_lost_connection(self, record: logging.LogRecord) -> bool:
         """Report the connection errors that Celery does not recover from, such as a second one while it closes what the
         first has broken: it logs them with a traceback, and ends."""
-        error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, self._connection_errors):
+        error = self._connection_error(record)
+        if error is None:
             return True
         self._report(self._app.connection_for_read(), error)
         return False
+
+    def _is_no_lost_acknowledgement(self, record: logging.LogRecord) -> bool:
+        """Celery logs an acknowledgement that is lost with its connection, with a traceback. Such a hint comes once
+        more, which harms nothing, and the consumer reports the connection itself."""
+        return self._connection_error(record) is None
+
+    def _connection_error(self, record: logging.LogRecord) -> BaseException | None:
+        error = record.exc_info[1] if record.exc_info else None
+        return error if isinstance(error, self._connection_errors) else None
 
     def _report(self, conn: Any, error: BaseException) -> None:
         self._broker_status.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
