@@ -67,6 +67,14 @@ class InstalledModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelsCheck:
+    """Whether the compiled kernels are used, for `kvjobs doctor`."""
+
+    found: str
+    mend: str = ""  # what to do about it; empty: they are used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCheck:
     """Whether a provider is ready, for `kvjobs doctor`."""
 
@@ -152,6 +160,10 @@ class WorkerPort(Protocol):
 
     def check_providers(self, settings: "Settings") -> list[ProviderCheck]:
         """Whether each provider that the settings name is ready, but for onnx. Sends no document; takes seconds."""
+        ...
+
+    def check_kernels(self) -> KernelsCheck:
+        """Whether the compiled kernels can be used here. Loads them, but neither arrays nor graphs."""
         ...
 
     def device_for(self, queue: str) -> str:

@@ -14,7 +14,7 @@ from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.stage import Stage
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
-from jobs.worker_port import InstalledModel, ProviderCheck, WorkerPort
+from jobs.worker_port import InstalledModel, KernelsCheck, ProviderCheck, WorkerPort
 
 
 class Port:
@@ -87,6 +87,15 @@ class Port:
         from worker.providers.readiness import check_providers
 
         return check_providers(settings)
+
+    def check_kernels(self) -> KernelsCheck:
+        from worker.kernels.library import NoKernelsError, open_library
+
+        try:
+            library = open_library()
+        except NoKernelsError as error:
+            return KernelsCheck(found=f"none, so small models run more slowly: {error}", mend=error.mend)
+        return KernelsCheck(found=f"compiled, for the instruction set {library.instruction_set}")
 
     def device_for(self, queue: str) -> str:
         from worker.engine.runtime.device import device_for

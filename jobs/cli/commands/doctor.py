@@ -70,6 +70,7 @@ def examine(context: Context) -> Iterator[Check]:
     yield from _guarded("dependencies", _dependencies)
     yield from _guarded("sqlite", _sqlite)
     yield from _guarded("machine", _machine)
+    yield from _guarded("kernels", _kernels)
     try:
         settings = context.settings
     except KvjobsError as error:
@@ -148,6 +149,12 @@ def _machine() -> Iterator[Check]:
     if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
         memory = min(memory, int(text))
     yield Check("machine", True, f"{counted(available_cores(), 'core')}, {size(memory)} of memory")
+
+
+def _kernels() -> Iterator[Check]:
+    """The compiled kernels, without which everything works, more slowly."""
+    found = worker_port().check_kernels()
+    yield Check("kernels", True, found.found, found.mend, is_warning=bool(found.mend))
 
 
 def _home(settings: "Settings") -> Iterator[Check]:

@@ -36,10 +36,12 @@ def open_session(
     spinning: bool = False,
     providers: Sequence[Provider] = (CPU_PROVIDER,),
     graph: bytes | None = None,
+    operators: Path | None = None,
 ) -> onnxruntime.InferenceSession:
     """Open a graph that several lanes may run at once; raise ModelError that names the file and says what to do.
 
     `threads`: of one model call. `graph`: a graph to open in place of `file`, with the weights that lie beside `file`.
+    `operators`: a shared library with custom operators of the graph.
     """
     if not file.is_file():
         raise ModelError(f"{file} does not exist")
@@ -54,6 +56,8 @@ def open_session(
     options.log_severity_level = 3  # errors only: its warnings are about choices of the exporter
     if graph is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))
+    if operators is not None:
+        options.register_custom_ops_library(str(operators))
     device = Device.of(providers)
     if device.kind != "cpu":
         _load_cuda()

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.kernels.compiled import compiled_kernels
+
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
@@ -109,25 +111,34 @@ def apply_rules(
 
 def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
     """log(sum(exp(logits * scales))) of each row (R,)."""
-    # A few rows at a time, so that they and the scratch rows stay in the second-level cache. numpy's `exp` has vector
-    # instructions without AVX-512 too, `exp2` has not. Without subtracting the highest logit; sums out of range are
-    # computed that way.
-    num_rows, vocab_size = logits.shape
-    together = min(num_rows, max(1, _SCRATCH // vocab_size))
-    scratch = np.empty((together, vocab_size), np.float32)
-    sums = np.empty(num_rows, np.float32)
+    # Without subtracting the highest logit; sums out of range are computed that way.
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-        for start in range(0, num_rows, together):
-            some = slice(start, min(start + together, num_rows))
-            powers = scratch[: some.stop - start]
-            scaled = logits[some] if scales is None else np.multiply(logits[some], scales[some, None], out=powers)
-            np.exp(scaled, out=powers).sum(axis=1, out=sums[some])
+        sums = _sum_powers(logits, scales)
         normalizer: Floats = np.log(sums)
         for index in np.flatnonzero(~((sums > _MIN_SUM) & (sums < _MAX_SUM))).tolist():
             row = logits[index] if scales is None else logits[index] * scales[index]
             top = row.max()
             normalizer[index] = top + np.log(np.exp(row - top).sum())
     return normalizer
+
+
+def _sum_powers(logits: Floats, scales: Floats | None) -> Floats:
+    """sum(exp(logits * scales)) of each row (R,)."""
+    kernels = compiled_kernels()
+    if kernels is not None and logits.flags.c_contiguous:
+        return kernels.sum_powers(logits, None if scales is None else np.ascontiguousarray(scales))
+    # A few rows at a time, so that they and the scratch rows stay in the second-level cache. numpy's `exp` has vector
+    # instructions without AVX-512 too, `exp2` has not.
+    num_rows, vocab_size = logits.shape
+    together = min(num_rows, max(1, _SCRATCH // vocab_size))
+    scratch = np.empty((together, vocab_size), np.float32)
+    sums = np.empty(num_rows, np.float32)
+    for start in range(0, num_rows, together):
+        some = slice(start, min(start + together, num_rows))
+        powers = scratch[: some.stop - start]
+        scaled = logits[some] if scales is None else np.multiply(logits[some], scales[some, None], out=powers)
+        np.exp(scaled, out=powers).sum(axis=1, out=sums[some])
+    return sums
 
 
 def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:

@@ -72,12 +72,14 @@ def ids_of(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, ...]]]
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_device_gives_the_results_of_the_host_for_any_batch_size(open_kv: Open, precision: str, beams: int) -> None:
     host = decode(open_kv(precision, on_device=False), beams=beams, rows=4)
+    # Another kernel's last bit may turn the rounding of an activation.
+    tolerance = 1e-5 if precision == "fp32" else 1e-3
 
     for rows in (1, 4, 32):
         device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
         assert ids_of(device) == ids_of(host), rows
         for found, wanted in zip(device, host, strict=True):
-            assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-5), rows
+            assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=tolerance), rows
 
 
 @pytest.mark.parametrize("beams", [1, 4])

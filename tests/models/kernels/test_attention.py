@@ -1,0 +1,148 @@
+"""AttendToCache, AttendToInt8Cache and AttendWithin against attention in numpy, in float64."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import helper
+
+from tests.models.kernels.conftest import FLOAT, INT8, run_node
+from worker.graphs.graph_builder import KERNELS
+from worker.kernels.compiled import Kernels
+
+Array = NDArray[np.float32]
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def attention(q: Array, key: Array, value: Array, scale: float, bias: Array | None = None) -> NDArray[np.float64]:
+    """q (N, Q, H), key and value (N, T, H), bias (N, T) -> (N, Q, H)."""
+    scores = np.einsum("nqh,nth->nqt", q.astype(np.float64), key.astype(np.float64)) * scale
+    if bias is not None:
+        scores += bias[:, None]
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    weights /= weights.sum(axis=2, keepdims=True)
+    return np.einsum("nqt,nth->nqh", weights, value.astype(np.float64))
+
+
+@QUICK
+@given(
+    seed=st.integers(0, 2**32 - 1), sources=st.integers(1, 4), beams=st.sampled_from([1, 2, 4, 5]),
+    heads=st.integers(1, 3), head_size=st.sampled_from([16, 32, 48, 64, 128, 256]), capacity=st.integers(1, 40),
+    in_int8=st.booleans(), has_bias=st.booleans(),
+)  # fmt: skip
+def test_rows_attend_to_the_positions_of_their_source_alone(
+    kernels: Kernels, seed: int, sources: int, beams: int, heads: int, head_size: int, capacity: int,
+    in_int8: bool, has_bias: bool,
+) -> None:  # fmt: skip
+    """Beyond the last position of a source is garbage, NaN where there can be one."""
+    rng = np.random.default_rng(seed)
+    width, appends = heads * head_size, beams == 1
+    last = rng.integers(0, capacity, sources).astype(np.int32)
+    shape = (sources, heads, capacity, head_size)
+    rows = rng.normal(size=(sources * beams, 3 * width if appends else width)).astype(np.float32)
+    bias = rng.normal(size=(sources, heads, 1, capacity)).astype(np.float32)
+    scales = rng.uniform(0.01, 0.03, (2, heads, head_size)).astype(np.float32)
+    if in_int8:
+        key, value = rng.integers(-127, 128, (2, *shape)).astype(np.int8)
+    else:
+        key, value = rng.normal(size=(2, *shape)).astype(np.float32)
+        for source, end in enumerate(last):
+            key[source, :, end + 1 :] = value[source, :, end + 1 :] = np.nan
+
+    feed = {"rows": rows, "key": key, "value": value, "last": last}
+    if has_bias:
+        feed["bias"] = bias
+    if in_int8:
+        feed |= {"key_scale": scales[0][None, :, None], "value_scale": scales[1][None, :, None]}
+    names = [
+        name if name in feed else "" for name in ("rows", "key", "value", "last", "bias", "key_scale", "value_scale")
+    ]
+    node = helper.make_node(
+        "AttendToInt8Cache" if in_int8 else "AttendToCache", names, ["attended", "new_key", "new_value"],
+        domain=KERNELS, heads=heads, beams=beams, appends=int(appends), scale=0.3,
+    )  # fmt: skip
+    kind = INT8 if in_int8 else FLOAT
+    attended, *present = run_node(kernels, node, feed, {"attended": FLOAT, "new_key": kind, "new_value": kind})
+
+    if appends:
+        new = rows.reshape(sources, 3, heads, head_size)
+        for part, cached in enumerate((key, value)):
+            for source, end in enumerate(last):
+                numbers = new[source, 1 + part]
+                cached[source, :, end] = np.clip(np.rint(numbers / scales[part]), -128, 127) if in_int8 else numbers
+    for found, wanted in zip(present, (key, value), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    if in_int8:
+        key, value = (cached * scales[part][None, :, None] for part, cached in enumerate((key, value)))
+    queries = rows[:, :width].reshape(sources, beams, heads, head_size).transpose(0, 2, 1, 3)
+    for source, end in enumerate(last):
+        wanted = attention(
+            queries[source], key[source, :, : end + 1], value[source, :, : end + 1], 0.3,
+            bias[source, :, 0, : end + 1] if has_bias else None,
+        )  # fmt: skip
+        mine = attended.reshape(sources, beams, heads, head_size)[source].transpose(1, 0, 2)
+        np.testing.assert_allclose(mine, wanted, rtol=0, atol=2e-5 * max(1, np.abs(wanted).max()))
+
+
+@QUICK
+@given(
+    seed=st.integers(0, 2**32 - 1), sentences=st.integers(1, 4), length=st.integers(1, 37), heads=st.integers(1, 3),
+    head_size=st.sampled_from([16, 32, 80, 64]),
+)  # fmt: skip
+def test_tokens_of_a_sentence_attend_to_all_of_it(
+    kernels: Kernels, seed: int, sentences: int, length: int, heads: int, head_size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    width = heads * head_size
+    packed = rng.normal(size=(sentences * length, 3 * width)).astype(np.float32)
+    node = helper.make_node(
+        "AttendWithin", ["packed", "shape"], ["attended"], domain=KERNELS, heads=heads, scale=head_size**-0.5
+    )
+    feed = {"packed": packed, "shape": np.array([sentences, length, -1])}
+    (attended,) = run_node(kernels, node, feed, {"attended": FLOAT})
+
+    split = packed.reshape(sentences, length, 3, heads, head_size).transpose(2, 0, 3, 1, 4)
+    for sentence, (q, key, value) in enumerate(zip(*split, strict=True)):
+        wanted = attention(q, key, value, head_size**-0.5).transpose(1, 0, 2).reshape(length, width)
+        np.testing.assert_allclose(attended.reshape(sentences, length, width)[sentence], wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_a_row_has_the_bits_that_it_gets_alone(kernels: Kernels, beams: int) -> None:
+    """Whatever stands beside it, and whatever the capacity is."""
+    rng = np.random.default_rng(0)
+    last = np.array([6, 0, 11], np.int32)
+    key, value = rng.normal(size=(2, 3, 2, 12, 32)).astype(np.float32)
+    rows = rng.normal(size=(3 * beams, 64)).astype(np.float32)
+
+    def attend(sources: slice, capacity: int) -> NDArray[np.generic]:
+        feed = {
+            "rows": rows.reshape(3, beams, 64)[sources].reshape(-1, 64), "last": last[sources],
+            "key": np.ascontiguousarray(key[sources, :, :capacity]),
+            "value": np.ascontiguousarray(value[sources, :, :capacity]),
+        }  # fmt: skip
+        node = helper.make_node(
+            "AttendToCache", ["rows", "key", "value", "last"], ["attended", "new_key", "new_value"], domain=KERNELS,
+            heads=2, beams=beams, appends=0, scale=0.2,
+        )  # fmt: skip
+        return run_node(kernels, node, feed, {"attended": FLOAT})[0]
+
+    together = attend(slice(None), 12)
+
+    np.testing.assert_array_equal(attend(slice(0, 1), 7), together[:beams])
+    np.testing.assert_array_equal(attend(slice(1, 2), 1), together[beams : 2 * beams])
+
+
+def test_a_query_that_is_not_finite_gives_nan(kernels: Kernels) -> None:
+    rows = np.full((1, 16), np.nan, np.float32)
+    cache = np.ones((1, 1, 3, 16), np.float32)
+    node = helper.make_node(
+        "AttendToCache", ["rows", "key", "value", "last"], ["attended", "new_key", "new_value"], domain=KERNELS,
+        heads=1, beams=1, appends=0, scale=1.0,
+    )  # fmt: skip
+
+    feed = {"rows": rows, "key": cache, "value": cache, "last": np.array([2], np.int32)}
+    (attended,) = run_node(kernels, node, feed, {"attended": FLOAT})
+
+    assert np.isnan(attended).all()

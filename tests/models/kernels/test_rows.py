@@ -1,0 +1,108 @@
+"""FinishRows against the operations that it stands for, in numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import helper
+
+from tests.models.kernels.conftest import FLOAT, UINT8, run_node
+from worker.graphs.graph_builder import KERNELS
+from worker.kernels.compiled import Kernels
+
+NO_ACTIVATION, RELU, SILU = range(3)
+NO_NORM, LAYER_NORM, RMS_NORM = range(3)
+LOWEST = {NO_ACTIVATION: 0.0, RELU: 0.0, SILU: -0.2785}
+NAMES = ("x", "factors", "bias", "residual", "weight", "norm_bias")
+
+
+def finish(
+    kernels: Kernels, feed: dict[str, NDArray[np.float32]], *, activation: int, norm: int, lowest: float = 0.0
+) -> dict[str, NDArray[np.generic]]:
+    """All outputs by name; without a norm the sums are y."""
+    names = ["y", "" if norm == NO_NORM else "sums", "quantized", "scales"]
+    node = helper.make_node(
+        "FinishRows", [name if name in feed else "" for name in NAMES], names,
+        domain=KERNELS, activation=activation, norm=norm, epsilon=1e-5, lowest=lowest,
+    )  # fmt: skip
+    kinds = {name: UINT8 if name == "quantized" else FLOAT for name in names if name}
+    return dict(zip(kinds, run_node(kernels, node, feed, kinds), strict=True))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 5), size=st.integers(1, 70),
+    parts=st.sets(st.sampled_from(["factors", "bias", "residual"])),
+    activation=st.sampled_from([NO_ACTIVATION, RELU, SILU]), norm=st.sampled_from([NO_NORM, LAYER_NORM, RMS_NORM]),
+)  # fmt: skip
+def test_rows_are_what_the_operations_give_one_after_the_other(
+    kernels: Kernels, seed: int, rows: int, size: int, parts: set[str], activation: int, norm: int
+) -> None:
+    """Of any size, also one that no vector divides."""
+    if activation != NO_ACTIVATION:
+        parts, norm = parts - {"residual"}, NO_NORM  # the graphs have an activation or a residual connection
+    rng = np.random.default_rng(seed)
+    shapes = {
+        "factors": (rows, 1), "bias": (size,), "residual": (rows, size), "weight": (size,), "norm_bias": (size,),
+    }  # fmt: skip
+    asked = {"x": (rows, size)} | {name: shapes[name] for name in parts}
+    if norm != NO_NORM:
+        asked["weight"] = shapes["weight"]
+    if norm == LAYER_NORM:
+        asked["norm_bias"] = shapes["norm_bias"]
+    feed = {name: rng.normal(size=shape).astype(np.float32) for name, shape in asked.items()}
+    lowest = LOWEST[activation]
+
+    found = finish(kernels, feed, activation=activation, norm=norm, lowest=lowest)
+
+    wanted = feed["x"].astype(np.float64) * feed.get("factors", np.ones(1)) + feed.get("bias", np.zeros(1))
+    if activation == RELU:
+        wanted = np.maximum(wanted, 0)
+    if activation == SILU:
+        wanted = wanted / (1 + np.exp(-wanted))
+    wanted = wanted + feed.get("residual", np.zeros(1))
+    np.testing.assert_allclose(found["y" if norm == NO_NORM else "sums"], wanted, rtol=1e-5, atol=1e-6)
+    if norm != NO_NORM:
+        centred = wanted - wanted.mean(axis=1, keepdims=True) if norm == LAYER_NORM else wanted
+        wanted = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+        wanted = wanted * feed["weight"] + feed.get("norm_bias", np.zeros(1))
+    np.testing.assert_allclose(found["y"], wanted, rtol=1e-4, atol=2e-5)
+
+    y, scales = found["y"], found["scales"]
+    largest = np.maximum(np.abs(y).max(axis=1, keepdims=True), max(1e-20, -lowest))
+    np.testing.assert_allclose(scales, largest / 127, rtol=1e-6)
+    # Halfway between two integers a last bit decides.
+    exact = y.astype(np.float64) / scales.astype(np.float64) + 128
+    assert np.abs(found["quantized"] - exact).max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 33])
+def test_a_row_that_is_not_finite_gets_a_scale_that_is_not(kernels: Kernels, value: float, place: int) -> None:
+    """uint8 has no NaN. The other rows are as they were."""
+    x = np.linspace(-1, 1, 70, dtype=np.float32).reshape(2, 35)
+    whole = finish(kernels, {"x": x}, activation=NO_ACTIVATION, norm=NO_NORM)
+    broken = x.copy()
+    broken[0, place] = value
+
+    found = finish(kernels, {"x": broken}, activation=NO_ACTIVATION, norm=NO_NORM)
+
+    assert not np.isfinite(found["scales"][0, 0])
+    np.testing.assert_array_equal(found["quantized"][1], whole["quantized"][1])
+    assert found["scales"][1, 0] == whole["scales"][1, 0]
+
+
+def test_a_row_of_zeros_is_128_everywhere(kernels: Kernels) -> None:
+    found = finish(kernels, {"x": np.zeros((1, 20), np.float32)}, activation=NO_ACTIVATION, norm=NO_NORM)
+
+    assert (found["quantized"] == 128).all()
+    assert found["scales"][0, 0] > 0
+
+
+def test_large_negative_numbers_become_zero_behind_silu(kernels: Kernels) -> None:
+    x = np.array([[-1e4, -200, -88, -50, 0, 50, 1e4]], np.float32)
+
+    y = finish(kernels, {"x": x}, activation=SILU, norm=NO_NORM, lowest=-0.2785)["y"]
+
+    np.testing.assert_allclose(y, [[0, 0, 0, 0, 0, 50, 1e4]], atol=1e-6)

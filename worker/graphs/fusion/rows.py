@@ -1,0 +1,213 @@
+"""
+What stands between two products, in one node: FinishRows in place of the scaling of an int8 product, its bias, an
+activation or the residual connection, the norm, and the quantization for the next product.
+
+    product -> x factors -> + bias -> activation, or + residual -> norm -> quantized, and the scales of the rows
+
+Each part may be missing; the sums before the norm are an output where something else reads them.
+
+Shapes: M rows · N their size.
+"""
+
+from dataclasses import dataclass, field
+
+from onnx import NodeProto, TensorProto, helper
+
+from worker.graphs.fusion.graph_editor import GraphEditor, attributes, scalar
+from worker.graphs.graph_builder import KERNELS
+
+# As in kernels.h.
+_ACTIVATIONS = {"Relu": 1, "QuickGelu": 2}
+_NORMS = {"LayerNormalization": 1, "SimplifiedLayerNormalization": 2}
+_SCALES = 3  # of the outputs of FinishRows
+_INT8_PRODUCT = "MatMulIntegerToFloat"
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Nodes that one node replaces; names of tensors, empty where there is none."""
+
+    product: str  # (M, N)
+    y: str  # the result so far
+    nodes: list[NodeProto] = field(default_factory=list)
+    factors: str = ""
+    bias: str = ""
+    activation: int = 0
+    residual: str = ""
+    sums: str = ""
+    norm: int = 0
+    norm_weight: str = ""
+    norm_bias: str = ""
+    epsilon: float = 0.0
+
+    def take(self, node: NodeProto) -> None:
+        """Add the next node."""
+        self.nodes.append(node)
+        self.y = node.output[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantization:
+    """The nodes that quantize a tensor by rows."""
+
+    nodes: list[NodeProto]
+    quantized: str
+    scales: str
+    lowest: float  # a lower bound of the tensor; 0: unknown
+
+
+def fuse_rows(graph: GraphEditor) -> None:
+    """Replace what can be."""
+    quantized = _quantizations(graph)
+    for node in graph.nodes:
+        if node.op_type == _INT8_PRODUCT or (node.op_type == "MatMul" and _is_float(graph, node.input[1])):
+            _replace(graph, node, quantized)
+    # Also those that are not behind a product: a stage of a split model begins with a norm, and gets the bits of the
+    # whole model.
+    for node in graph.nodes:
+        if node.op_type in _NORMS and _is_over_rows(graph, node):
+            chain = _Chain(node.input[0], node.input[0])
+            _take_norm(chain, node)
+            _write(graph, chain, quantized.pop(chain.y, None))
+    for x, found in quantized.items():
+        _write(graph, _Chain(x, x), found)
+
+
+def _replace(graph: GraphEditor, product: NodeProto, quantized: dict[str, _Quantization]) -> None:
+    chain = _Chain(product.output[0], product.output[0])
+    if (node := graph.only_reader(chain.y, "Mul")) is not None:
+        if not _are_scales(graph, _other(node, chain.y)):
+            return
+        chain.factors = _other(node, chain.y)
+        chain.take(node)
+    if (node := graph.only_reader(chain.y, "Add")) is not None and _is_bias(graph, _other(node, chain.y)):
+        chain.bias = _other(node, chain.y)
+        chain.take(node)
+    if (node := graph.only_reader(chain.y, *_ACTIVATIONS)) is not None and _is_known(node):
+        chain.activation = _ACTIVATIONS[node.op_type]
+        chain.take(node)
+    elif (node := graph.only_reader(chain.y, "Add")) is not None and graph.weight(_other(node, chain.y)) is None:
+        chain.residual = _other(node, chain.y)
+        chain.take(node)
+        _take_norm_of_sums(graph, chain)
+    if not chain.nodes:
+        return
+    found = quantized.pop(chain.y, None)
+    if len(chain.nodes) == 1 and chain.bias and found is None:
+        _add_bias_in_product(graph, product, chain)
+    else:
+        _write(graph, chain, found)
+
+
+def _take_norm_of_sums(graph: GraphEditor, chain: _Chain) -> None:
+    """The norm of the sums, which the next residual connection may read too."""
+    readers = graph.readers(chain.y)
+    norms = [node for node in readers if node.op_type in _NORMS and node.input[0] == chain.y]
+    if len(norms) != 1 or not _is_over_rows(graph, norms[0]):
+        return
+    if len(readers) > 1 or graph.is_output(chain.y):
+        chain.sums = chain.y
+    _take_norm(chain, norms[0])
+
+
+def _is_over_rows(graph: GraphEditor, norm: NodeProto) -> bool:
+    """Whether it is in float32 over the last axis."""
+    over_last = attributes(norm).get("axis", -1) == -1
+    return over_last and len(norm.output) == 1 and all(_is_float(graph, name) for name in norm.input[1:])
+
+
+def _take_norm(chain: _Chain, norm: NodeProto) -> None:
+    chain.norm, chain.norm_weight = _NORMS[norm.op_type], norm.input[1]
+    chain.norm_bias = norm.input[2] if len(norm.input) > 2 else ""
+    chain.epsilon = attributes(norm).get("epsilon", 1e-5)
+    chain.take(norm)
+
+
+def _add_bias_in_product(graph: GraphEditor, product: NodeProto, chain: _Chain) -> None:
+    """onnxruntime does so by itself where it knows that a product has two axes, which it does not behind our nodes."""
+    node = helper.make_node("Gemm", [*product.input, chain.bias], [chain.y], name=product.name)
+    graph.replace([product, *chain.nodes], node)
+
+
+def _write(graph: GraphEditor, chain: _Chain, found: _Quantization | None) -> None:
+    """Put one node in the place of the chain and of the quantization of its result."""
+    outputs = [chain.y if chain.nodes else "", chain.sums]  # y is memory for a row, too, where nothing else reads it
+    if found is not None:
+        outputs += [found.quantized, found.scales]
+    node = helper.make_node(
+        "FinishRows",
+        [chain.product, chain.factors, chain.bias, chain.residual, chain.norm_weight, chain.norm_bias],
+        outputs,
+        name=chain.y if chain.nodes else f"{chain.y}.quantized", domain=KERNELS,
+        activation=chain.activation, norm=chain.norm, epsilon=chain.epsilon, lowest=found.lowest if found else 0.0,
+    )  # fmt: skip
+    graph.replace([*chain.nodes, *(found.nodes if found else [])], node)
+
+
+def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
+    """By tensor, those that `worker.graphs.matrix_products.quantize_rows` made.
+
+    All that share an array of zero points, or none of them: the number of zero points is that of one of their scales.
+    """
+    found: dict[str, _Quantization] = {}
+    for expand in [node for node in graph.nodes if node.op_type == "Expand"]:
+        readers = graph.readers(expand.output[0])
+        made = {node.input[0]: _quantization(graph, node) for node in readers if node.op_type == "QuantizeLinear"}
+        complete = {x: one for x, one in made.items() if one is not None}
+        shape = graph.maker(expand.input[1], "Shape")
+        if shape is not None and complete and len(complete) == len(readers):
+            next(iter(complete.values())).nodes.extend((shape, expand))
+            found |= complete
+    return found
+
+
+def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | None:
+    """The nodes that end with `quantize`; None: they are not those of `quantize_rows`."""
+    x = quantize.input[0]
+    scale = graph.maker(quantize.input[1], "Mul")
+    largest = None if scale is None else graph.maker(scale.input[0], "Max")
+    highest = None if largest is None else graph.maker(largest.input[0], "ReduceMax")
+    if scale is None or largest is None or highest is None or highest.input[0] != x:
+        return None
+    nodes, lowest = [highest, largest, scale, quantize], 0.0
+    if (depth := graph.maker(largest.input[1], "Sub")) is not None:
+        least = graph.maker(depth.input[1], "ReduceMin")
+        if least is None or least.input[0] != x:
+            return None
+        nodes += [least, depth]
+    elif (bound := scalar(graph.value(largest.input[1]))) is not None:
+        lowest = -bound
+    else:
+        return None
+    columns = [node for node in graph.readers(scale.output[0]) if node is not quantize and node.op_type != "Shape"]
+    if len(columns) != 1 or columns[0].op_type != "Unsqueeze":
+        return None
+    return _Quantization([*nodes, columns[0]], quantize.output[0], columns[0].output[0], lowest)
+
+
+def _are_scales(graph: GraphEditor, tensor: str) -> bool:
+    """Whether a tensor is the scales of rows (M, 1), of a quantization that is replaced or will be."""
+    maker = graph.maker(tensor, "Unsqueeze", "FinishRows")
+    if maker is None or maker.op_type == "Unsqueeze":
+        return maker is not None and graph.maker(maker.input[0], "Mul") is not None
+    return len(maker.output) > _SCALES and maker.output[_SCALES] == tensor
+
+
+def _is_float(graph: GraphEditor, tensor: str) -> bool:
+    weight = graph.weight(tensor)
+    return weight is not None and weight.data_type == TensorProto.FLOAT
+
+
+def _is_bias(graph: GraphEditor, tensor: str) -> bool:
+    weight = graph.weight(tensor)
+    return weight is not None and weight.data_type == TensorProto.FLOAT and len(weight.dims) == 1
+
+
+def _is_known(activation: NodeProto) -> bool:
+    return activation.op_type != "QuickGelu" or attributes(activation).get("alpha") == 1.0
+
+
+def _other(node: NodeProto, tensor: str) -> str:
+    """Of the two inputs of a node the one that is not this tensor."""
+    first, second = map(str, node.input)
+    return second if first == tensor else first

@@ -1,0 +1,104 @@
+"""
+Compiles the kernels: `python -m worker.kernels.build`, and the hook that the installation runs (`build_hook.py`).
+
+Knows: compilers and their flags. Imports the standard library alone: it runs before anything is installed.
+"""
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from worker.kernels.files import FOLDER, LIBRARY, sources_digest
+from worker.kernels.library import NoKernelsError, load
+
+# No contraction of a product and a sum that the source does not ask for: int8 models give the integers of onnxruntime's
+# operators, which round twice.
+_FLAGS = ("-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined", "-Wall", "-Wextra")
+_INSTRUCTION_SETS = {
+    "any": (),
+    "avx2": ("-mavx2", "-mfma"),
+    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
+}
+_X86_64 = ("x86_64", "amd64")
+ZIG = "ziglang"  # a C compiler as a Python package, for machines that have none (MIT)
+
+
+class NotCompiledError(Exception):
+    """No compiler, or one that failed: the message says which."""
+
+
+def compiler() -> list[str] | None:
+    """The command of a C compiler: $CC, one on PATH, or zig's where it is installed; None: there is none."""
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    for name in ("cc", "gcc", "clang"):
+        if path := shutil.which(name):
+            return [path]
+    return [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline"] if find_spec(ZIG) else None  # not the builder's own
+
+
+def build(into: Path = LIBRARY) -> None:
+    """Compile the kernels into a shared library; raise NotCompiledError, and leave none behind."""
+    try:
+        _build(into)
+    except NotCompiledError:
+        into.unlink(missing_ok=True)
+        raise
+
+
+def is_up_to_date(library: Path = LIBRARY) -> bool:
+    """Whether it is what `build` would make: processes that have it open keep it then."""
+    try:
+        load(library)
+    except NoKernelsError:
+        return False
+    return True
+
+
+def _build(into: Path) -> None:
+    command = compiler()
+    if command is None:
+        raise NotCompiledError("there is no C compiler (cc, gcc, clang)")
+    is_x86 = platform.machine().lower() in _X86_64
+    with tempfile.TemporaryDirectory() as name:
+        objects = []
+        for instruction_set, flags in _INSTRUCTION_SETS.items():
+            if instruction_set == "any" or is_x86:
+                defines = (f'-DNAME="{instruction_set}"', f"-DKERNELS=kernels_{instruction_set}")
+                objects.append(_compile(command, "kernels.c", [*flags, *defines], Path(name, f"{instruction_set}.o")))
+        digest = f'-DSOURCES="{sources_digest()}"'
+        objects.append(_compile(command, "operators.c", [digest], Path(name, "operators.o")))
+        # Under another name first: a process may have the old one open.
+        made = Path(name, into.name)
+        _run([*command, "-shared", "-s", "-o", str(made), *map(str, objects)])
+        shutil.copy2(made, part := into.with_name(f"{into.name}.part"))
+        part.replace(into)
+
+
+def _compile(command: Sequence[str], source: str, flags: Sequence[str], made: Path) -> Path:
+    _run([*command, *_FLAGS, *flags, "-c", str(FOLDER / source), "-o", str(made)])
+    return made
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NotCompiledError(f"{shlex.join(command)} could not be started: {error.strerror}") from None
+    if done.returncode:
+        raise NotCompiledError(f"{shlex.join(command)} failed: {done.stderr.strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        build()
+    except NotCompiledError as error:
+        sys.exit(f"the kernels were not compiled: {error}")
+    print(LIBRARY)

@@ -1,0 +1,47 @@
+"""Compiles the kernels while hatchling builds a wheel or an editable installation.
+
+Where that is impossible the installation goes on without them: everything works, small models more slowly. The pip
+command with --verbose shows the message; `kvjobs doctor` says it too.
+"""
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the build runs in an environment without kvjobs
+
+from worker.kernels.build import ZIG, NotCompiledError, build, compiler, is_up_to_date
+from worker.kernels.files import LIBRARY
+
+# Packagers whose machine must not compile: a wheel for every platform, without kernels.
+_WITHOUT = "KVJOBS_BUILD_WITHOUT_KERNELS"
+
+
+class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is there in a build alone
+    """See the module."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """A C compiler for the time of the build, on a machine that has none."""
+        return [] if os.environ.get(_WITHOUT) or is_up_to_date() or compiler() else [ZIG]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say what the wheel then holds."""
+        if os.environ.get(_WITHOUT):
+            LIBRARY.unlink(missing_ok=True)
+            return
+        try:
+            if not is_up_to_date():
+                build()
+        except NotCompiledError as error:
+            self.app.display_warning(f"kvjobs is installed without its compiled kernels: {error}")
+            return
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["artifacts"].append(f"/worker/kernels/{LIBRARY.name}")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"

@@ -1,0 +1,15 @@
+"""Where the sources of the kernels lie, and what they are compiled to."""
+
+import hashlib
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "kernels.so"
+
+
+def sources_digest() -> str:
+    """Of the C files, and of what compiles them: a library that was made of others is not used."""
+    digest = hashlib.sha256()
+    for file in sorted([*FOLDER.glob("*.[ch]"), FOLDER / "build.py"]):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,62 @@
+"""
+The shared library of the kernels: whether this process can use it, and why not.
+
+Knows: ctypes. Does not know: arrays, graphs. `kvjobs doctor` asks here, so numpy is not loaded.
+"""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from worker.kernels.files import LIBRARY, sources_digest
+
+VARIABLE = "KVJOBS_KERNELS"
+OFF = "off"
+_BUILD = "python -m worker.kernels.build"
+
+
+class NoKernelsError(Exception):
+    """There are no kernels that this process can use: the message says why, and `mend` what to do."""
+
+    def __init__(self, reason: str, mend: str) -> None:
+        super().__init__(reason)
+        self.mend = mend
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The kernels for one instruction set."""
+
+    file: Path
+    instruction_set: str  # avx512 | avx2 | any
+    functions: Any  # ctypes' library
+
+
+def open_library(file: Path = LIBRARY) -> Library:
+    """The library, with the best kernels for this processor or those that the variable KVJOBS_KERNELS names (`off`:
+    none). Raises NoKernelsError."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted == OFF:
+        raise NoKernelsError(f"{VARIABLE} is {OFF}", f"unset {VARIABLE}")
+    functions = load(file)
+    found = functions.kvjobs_choose_kernels(wanted.encode() or None)
+    if found is None:
+        raise NoKernelsError(f"{VARIABLE} is {wanted!r}, which this processor does not have", f"unset {VARIABLE}")
+    return Library(file, found.decode(), functions)
+
+
+def load(file: Path) -> Any:
+    """The functions of a library that was compiled from the sources beside it. Raises NoKernelsError."""
+    if not file.is_file():
+        raise NoKernelsError("not compiled when kvjobs was installed", "install a C compiler (gcc), then kvjobs again")
+    try:
+        functions = ctypes.CDLL(str(file))
+    except OSError as error:
+        raise NoKernelsError(f"they cannot be loaded: {error}", "install kvjobs again, on this machine") from None
+    functions.kvjobs_sources.restype = functions.kvjobs_choose_kernels.restype = ctypes.c_char_p
+    functions.kvjobs_choose_kernels.argtypes = [ctypes.c_char_p]
+    if functions.kvjobs_sources().decode() != sources_digest():
+        raise NoKernelsError("they were compiled from other sources than those beside them", f"run: {_BUILD}")
+    return functions
