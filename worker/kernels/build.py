@@ -75,6 +75,7 @@ def _build(into: Path) -> None:
                 objects.append(_compile(command, "kernels.c", [*flags, *defines], Path(name, f"{instruction_set}.o")))
         digest = f'-DSOURCES="{sources_digest()}"'
         objects.append(_compile(command, "operators.c", [digest], Path(name, "operators.o")))
+        objects.append(_compile(command, "cache.c", [], Path(name, "cache.o")))
         # Under another name first: a process may have the old one open.
         made = Path(name, into.name)
         _run([*command, "-shared", "-s", "-o", str(made), *map(str, objects)])

@@ -63,6 +63,23 @@ struct continuations {
 };
 #define MAX_CONTINUATIONS 64
 
+/* Copies of cached positions [first, last) from some rows to others: see cache.c. */
+struct row_copies {
+    size_t parts, rows, heads, capacity, position;  /* position: bytes of one */
+    char *memory;             /* (parts, rows, heads, capacity) positions */
+    size_t count;
+    const int64_t *to, *from; /* (count,) */
+    const int32_t *first, *last;
+};
+
+/* The first `cached` positions of the first `kept_rows` rows, from one layout to another. */
+struct layouts {
+    size_t parts, heads, position, kept_rows, cached;
+    size_t old_rows, old_capacity, new_rows, new_capacity;
+    const char *from;
+    char *to;
+};
+
 struct kernels {
     const char *instruction_set;
     void (*attend)(const struct attention *);

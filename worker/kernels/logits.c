@@ -38,30 +38,79 @@ static void insert(struct best *best, float score, size_t row, size_t id) {
     best->scores[at] = score, best->rows[at] = (int64_t)row, best->ids[at] = (int64_t)id;
 }
 
+/* The scores of a vector of ids, -inf for those beyond the vocabulary. */
+struct row_scores {
+    const float *x;
+    size_t size;
+    floats factor, normalizer, before;
+    int has_factor;
+};
+
+INLINE struct row_scores row_scores(const struct continuations *c, size_t row) {
+    struct row_scores found = {
+        c->logits + row * c->size, c->size, all(c->factors ? c->factors[row] : 1), all(c->normalizers[row]),
+        all(c->before[row]), c->factors != NULL,
+    };
+    return found;
+}
+
+INLINE floats scores_of(const struct row_scores *row, size_t i) {
+    floats own;
+    if (i + LANES <= row->size) {
+        own = load(row->x + i);
+    } else {
+        float last[LANES];
+        for (size_t k = 0; k < LANES; k++) last[k] = i + k < row->size ? row->x[i + k] : -__builtin_inff();
+        own = load(last);
+    }
+    if (row->has_factor) own = own * row->factor;
+    return (own - row->normalizer) + row->before;
+}
+
+/* Below at most this score are all but the `count` + 1 best of a sentence: of SPREAD groups of ids, each has its best,
+ * and as many groups have one that is at least as good. -inf where that says nothing. */
+#define SPREAD 16
+static float lower_bound(const struct continuations *c, size_t sentence) {
+    enum { VECTORS = SPREAD / LANES };
+    floats tops[VECTORS];
+    float bests[SPREAD];
+    if (c->count + 1 > SPREAD) return -__builtin_inff();
+    for (size_t v = 0; v < VECTORS; v++) tops[v] = all(-__builtin_inff());
+    for (size_t row = 0; row < c->width; row++) {
+        struct row_scores scores = row_scores(c, sentence * c->width + row);
+        for (size_t i = 0; i < c->size; i += SPREAD)
+            for (size_t v = 0; v < VECTORS; v++)
+                if (i + v * LANES < c->size) tops[v] = larger(scores_of(&scores, i + v * LANES), tops[v]);
+    }
+    for (size_t v = 0; v < VECTORS; v++) store(bests + v * LANES, tops[v]);
+    for (size_t i = 1; i < SPREAD; i++) {  /* sort, best first */
+        float own = bests[i];
+        size_t at = i;
+        for (; at > 0 && bests[at - 1] < own; at--) bests[at] = bests[at - 1];
+        bests[at] = own;
+    }
+    return bests[c->count];
+}
+
 /* One sentence; whether its best are certain: no two of them alike, all finite. */
 static int best_of_sentence(const struct continuations *c, size_t sentence, struct best *best) {
-    for (size_t i = 0; i <= c->count; i++) best->scores[i] = -__builtin_inff();
+    float bound = lower_bound(c, sentence);
+    /* A number below the bound, so that what equals it is found. */
+    float least = bound - bound == 0 ? bound - 1e-6f * (bound < 0 ? -bound : bound) - 1e-30f : -__builtin_inff();
+    for (size_t i = 0; i <= c->count; i++) best->scores[i] = least;
     best->wanted = c->count;
     for (size_t row = 0; row < c->width; row++) {
-        size_t at = sentence * c->width + row;
-        const float *x = c->logits + at * c->size;
-        float factor = c->factors ? c->factors[at] : 1, normalizer = c->normalizers[at], before = c->before[at];
+        struct row_scores scores = row_scores(c, sentence * c->width + row);
         for (size_t i = 0; i < c->size; i += LANES) {
-            size_t some = i + LANES <= c->size ? LANES : c->size - i;
-            float scores[LANES];
-            floats own;
-            if (some == LANES) {
-                own = load(x + i);
-            } else {
-                for (size_t k = 0; k < LANES; k++) scores[k] = k < some ? x[i + k] : -__builtin_inff();
-                own = load(scores);
+            floats own = scores_of(&scores, i);
+            unsigned places = places_larger(own, best->scores[c->count]);
+            if (!places) continue;
+            float numbers[LANES];
+            store(numbers, own);
+            for (; places; places &= places - 1) {
+                size_t k = (size_t)__builtin_ctz(places);
+                if (numbers[k] > best->scores[c->count]) insert(best, numbers[k], row, i + k);
             }
-            if (c->factors) own = own * all(factor);
-            own = (own - all(normalizer)) + all(before);
-            if (!any_larger(own, best->scores[c->count])) continue;
-            store(scores, own);
-            for (size_t k = 0; k < some; k++)
-                if (scores[k] > best->scores[c->count]) insert(best, scores[k], row, i + k);
         }
     }
     for (size_t i = 0; i < c->count; i++)
@@ -69,7 +118,8 @@ static int best_of_sentence(const struct continuations *c, size_t sentence, stru
     return 1;
 }
 
-static void best_continuations(const struct continuations *c) {
+static void best_continuations(const struct continuations *given) {
+    const struct continuations copy = *given, *c = &copy;  /* see `finish` */
     for (size_t sentence = 0; sentence < c->sentences; sentence++) {
         struct best best;
         c->is_sure[sentence] = (uint8_t)best_of_sentence(c, sentence, &best);

@@ -39,7 +39,8 @@ static inline floats divide(floats a, floats b) {
 }
 static inline float sum(floats x) { return _mm512_reduce_add_ps(x); }
 static inline float largest(floats x) { return _mm512_reduce_max_ps(x); }
-static inline int any_larger(floats x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_GT_OQ) != 0; }
+/* The places where x is larger than y, as bits. */
+static inline unsigned places_larger(floats x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_GT_OQ); }
 static inline floats load_int8(const int8_t *from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from)));
 }
@@ -98,7 +99,9 @@ static inline float largest(floats x) {
     half = _mm_max_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
-static inline int any_larger(floats x, float y) { return _mm256_movemask_ps(_mm256_cmp_ps(x, all(y), _CMP_GT_OQ)); }
+static inline unsigned places_larger(floats x, float y) {
+    return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, all(y), _CMP_GT_OQ));
+}
 static inline floats load_int8(const int8_t *from) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from)));
 }
@@ -155,7 +158,9 @@ static inline float largest(floats x) {
     float a = x[0] > x[1] ? x[0] : x[1], b = x[2] > x[3] ? x[2] : x[3];
     return a > b ? a : b;
 }
-static inline int any_larger(floats x, float y) { return x[0] > y || x[1] > y || x[2] > y || x[3] > y; }
+static inline unsigned places_larger(floats x, float y) {
+    return (unsigned)(x[0] > y) | (unsigned)(x[1] > y) << 1 | (unsigned)(x[2] > y) << 2 | (unsigned)(x[3] > y) << 3;
+}
 static inline floats load_int8(const int8_t *from) { return (floats){from[0], from[1], from[2], from[3]}; }
 /* Adding 1.5 x 2^23 leaves no room for a fraction: halves go to even. */
 static inline floats rounded(floats x) {

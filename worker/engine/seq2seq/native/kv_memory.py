@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.search.logit_rules import Ids
+from worker.kernels.compiled import compiled_kernels
 
 
 class KVMemory:
@@ -58,6 +60,11 @@ class KVMemory:
             capacity = max(capacity, 2 * self.capacity)
             self.buffer.release()  # `old` keeps the memory
         new = self._lay_out(rows, capacity)
+        kernels = compiled_kernels()
+        if kernels is not None:
+            kernels.lay_out(old, new, min(kept, old.shape[1]), cached)
+            self.array = new
+            return
         # In place: no part of the old layout is overwritten before it is read.
         parts = range(len(old)) if new[0].size < old[0].size else reversed(range(len(old)))
         for part in parts:
@@ -71,6 +78,17 @@ class KVMemory:
     def _lay_out(self, rows: int, capacity: int) -> NDArray[Any]:
         kinds, heads, head_size = self._sizes
         return self.buffer.lay_out((kinds, rows, heads, capacity, head_size))
+
+
+def copy_rows(cache: NDArray[Any], rows: Ids, others: Ids, first: NDArray[np.int32], last: NDArray[np.int32]) -> None:
+    """Copy the positions [first, last) of rows `others` to `rows` (m,) each, one after the other, of (2 L, R, N, C, H).
+    No row may be overwritten before it is copied."""
+    kernels = compiled_kernels()
+    if kernels is not None:
+        kernels.copy_rows(cache, rows, others, first, last)
+        return
+    for row, other, start, stop in zip(rows.tolist(), others.tolist(), first.tolist(), last.tolist(), strict=True):
+        cache[:, row, :, start:stop] = cache[:, other, :, start:stop]
 
 
 def round_up(length: int, step: int) -> int:

@@ -19,7 +19,7 @@ from onnxruntime import IOBinding
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.native.kv_memory import KVMemory
+from worker.engine.seq2seq.native.kv_memory import KVMemory, copy_rows
 from worker.engine.seq2seq.native.shared_beginnings import SharedBeginnings
 
 POSITIONS_STEP = 16  # capacities for the target are multiples of it
@@ -141,16 +141,14 @@ class KVSlots:
         beams, past = self._beams, self._past.array
         moved = np.flatnonzero(rows != np.arange(len(rows)))
         old = rows[moved]
-        owned = self._shared.select(rows, self._positions)[moved].tolist()
-        for row, other, first, last in zip(
-            moved.tolist(), old.tolist(), owned, self._positions[old].tolist(), strict=True
-        ):
-            past[:, row, :, first:last] = past[:, other, :, first:last]
+        owned = self._shared.select(rows, self._positions)[moved]
+        copy_rows(past, moved, old, owned, self._positions[old])
         self._positions[: len(rows)] = self._positions[rows]
         sentences = rows[::beams] // beams
         longest = int(self._source_ends[: self.num_sentences].max(initial=0)) + 1
-        for slot in np.flatnonzero(sentences != np.arange(len(sentences))).tolist():
-            self._cross.array[:, slot, :, :longest] = self._cross.array[:, sentences[slot], :, :longest]
+        moved = np.flatnonzero(sentences != np.arange(len(sentences)))
+        ends = np.full(len(moved), longest, np.int32)
+        copy_rows(self._cross.array, moved, sentences[moved], np.zeros_like(ends), ends)
         self._source_ends[: len(sentences)] = self._source_ends[sentences]
         self.num_sentences = len(sentences)
 

@@ -23,11 +23,12 @@ class TargetHead:
     """Rows of the head to vocabulary ids, and back."""
 
     ids: Ids | None  # (V,): the vocabulary id of each row, ascending; None: rows are ids
+    _ids: tuple[int, ...] = ()  # the same, for hypotheses: an array takes longer to ask for a few ids
 
     @classmethod
     def of(cls, ids: Sequence[int] | None) -> Self:
         """From the `head_ids` of a manifest."""
-        return cls(None if ids is None else np.asarray(ids, np.int64))
+        return cls(None) if ids is None else cls(np.asarray(ids, np.int64), tuple(ids))
 
     def has(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these vocabulary ids the head has."""
@@ -45,7 +46,8 @@ class TargetHead:
         """A hypothesis in rows of the head -> the same in vocabulary ids."""
         if self.ids is None:
             return found
-        return dataclasses.replace(found, ids=tuple(self.ids[list(found.ids)].tolist()))
+        ids = tuple(self._ids[row] for row in found.ids)
+        return Hypothesis(ids, found.log_prob, found.score, found.truncated)
 
     def rules(self, rules: GenerationConfig) -> GenerationConfig:
         """The rules of a search, in vocabulary ids -> the same rules in rows of the head.
