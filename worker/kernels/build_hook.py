@@ -5,8 +5,10 @@ command with --verbose shows the message; `kvjobs doctor` says it too.
 """
 
 import os
+import platform
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from worker.kernels.files import LIBRARY
 
 # Packagers whose machine must not compile: a wheel for every platform, without kernels.
 _WITHOUT = "KVJOBS_BUILD_WITHOUT_KERNELS"
+_ZIG_MACHINES = ("x86_64", "aarch64")
+_IN_WHEEL = f"worker/kernels/{LIBRARY.name}"
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is there in a build alone
@@ -27,8 +31,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """A C compiler for the time of the build, on a machine that has none."""
-        return [] if os.environ.get(_WITHOUT) or is_up_to_date() or compiler() else [ZIG]
+        """A C compiler for the time of the build, on a machine that has none and that zig has a wheel for."""
+        if os.environ.get(_WITHOUT) or is_up_to_date() or compiler():
+            return []
+        return [ZIG] if sys.platform == "linux" and platform.machine() in _ZIG_MACHINES else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say what the wheel then holds."""
@@ -37,11 +43,19 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
             return
         try:
             if not is_up_to_date():
-                build()
+                self._build(build_data)
         except NotCompiledError as error:
             self.app.display_warning(f"kvjobs is installed without its compiled kernels: {error}")
             return
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["artifacts"].append(f"/worker/kernels/{LIBRARY.name}")
+        build_data["artifacts"].append(f"/{_IN_WHEEL}")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+    def _build(self, build_data: dict[str, Any]) -> None:
+        """Beside the sources, where an editable installation looks for it; else where it can be written."""
+        try:
+            build()
+        except OSError:  # the sources may only be read
+            library = Path(tempfile.mkdtemp(), LIBRARY.name)  # pip removes it together with its own temporary files
+            build(library)
+            build_data["force_include"][str(library)] = _IN_WHEEL
