@@ -1,7 +1,8 @@
-/* Attention of one query a row to cached keys and values: scores, softmax, weighted sum.
+/* Attention: scores, softmax, weighted sum.
  *
  * onnxruntime's GroupQueryAttention packs the keys of each row and head for a matrix product, which for a single query
- * costs more than the product. Here a row and head is one pass over its keys and one over its values. */
+ * costs more than the product. Here a head is one pass over its keys and one over its values, for one query or for four
+ * that share them: the beams of a sentence, or the tokens of one that is encoded. */
 
 #include "kernels.h"
 #include "vectors.h"
@@ -12,7 +13,7 @@ INLINE floats cached(const void *from, size_t at, size_t i, int is_int8) {
     return is_int8 ? load_int8((const int8_t *)from + at) : load((const float *)from + at);
 }
 
-/* Ask for memory that is read soon: each head begins another page, where the processor's own prefetching begins anew. */
+/* Ask for memory that is read soon: each head begins another page, where the processor's own prefetching stops. */
 INLINE void fetch_ahead(const void *from, size_t at, size_t count, int is_int8) {
     size_t element = is_int8 ? 1 : sizeof(float);
     for (size_t i = 0; i < count * element; i += 64) __builtin_prefetch((const char *)from + at * element + i);
@@ -30,7 +31,7 @@ INLINE void append(void *to, size_t at, size_t head_size, const float *new, cons
     }
 }
 
-/* Scores to weights that sum to 1 / `returned`. `scores` has room for LANES more numbers than `length`. */
+/* Scores to weights; returns what makes their sum 1. `scores` has room for LANES more numbers than `length`. */
 INLINE float softmax(float *scores, size_t length, const float *bias) {
     for (size_t t = 0; bias && t < length; t++) scores[t] += bias[t];
     for (size_t t = length; t < length + LANES; t++) scores[t] = -__builtin_inff();
@@ -47,8 +48,8 @@ INLINE float softmax(float *scores, size_t length, const float *bias) {
 }
 
 /* One head of one source: `queries` rows, 1 or 4, from `first` on. */
-INLINE void attend_head(const struct attention *a, size_t source, size_t head, size_t length, size_t first, size_t queries,
-                        size_t head_size, int is_int8) {
+INLINE void attend_head(const struct attention *a, size_t source, size_t head, size_t length, size_t first,
+                        size_t queries, size_t head_size, int is_int8) {
     size_t width = a->heads * head_size, size = length + LANES, step = a->key_step;
     size_t begins = source * a->key_source_step + head * a->key_head_step;
     const void *keys = a->keys, *values = a->values;

@@ -26,6 +26,7 @@ _INSTRUCTION_SETS = {
     "avx2": ("-mavx2", "-mfma"),
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
 }
+_PLAIN = ("attention_operators.c", "finish_operator.c", "cache.c", "library.c")  # for any instruction set
 _X86_64 = ("x86_64", "amd64")
 ZIG = "ziglang"  # a C compiler as a Python package, for machines that have none (MIT)
 
@@ -74,8 +75,8 @@ def _build(into: Path) -> None:
                 defines = (f'-DNAME="{instruction_set}"', f"-DKERNELS=kernels_{instruction_set}")
                 objects.append(_compile(command, "kernels.c", [*flags, *defines], Path(name, f"{instruction_set}.o")))
         digest = f'-DSOURCES="{sources_digest()}"'
-        objects.append(_compile(command, "operators.c", [digest], Path(name, "operators.o")))
-        objects.append(_compile(command, "cache.c", [], Path(name, "cache.o")))
+        for source in _PLAIN:
+            objects.append(_compile(command, source, [digest], Path(name, source).with_suffix(".o")))
         # Under another name first: a process may have the old one open.
         made = Path(name, into.name)
         _run([*command, "-shared", "-s", "-o", str(made), *map(str, objects)])

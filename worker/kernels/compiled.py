@@ -60,7 +60,7 @@ class Kernels:
 
     @property
     def file(self) -> Path:
-        """The library, which has onnxruntime's custom operators too (operators.c)."""
+        """The library, which has onnxruntime's custom operators too."""
         return self.library.file
 
     def sum_powers(self, x: Floats, factors: Floats | None) -> Floats:

@@ -7,9 +7,9 @@
 
 /* Attention of a few queries to the keys and values of their source.
  *
- * B sources, each with some rows of queries; N heads of H numbers. Queries of a source are `query_step` numbers apart, its
- * keys and values `key_step`; those of the next head begin `key_head_step` numbers after this one's, those of the next
- * source `key_source_step`. Keys and values are float32, or int8 with a scale for each channel (N, H). */
+ * B sources, each with some rows of queries; N heads of H numbers. Queries of a source are `query_step` numbers apart,
+ * its keys and values `key_step`; those of the next head begin `key_head_step` numbers after this one's, those of the
+ * next source `key_source_step`. Keys and values are float32, or int8 with a scale for each channel (N, H). */
 struct attention {
     size_t sources, queries_of_source, heads, head_size;  /* B, rows of a source, N, H */
     size_t query_step, key_step, key_head_step, key_source_step;
@@ -19,7 +19,7 @@ struct attention {
     size_t length;            /* the greatest number of positions */
     void *keys, *values;
     const float *key_scales, *value_scales;  /* (N, H); NULL: keys and values are float32 */
-    const float *new_keys, *new_values;      /* what is written to the last position first, as `queries`; NULL: nothing */
+    const float *new_keys, *new_values;      /* written to the last position first, as `queries`; NULL: nothing */
     const float *bias;        /* added to the scores of a head (N, bias_size), by position; NULL: nothing */
     size_t bias_size, bias_source_step;      /* numbers from one source's to the next's; 0: one for all */
     float *attended;          /* (B x queries_of_source, N x H) */
@@ -80,6 +80,7 @@ struct layouts {
     char *to;
 };
 
+/* The kernels for one instruction set. */
 struct kernels {
     const char *instruction_set;
     void (*attend)(const struct attention *);
@@ -90,6 +91,7 @@ struct kernels {
     void (*best_continuations)(const struct continuations *);
 };
 
+extern const struct kernels *chosen_kernels;  /* those of this process */
 extern const struct kernels kernels_any;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2, kernels_avx512;

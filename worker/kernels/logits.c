@@ -1,9 +1,10 @@
-/* What a search asks of the logits of a step: the sum of powers of each row, and the best continuations of each sentence. */
+/* What a search asks of the logits of a step: the sum of powers of each row, and the best continuations of each
+ * sentence. */
 
 #include "kernels.h"
 #include "vectors.h"
 
-/* The sum of e^(x * factor) over each row. Vectors of two places are added up apart, since additions wait for another. */
+/* The sum of e^(x * factor) over each row. Every other vector is added up apart: additions wait for the one before. */
 static void sum_powers(const float *x, size_t rows, size_t size, const float *factors, float *sums) {
     for (size_t row = 0; row < rows; row++, x += size) {
         floats factor = all(factors ? factors[row] : 1), even = all(0), odd = all(0);

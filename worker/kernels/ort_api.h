@@ -15,7 +15,8 @@ typedef struct OrtKernelContext OrtKernelContext;
 typedef struct OrtCustomOpDomain OrtCustomOpDomain;
 typedef struct OrtSessionOptions OrtSessionOptions;
 
-enum { ELEMENT_FLOAT = 1, ELEMENT_UINT8 = 2, ELEMENT_INT8 = 3, ELEMENT_INT32 = 6, ELEMENT_INT64 = 7 };  /* ONNXTensorElementDataType */
+/* ONNXTensorElementDataType */
+enum { ELEMENT_FLOAT = 1, ELEMENT_UINT8 = 2, ELEMENT_INT8 = 3, ELEMENT_INT32 = 6, ELEMENT_INT64 = 7 };
 enum { REQUIRED = 0, OPTIONAL = 1 };  /* OrtCustomOpInputOutputCharacteristic */
 
 /* OrtApi is an array of functions. */
@@ -28,6 +29,7 @@ enum {
     GET_TENSOR_ELEMENT_TYPE = 60,
     GET_DIMENSIONS_COUNT = 61,
     GET_DIMENSIONS = 62,
+    GET_TENSOR_SHAPE_ELEMENT_COUNT = 64,
     GET_TENSOR_TYPE_AND_SHAPE = 65,
     KERNEL_INFO_GET_FLOAT = 85,
     KERNEL_INFO_GET_INT64 = 86,

@@ -9,36 +9,32 @@ INLINE void store_first(float *to, floats x) {
     *to = numbers[0];
 }
 
-enum { FACTORS = 1, BIAS = 2, RESIDUAL = 4, RANGE = 8 };  /* what a row has, and whether its largest number is asked for */
+/* What a row has, and whether its largest number is asked for. */
+enum { FACTORS = 1, BIAS = 2, RESIDUAL = 4, RANGE = 8 };
 
-INLINE floats add_up_vector(const struct rows *r, const float *x, const float *residual, floats factor, size_t i,
-                            int parts, enum activation activation) {
-    floats y = load(x + i);
-    if (parts & FACTORS) y = y * factor;
-    if (parts & BIAS) y = y + load(r->bias + i);
-    if (activation == RELU) y = larger(all(0), y);
-    if (activation == SILU) y = divide(y, all(1) + exponential(all(0) - y));
-    if (parts & RESIDUAL) y = load(residual + i) + y;
-    return y;
+INLINE floats finished(floats x, floats factor, floats bias, floats residual, int parts, enum activation activation) {
+    if (parts & FACTORS) x = x * factor;
+    if (parts & BIAS) x = x + bias;
+    if (activation == RELU) x = larger(all(0), x);
+    if (activation == SILU) x = divide(x, all(1) + exponential(all(0) - x));
+    if (parts & RESIDUAL) x = residual + x;
+    return x;
 }
 
-/* x * factor + bias, activation, + residual; returns the largest absolute value of each place of a vector. */
+/* x * factor + bias, activation, + residual; returns the largest absolute value of each place of a vector. What a row
+ * has not is read from the row itself, and not used. */
 INLINE floats add_up(const struct rows *r, size_t row, float *to, int parts, enum activation activation) {
     size_t size = r->size, i = 0;
-    const float *x = r->x + row * size, *residual = r->residual + row * size;
-    floats factor = all(parts & FACTORS ? r->factors[row] : 1), top = all(0);
+    const float *x = r->x + row * size;
+    const float *bias = parts & BIAS ? r->bias : x, *residual = parts & RESIDUAL ? r->residual + row * size : x;
+    floats factor = all(parts & FACTORS ? r->factors[row] : 1), top = all(0), y;
     for (; i + LANES <= size; i += LANES) {
-        floats y = add_up_vector(r, x, residual, factor, i, parts, activation);
+        y = finished(load(x + i), factor, load(bias + i), load(residual + i), parts, activation);
         store(to + i, y);
         if (parts & RANGE) top = larger_absolute(top, y);
     }
     for (; i < size; i++) {  /* one number at a time, in all places of a vector */
-        floats y = all(x[i]);
-        if (parts & FACTORS) y = y * factor;
-        if (parts & BIAS) y = y + all(r->bias[i]);
-        if (activation == RELU) y = larger(all(0), y);
-        if (activation == SILU) y = divide(y, all(1) + exponential(all(0) - y));
-        if (parts & RESIDUAL) y = all(residual[i]) + y;
+        y = finished(all(x[i]), factor, all(bias[i]), all(residual[i]), parts, activation);
         store_first(to + i, y);
         if (parts & RANGE) top = larger_absolute(top, y);
     }

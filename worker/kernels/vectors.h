@@ -54,7 +54,9 @@ static inline void store_uint8(uint8_t *to, floats x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(shifted));
 }
 static inline floats power_of_two(floats n) { return _mm512_scalef_ps(_mm512_set1_ps(1.0f), n); }
-static inline floats rounded(floats x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline floats rounded(floats x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 /* The sums of four vectors. */
 static inline __m128 sums(floats a, floats b, floats c, floats d) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
@@ -64,7 +66,9 @@ static inline __m128 sums(floats a, floats b, floats c, floats d) {
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
     return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
-static inline void store_sums(float *to, floats a, floats b, floats c, floats d) { _mm_storeu_ps(to, sums(a, b, c, d)); }
+static inline void store_sums(float *to, floats a, floats b, floats c, floats d) {
+    _mm_storeu_ps(to, sums(a, b, c, d));
+}
 
 #elif defined(__AVX2__) && defined(__FMA__)
 

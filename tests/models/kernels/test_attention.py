@@ -1,11 +1,14 @@
 """AttendToCache, AttendToInt8Cache and AttendWithin against attention in numpy, in float64."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from tests.models.kernels.conftest import FLOAT, INT8, run_node
 from worker.graphs.graph_builder import KERNELS
@@ -146,3 +149,25 @@ def test_a_query_that_is_not_finite_gives_nan(kernels: Kernels) -> None:
     (attended,) = run_node(kernels, node, feed, {"attended": FLOAT})
 
     assert np.isnan(attended).all()
+
+
+@pytest.mark.parametrize("broken", ["last", "value", "rows", "bias"])
+def test_operands_that_do_not_fit_are_refused(kernels: Kernels, broken: str) -> None:
+    """A graph may come from anywhere: no memory beyond an operand is read or written."""
+    cache = np.zeros((2, 1, 3, 16), np.float32)
+    feed: dict[str, NDArray[Any]] = {
+        "rows": np.zeros((2, 48), np.float32), "key": cache, "value": cache, "last": np.array([2, 0], np.int32),
+        "bias": np.zeros((2, 1, 1, 3), np.float32),
+    }  # fmt: skip
+    node = helper.make_node(
+        "AttendToCache", [*feed], ["attended", "new_key", "new_value"], domain=KERNELS,
+        heads=1, beams=1, appends=1, scale=1.0,
+    )  # fmt: skip
+    run_node(kernels, node, feed, {"attended": FLOAT})
+    wrong = {
+        "last": np.array([2, 3], np.int32), "value": cache[:, :, :2].copy(), "rows": np.zeros((2, 47), np.float32),
+        "bias": np.zeros((2, 1, 1, 2), np.float32),
+    }  # fmt: skip
+
+    with pytest.raises(Fail, match="kvjobs: "):
+        run_node(kernels, node, feed | {broken: wrong[broken]}, {"attended": FLOAT})

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from tests.models.kernels.conftest import FLOAT, UINT8, run_node
 from worker.graphs.graph_builder import KERNELS
@@ -106,3 +107,11 @@ def test_large_negative_numbers_become_zero_behind_silu(kernels: Kernels) -> Non
     y = finish(kernels, {"x": x}, activation=SILU, norm=NO_NORM, lowest=-0.2785)["y"]
 
     np.testing.assert_allclose(y, [[0, 0, 0, 0, 0, 50, 1e4]], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["factors", "bias", "residual"])
+def test_parts_of_another_size_are_refused(kernels: Kernels, name: str) -> None:
+    feed = {"x": np.zeros((2, 20), np.float32), name: np.zeros((1,), np.float32)}
+
+    with pytest.raises(Fail, match="another size"):
+        finish(kernels, feed, activation=NO_ACTIVATION, norm=NO_NORM)

@@ -80,7 +80,7 @@ def _replace(graph: GraphEditor, product: NodeProto, quantized: dict[str, _Quant
             return
         chain.factors = _other(node, chain.y)
         chain.take(node)
-    if (node := graph.only_reader(chain.y, "Add")) is not None and _is_bias(graph, _other(node, chain.y)):
+    if (node := graph.only_reader(chain.y, "Add")) is not None and _is_bias(graph, _other(node, chain.y), product):
         chain.bias = _other(node, chain.y)
         chain.take(node)
     if (node := graph.only_reader(chain.y, *_ACTIVATIONS)) is not None and _is_known(node):
@@ -198,9 +198,10 @@ def _is_float(graph: GraphEditor, tensor: str) -> bool:
     return weight is not None and weight.data_type == TensorProto.FLOAT
 
 
-def _is_bias(graph: GraphEditor, tensor: str) -> bool:
-    weight = graph.weight(tensor)
-    return weight is not None and weight.data_type == TensorProto.FLOAT and len(weight.dims) == 1
+def _is_bias(graph: GraphEditor, tensor: str, product: NodeProto) -> bool:
+    """Whether it has a number for each column of the product."""
+    bias, weight = graph.weight(tensor), graph.weight(product.input[1])
+    return _is_float(graph, tensor) and bias is not None and weight is not None and bias.dims == weight.dims[1:]
 
 
 def _is_known(activation: NodeProto) -> bool:

@@ -1,0 +1,86 @@
+/* FinishRows: what stands between two products, as an operator of onnxruntime.
+ *
+ *   a product, factors, bias, residual, the norm's weight and bias   ->   y, the sums before the norm, y in uint8, its
+ *   scales */
+
+#include "kernels.h"
+#include "ort_call.h"
+
+struct finish_kernel {
+    const OrtApi *api;
+    int64_t activation, norm;
+    float epsilon, lowest;
+};
+enum { PRODUCT, FACTORS, PRODUCT_BIAS, RESIDUAL, NORM_WEIGHT, NORM_BIAS, NUM_FINISH_INPUTS };
+enum { Y, SUMS, QUANTIZED, SCALES, NUM_FINISH_OUTPUTS };
+
+static OrtStatus *create_finish(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info, void **kernel) {
+    struct finish_kernel *own = calloc(1, sizeof *own);
+    OrtStatus *status;
+    (void)op;
+    if (!own) return failure(api, "kvjobs: out of memory");
+    own->api = api;
+    *kernel = own;
+    TRY(integer(api, info, "activation", &own->activation));
+    TRY(integer(api, info, "norm", &own->norm));
+    TRY(number(api, info, "epsilon", &own->epsilon));
+    return number(api, info, "lowest", &own->lowest);
+}
+
+static OrtStatus *compute_finish(void *kernel, OrtKernelContext *context) {
+    const struct finish_kernel *own = kernel;
+    const OrtApi *api = own->api;
+    struct tensor product;
+    void *in[NUM_FINISH_INPUTS], *out[NUM_FINISH_OUTPUTS];
+    OrtStatus *status;
+    TRY(input(api, context, PRODUCT, &product));
+    int64_t rows = 1, size = product.rank ? product.dims[product.rank - 1] : 1;
+    for (size_t i = 0; i + 1 < product.rank; i++) rows *= product.dims[i];
+    const int64_t counts[] = {rows * size, rows, size, rows * size, size, size};
+    for (size_t i = FACTORS; i < NUM_FINISH_INPUTS; i++) TRY(sized_input(api, context, i, counts[i], &in[i]));
+    TRY(output(api, context, Y, product.dims, product.rank, &out[Y]));
+    TRY(output(api, context, SUMS, product.dims, product.rank, &out[SUMS]));
+    TRY(output(api, context, QUANTIZED, product.dims, product.rank, &out[QUANTIZED]));
+    int64_t dims[2] = {rows, 1};
+    TRY(output(api, context, SCALES, dims, 2, &out[SCALES]));
+    struct rows finished = {
+        .num_rows = (size_t)rows, .size = (size_t)size, .x = product.data, .factors = in[FACTORS],
+        .bias = in[PRODUCT_BIAS], .activation = (enum activation)own->activation, .residual = in[RESIDUAL],
+        .sums = out[SUMS], .norm = (enum norm)own->norm, .norm_weight = in[NORM_WEIGHT], .norm_bias = in[NORM_BIAS],
+        .epsilon = own->epsilon, .y = out[Y], .lowest = own->lowest, .quantized = out[QUANTIZED], .scales = out[SCALES],
+    };
+    int is_known = own->activation >= NO_ACTIVATION && own->activation <= SILU && own->norm >= NO_NORM &&
+                   own->norm <= RMS_NORM && !(own->activation != NO_ACTIVATION && finished.residual);
+    int is_complete = finished.norm == NO_NORM ? !finished.sums : finished.norm_weight && finished.y;
+    if (!is_known || !is_complete || !finished.quantized != !finished.scales)
+        return failure(api, "kvjobs: parts of a row that do not go together");
+    chosen_kernels->finish(&finished);
+    return NULL;
+}
+
+static const char *finish_name(const OrtCustomOp *op) { return (void)op, "FinishRows"; }
+static size_t finish_inputs(const OrtCustomOp *op) { return (void)op, NUM_FINISH_INPUTS; }
+static size_t finish_outputs(const OrtCustomOp *op) { return (void)op, NUM_FINISH_OUTPUTS; }
+static int finish_input(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, ELEMENT_FLOAT; }
+static int finish_output(const OrtCustomOp *op, size_t i) {
+    return (void)op, i == QUANTIZED ? ELEMENT_UINT8 : ELEMENT_FLOAT;
+}
+static int finish_needs(const OrtCustomOp *op, size_t i) { return (void)op, i == PRODUCT ? REQUIRED : OPTIONAL; }
+static int optional(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, OPTIONAL; }
+
+/* Each number of y is written after all that it depends on was read. */
+static size_t finish_in_place(int **inputs, int **outputs) {
+    static int from[] = {PRODUCT, RESIDUAL}, to[] = {Y, SUMS};
+    *inputs = from, *outputs = to;
+    return sizeof from / sizeof *from;
+}
+static void nothing(int *inputs, int *outputs) { (void)inputs, (void)outputs; }
+
+const OrtCustomOp finish_operator = {
+    .version = CUSTOM_OP_VERSION, .GetName = finish_name, .GetExecutionProviderType = no_provider,
+    .GetInputType = finish_input, .GetInputTypeCount = finish_inputs,
+    .GetOutputType = finish_output, .GetOutputTypeCount = finish_outputs, .KernelDestroy = free_kernel,
+    .GetInputCharacteristic = finish_needs, .GetOutputCharacteristic = optional, .GetInputMemoryType = default_memory,
+    .CreateKernelV2 = create_finish, .KernelComputeV2 = compute_finish,
+    .GetMayInplace = finish_in_place, .ReleaseMayInplace = nothing,
+};
