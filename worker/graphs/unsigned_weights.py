@@ -11,6 +11,7 @@ AMD EPYC with AVX2 and without VNNI, onnxruntime 1.31.1, one thread, ms (float32
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 _SHIFT = 128
@@ -20,7 +21,10 @@ _WEIGHT, _WEIGHT_ZERO = 1, 5  # inputs of MatMulIntegerToFloat
 def with_unsigned_weights(graph: bytes) -> bytes:
     """The graph with every int8 weight of its MatMulIntegerToFloat nodes, where the zero point is 0, as uint8 with the
     zero point 128. onnxruntime shifts the weights once, when it opens the graph."""
-    model = onnx.load_from_string(graph)
+    try:
+        model = onnx.load_from_string(graph)
+    except DecodeError:  # opening it says what is wrong
+        return graph
     shifted = _shift(model.graph)
     return model.SerializeToString(deterministic=True) if shifted else graph
 

@@ -182,3 +182,17 @@ def test_a_graph_inside_a_node_still_finds_what_it_reads() -> None:
 
     assert [node.op_type for node in found.graph.node] == ["Abs", "Sign", "If"]
     assert KERNELS in {opset.domain for opset in found.opset_import}
+
+
+def test_what_is_no_graph_stays_as_it_is() -> None:
+    """Whoever opens it says what is wrong, and in which file."""
+    assert fused(b"<html>please log in</html>") == b"<html>please log in</html>"
+
+
+def test_nodes_that_wait_for_each_other_are_left_to_onnxruntime() -> None:
+    helper = onnx.helper
+    nodes = [helper.make_node("Neg", ["b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
+    a = helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, ["N"])
+    graph = helper.make_model(helper.make_graph(nodes, "cycle", [], [a])).SerializeToString()
+
+    assert kinds(fused(graph)) == {"Neg": 2}

@@ -111,7 +111,7 @@ def _explain(file: Path, reason: str) -> str:
         return f"{file} keeps its weights in another file that is missing or damaged: {_last_sentence(reason)}"
     if file.read_bytes()[:8] == b"version ":
         return f"{file} is a Git LFS pointer, not the graph itself: run `git lfs pull`, or download the file again"
-    if "Protobuf parsing failed" in reason or "No graph was found" in reason:
+    if "rotobuf parsing failed" in reason or "No graph was found" in reason:
         return (
             f"{file} is not an ONNX graph, or only a part of one ({file.stat().st_size} bytes): "
             "download or export it again"
