@@ -1,4 +1,4 @@
-/* FinishRows: what stands between two products, as an operator of onnxruntime.
+/* FinishRows and FinishProduct: what stands between two products, as an operator of onnxruntime.
  *
  *   a product, factors, bias, residual, the norm's weight and bias   ->   y, the sums before the norm, y in uint8, its
  *   scales */
@@ -58,7 +58,9 @@ static OrtStatus *compute_finish(void *kernel, OrtKernelContext *context) {
     return NULL;
 }
 
-static const char *finish_name(const OrtCustomOp *op) { return (void)op, "FinishRows"; }
+static const char *finish_name(const OrtCustomOp *op) {
+    return op == &finish_product_operator ? "FinishProduct" : "FinishRows";
+}
 static size_t finish_inputs(const OrtCustomOp *op) { return (void)op, NUM_FINISH_INPUTS; }
 static size_t finish_outputs(const OrtCustomOp *op) { return (void)op, NUM_FINISH_OUTPUTS; }
 static int finish_input(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, ELEMENT_FLOAT; }
@@ -68,19 +70,24 @@ static int finish_output(const OrtCustomOp *op, size_t i) {
 static int finish_needs(const OrtCustomOp *op, size_t i) { return (void)op, i == PRODUCT ? REQUIRED : OPTIONAL; }
 static int optional(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, OPTIONAL; }
 
-/* Each number of y is written after all that it depends on was read. */
-static size_t finish_in_place(int **inputs, int **outputs) {
-    static int from[] = {PRODUCT, RESIDUAL}, to[] = {Y, SUMS};
+/* y lies in the memory of the product: each number is written after all that it depends on was read. */
+static size_t share_product(int **inputs, int **outputs) {
+    static int from[] = {PRODUCT}, to[] = {Y};
     *inputs = from, *outputs = to;
-    return sizeof from / sizeof *from;
+    return 1;
 }
 static void nothing(int *inputs, int *outputs) { (void)inputs, (void)outputs; }
 
-const OrtCustomOp finish_operator = {
-    .version = CUSTOM_OP_VERSION, .GetName = finish_name, .GetExecutionProviderType = no_provider,
-    .GetInputType = finish_input, .GetInputTypeCount = finish_inputs,
-    .GetOutputType = finish_output, .GetOutputTypeCount = finish_outputs, .KernelDestroy = free_kernel,
-    .GetInputCharacteristic = finish_needs, .GetOutputCharacteristic = optional, .GetInputMemoryType = default_memory,
-    .CreateKernelV2 = create_finish, .KernelComputeV2 = compute_finish,
-    .GetMayInplace = finish_in_place, .ReleaseMayInplace = nothing,
+#define FINISH_OPERATOR \
+    .version = CUSTOM_OP_VERSION, .GetName = finish_name, .GetExecutionProviderType = no_provider, \
+    .GetInputType = finish_input, .GetInputTypeCount = finish_inputs, \
+    .GetOutputType = finish_output, .GetOutputTypeCount = finish_outputs, .KernelDestroy = free_kernel, \
+    .GetInputCharacteristic = finish_needs, .GetOutputCharacteristic = optional, \
+    .GetInputMemoryType = default_memory, .CreateKernelV2 = create_finish, .KernelComputeV2 = compute_finish
+
+const OrtCustomOp finish_operator = {FINISH_OPERATOR};
+/* Of a product that nothing else reads. onnxruntime finds out by itself where memory may be shared only if it knows the
+ * shapes, which custom operators do not tell it. */
+const OrtCustomOp finish_product_operator = {
+    FINISH_OPERATOR, .GetAliasMap = share_product, .ReleaseAliasMap = nothing,
 };

@@ -70,7 +70,9 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     if (!chosen_kernels) kvjobs_choose_kernels(NULL);
     if (!domain) {
         TRY(CALL(api, CREATE_CUSTOM_OP_DOMAIN, const char *, OrtCustomOpDomain **)("kvjobs", &domain));
-        const OrtCustomOp *operators[] = {&attend_operator, &attend_int8_operator, &within_operator, &finish_operator};
+        const OrtCustomOp *operators[] = {
+            &attend_operator, &attend_int8_operator, &within_operator, &finish_operator, &finish_product_operator,
+        };
         for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
             TRY(CALL(api, CUSTOM_OP_DOMAIN_ADD, OrtCustomOpDomain *, const OrtCustomOp *)(domain, operators[i]));
     }

@@ -67,10 +67,10 @@ struct OrtCustomOp {
     OrtStatus *(*CreateKernelV2)(const OrtCustomOp *, const OrtApi *, const OrtKernelInfo *, void **kernel);
     OrtStatus *(*KernelComputeV2)(void *kernel, OrtKernelContext *);
     void *InferOutputShapeFn, *GetStartVersion, *GetEndVersion;
-    /* Pairs of an input and an output that may share memory: how many, and their indices. */
-    size_t (*GetMayInplace)(int **inputs, int **outputs);
-    void (*ReleaseMayInplace)(int *inputs, int *outputs);
-    void *GetAliasMap, *ReleaseAliasMap;
+    void *GetMayInplace, *ReleaseMayInplace;
+    /* Pairs of an input and an output that share memory: how many, and their indices. */
+    size_t (*GetAliasMap)(int **inputs, int **outputs);
+    void (*ReleaseAliasMap)(int *inputs, int *outputs);
 };
 enum { CUSTOM_OP_VERSION = 18 };  /* up to the memory that is shared */
 

@@ -100,6 +100,7 @@ static inline int required(const OrtCustomOp *op, size_t index) { return (void)o
 static inline void free_kernel(void *kernel) { free(kernel); }
 
 /* The operators of this library: attention_operators.c, finish_operator.c. */
-extern const OrtCustomOp attend_operator, attend_int8_operator, within_operator, finish_operator;
+extern const OrtCustomOp attend_operator, attend_int8_operator, within_operator;
+extern const OrtCustomOp finish_operator, finish_product_operator;
 
 #endif

@@ -96,7 +96,7 @@ def _replace(graph: GraphEditor, product: NodeProto, quantized: dict[str, _Quant
     if len(chain.nodes) == 1 and chain.bias and found is None:
         _add_bias_in_product(graph, product, chain)
     else:
-        _write(graph, chain, found)
+        _write(graph, chain, found, "FinishProduct")
 
 
 def _take_norm_of_sums(graph: GraphEditor, chain: _Chain) -> None:
@@ -129,13 +129,14 @@ def _add_bias_in_product(graph: GraphEditor, product: NodeProto, chain: _Chain) 
     graph.replace([product, *chain.nodes], node)
 
 
-def _write(graph: GraphEditor, chain: _Chain, found: _Quantization | None) -> None:
-    """Put one node in the place of the chain and of the quantization of its result."""
+def _write(graph: GraphEditor, chain: _Chain, found: _Quantization | None, operator: str = "FinishRows") -> None:
+    """Put one node in the place of the chain and of the quantization of its result. `operator`: FinishProduct writes
+    its result into the memory of a product, which only this chain reads."""
     outputs = [chain.y if chain.nodes else "", chain.sums]  # y is memory for a row, too, where nothing else reads it
     if found is not None:
         outputs += [found.quantized, found.scales]
     node = helper.make_node(
-        "FinishRows",
+        operator,
         [chain.product, chain.factors, chain.bias, chain.residual, chain.norm_weight, chain.norm_bias],
         outputs,
         name=chain.y if chain.nodes else f"{chain.y}.quantized", domain=KERNELS,
@@ -187,7 +188,7 @@ def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | No
 
 def _are_scales(graph: GraphEditor, tensor: str) -> bool:
     """Whether a tensor is the scales of rows (M, 1), of a quantization that is replaced or will be."""
-    maker = graph.maker(tensor, "Unsqueeze", "FinishRows")
+    maker = graph.maker(tensor, "Unsqueeze", "FinishRows", "FinishProduct")
     if maker is None or maker.op_type == "Unsqueeze":
         return maker is not None and graph.maker(maker.input[0], "Mul") is not None
     return len(maker.output) > _SCALES and maker.output[_SCALES] == tensor
