@@ -56,6 +56,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
         try:
             build()
         except OSError:  # the sources may only be read
-            library = Path(tempfile.mkdtemp(), LIBRARY.name)  # pip removes it together with its own temporary files
+            self._elsewhere = tempfile.TemporaryDirectory()  # removed with the hook, when the wheel is written
+            library = Path(self._elsewhere.name, LIBRARY.name)
             build(library)
             build_data["force_include"][str(library)] = _IN_WHEEL

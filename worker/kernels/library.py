@@ -50,7 +50,9 @@ def open_library(file: Path = LIBRARY) -> Library:
 def load(file: Path) -> Any:
     """The functions of a library that was compiled from the sources beside it. Raises NoKernelsError."""
     if not file.is_file():
-        raise NoKernelsError("not compiled when kvjobs was installed", "install a C compiler (gcc), then kvjobs again")
+        raise NoKernelsError(
+            "not compiled when kvjobs was installed", "install a C compiler (gcc), then install kvjobs again"
+        )
     try:
         functions = ctypes.CDLL(str(file))
     except OSError as error:
