@@ -13,7 +13,7 @@ from jobs.documents import estimate_tokens
 from jobs.process import available_cores
 from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
-from jobs.store.batches import PlannedDocument, plan_batches
+from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.tasks.result_memory import NoMemory
 from worker.model_tools.admission import admit
@@ -35,15 +35,15 @@ def main() -> None:
     options = TranslateOptions(beam_size=arguments.beam_size, max_new_tokens=arguments.max_new_tokens, reuse=False)
     spec = admit(Task.TRANSLATE, arguments.model, settings.models_dir, options)
     engines = LocalEngines(WarmModels(settings.models_dir, threads=available_cores()))
-    translator = engines.translator(spec)
 
     def translate(some: list[str]) -> None:
-        translator.translate(some, spec.options, memory=NoMemory(), should_stop=lambda: False)
+        engines.process(spec, some, NoMemory(), lambda: False)
 
     translate(texts[:1])
     started, cpu_started = time.perf_counter(), time.process_time()
     for shard in _shards(texts):
-        for batch in plan_batches(shard):
+        times = engines.batches_at_once(spec)
+        for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
             translate([document.text for document in batch])
     seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     print(json.dumps({"seconds": seconds, "cpu_s": cpu_s}) if arguments.json else seconds)

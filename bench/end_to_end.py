@@ -4,8 +4,8 @@
 
 The same documents in turns: by `bench.bare_engine`, which computes what a worker's lane does and keeps nothing; and by
 a worker of one lane on SQLite whose model is warm, from the start of the submit to the last record. `demo`: bulletins,
-by the bundled model. `opus-shaped`: a fifth as many of random words, by the random model in int8, greedily, at most 32
-tokens each. Rates are documents a second, medians of the rounds; the ratio is the share of the engine alone.
+by the bundled model. `opus-shaped`: as many of random words, by the random model in int8, greedily, at most 32 tokens
+each. Rates are documents a second, medians of the rounds; the ratio is the share of the engine alone.
 `lease_ratio` is the same from the first lease on; `cpu_ratio` is by the processor time of the worker's processes,
 without the submit's.
 
@@ -36,7 +36,6 @@ from jobs.store.schema import tables
 
 DEMO, OPUS = "demo", "opus-shaped"
 _OPUS_TOKENS = 32  # of a translation
-_OPUS_SHARE = 5  # of the documents: its model takes so much longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +95,9 @@ def prepare(name: str, documents: int, scratch: Path, models: Path) -> Work:
         lambda out: ["bench.checkpoints.models", OPUS, "--layout", "checkpoint", "--out", str(out)],
     )
     made = made_once(models / OPUS / "end-to-end", lambda out: ["bench.added", str(checkpoint), str(out), "int8"])
-    count = max(1, documents // _OPUS_SHARE)
-    corpus.write_text("".join(random_lines(count)), encoding="utf-8")
+    corpus.write_text("".join(random_lines(documents)), encoding="utf-8")
     options = ("--model", str(made), "--beam-size", "1", "--max-new-tokens", str(_OPUS_TOKENS))
-    return Work(name, corpus, count, options)
+    return Work(name, corpus, documents, options)
 
 
 def random_lines(count: int, seed: int = 5) -> Iterator[str]:

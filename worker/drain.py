@@ -37,6 +37,7 @@ def drain(
             queues=queues,
             warm=lane.warm,
             first_job=first_job,
+            batches_at_once=lane.batches_at_once,
         )
         if work is None:
             return

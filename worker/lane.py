@@ -1,8 +1,9 @@
 """A lane: one thread of a worker, and each provider as this thread uses it."""
 
+from jobs.spec import JobSpec
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.providers.fallback import Fallback
-from worker.providers.protocol import ProviderLane
+from worker.providers.protocol import ProviderJob, ProviderLane
 from worker.providers.registry import Providers
 
 
@@ -22,6 +23,12 @@ class Lane:
             # A new dictionary: the heartbeat's thread reads the old one meanwhile.
             self._lanes = {**self._lanes, name: self._providers.get(name).new_lane()}
         return self._lanes[name]
+
+    def batches_at_once(self, spec: JobSpec) -> int:
+        """How many batches of a job the lane computes and records as one: see `ProviderLane.batches_at_once`."""
+        choice = spec.providers.usable[0]
+        lane = self._lanes.get(choice.name)  # none was made: it has processed nothing yet
+        return 1 if lane is None else lane.batches_at_once(ProviderJob(spec, choice))
 
     def is_local(self, name: str) -> bool:
         """Whether the provider computes in this process. Raises SpecError where there is none of this name."""

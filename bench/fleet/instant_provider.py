@@ -76,6 +76,9 @@ class InstantLane:
     def open(self, job: ProviderJob) -> None:
         """Nothing to load."""
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        return 1
+
     def changed_files(self) -> list[str]:
         return []
 

@@ -39,6 +39,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 class Instant:
     """An engine that answers at once."""
 
+    def is_batch_invariant(self, options: Any) -> bool:
+        return True
+
     def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
         from jobs.outcome import AlignedSegment, Translation
         from worker.engine.tasks.batch_result import BatchResult

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 # A kill loses at most one batch per lane, and SIGTERM waits for one: so seconds, not minutes. But the larger a batch,
 # the better its segments sort into model calls of equal length.
 MAX_TOKENS = 4_096
+MAX_BATCHES_AT_ONCE = 4  # that become one where a lane is fast: a shard (`jobs.submission.shards.SHARD_TOKENS`)
 # A query with a hundred passages is some 15,000 tokens. Smaller queries share a batch: a passage that two of them have
 # is read once.
 MAX_TOKENS_OF_QUERIES = 16_384
@@ -35,8 +36,9 @@ def plan_batches(
     """Cut a shard's documents into batches, in order, those of one route after those of another, so that a batch has
     one model and each model gets all that the shard has for it; then leave out the documents that have ended.
 
-    The borders depend on the whole shard and never on what is done. The next lease of a half-done shard computes the
-    same batches as the previous one would have, so an interrupted run ends in the same bits as an undisturbed one.
+    The borders depend on the whole shard and never on what is done. With the same limits, the next lease of a half-done
+    shard computes the same batches as the previous one would have, so an interrupted run ends in the same bits as an
+    undisturbed one. Other limits are for models that give each document the same bits in any batch.
     """
     of_routes: dict[str | None, list[PlannedDocument]] = {}
     for document in documents:

@@ -7,7 +7,7 @@ jobs and shards away again. Times are by the database's clock.
 """
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
 from jobs.store.batches import (
+    MAX_BATCHES_AT_ONCE,
+    MAX_DOCUMENTS,
     MAX_PROMPTS,
     MAX_TOKENS,
     MAX_TOKENS_OF_PROMPTS,
@@ -31,7 +33,7 @@ from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
-from jobs.store.schema.tables import Document, Generation, Job, Ranking, Shard
+from jobs.store.schema.tables import Document, Generation, Job, Ranking, Shard, Translation
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 
@@ -58,10 +60,14 @@ def lease(
     queues: Queues = Queues(),  # noqa: B008 - frozen
     warm: Collection[str] = (),
     first_job: int | None = None,
+    batches_at_once: Callable[[JobSpec], int] = lambda spec: 1,
 ) -> Work | None:
     """Lease the next ready shard of these queues; None if there is none. Shards are taken in this order: those of
     `first_job` and its chain, highest priority, later stages of chains, a model in `warm` (revisions), oldest job,
-    first range."""
+    first range.
+
+    `batches_at_once`: a translation's batches have so many times the usual size. Not in a shard whose last lease ended
+    in a crash: the fewer documents are suspect, the better."""
     job_id = _next_job(queues, warm, first_job)
     with database.reading() as connection:  # an idle worker asks often, and should not wait for the write lock
         if connection.execute(select(job_id)).scalar() is None:
@@ -91,7 +97,7 @@ def lease(
         ).one_or_none()
         if taken is None:
             return None
-        work = _begin(connection, taken, worker_id, lane)
+        work = _begin(connection, taken, worker_id, lane, batches_at_once)
     failpoint("after-lease")
     return work
 
@@ -182,11 +188,25 @@ def _next_shard(connection: Connection, job_id: Any) -> Any:
     return select(found.c.id).scalar_subquery()
 
 
-def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int, lane: int) -> Work:
+def _begin(
+    connection: Connection,
+    taken: Row[*tuple[Any, ...]],
+    worker_id: int,
+    lane: int,
+    batches_at_once: Callable[[JobSpec], int],
+) -> Work:
     """The work of a shard that was just leased."""
     job = connection.execute(
         select(Job.task, Job.model, Job.model_revision, Job.options, Job.providers).where(Job.id == taken.job_id)
     ).one()
+    spec = JobSpec.restore(
+        task=job.task,
+        model=job.model,
+        model_revision=job.model_revision,
+        options_json=job.options,
+        providers_json=job.providers,
+    )
+    times = 1 if taken.crashes else batches_at_once(spec)
     work = Work(
         shard_id=taken.id,
         job_id=taken.job_id,
@@ -194,14 +214,8 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
         token=taken.lease_token,
         worker_id=worker_id,
         lane=lane,
-        spec=JobSpec.restore(
-            task=job.task,
-            model=job.model,
-            model_revision=job.model_revision,
-            options_json=job.options,
-            providers_json=job.providers,
-        ),
-        batches=_todo(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop),
+        spec=spec,
+        batches=_todo(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop, times),
         suspect=taken.crashes >= SUSPECT_AFTER,
     )
     log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
@@ -214,7 +228,9 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
     return work
 
 
-def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
+def _todo(
+    connection: Connection, result: ResultTable, job_id: int, start: int, stop: int, times: int
+) -> tuple[Batch, ...]:
     with_result = set(
         connection.execute(select(result.position).where(in_range(result, job_id, start, stop))).scalars()
     )
@@ -235,7 +251,10 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
     )
     if result is Generation:
         return plan_batches(planned, MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS)
-    return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
+    if result is Ranking:
+        return plan_batches(planned, MAX_TOKENS_OF_QUERIES)
+    times = min(times, MAX_BATCHES_AT_ONCE) if result is Translation else 1
+    return plan_batches(planned, times * MAX_TOKENS, times * MAX_DOCUMENTS)
 
 
 def _release(connection: Connection, work: Work) -> bool:

@@ -12,16 +12,19 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Ranking, Score, Translation
 from jobs.routing.plan import PivotRequest
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import CachePolicy, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.store.batches import MAX_BATCHES_AT_ONCE
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.tasks.result_memory import NoMemory
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.model_tools.route_admission import admit_routes
+from worker.providers import pace
 from worker.providers.local_engines import LocalEngines
 from worker.warm_models import WarmModels
 
+TEXT = "It will rain in Arden."
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
 
 QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
@@ -47,6 +50,21 @@ CASES = [
 def run(engines: LocalEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
     (outcome,) = engines.process(spec, [text], NoMemory(), should_stop).outcomes
     return outcome
+
+
+def test_a_fast_model_is_given_several_batches_at_once_unless_results_could_depend_on_the_batch(
+    models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "BATCH_S", 1e6)
+    engines = LocalEngines(WarmModels(models_dir, threads=1))
+    cached = admit(Task.TRANSLATE, "demo-en-zh", models_dir, TranslateOptions(reuse=False))
+    uncached = admit(Task.TRANSLATE, "demo-en-zh", models_dir, TranslateOptions(cache=CachePolicy.parse("off")))
+    scoring = admit(Task.SCORE, "demo-en-zh", models_dir, ScoreOptions())
+
+    for spec, text in ((cached, TEXT), (uncached, TEXT), (scoring, PAIR)):
+        run(engines, spec, text)
+
+    assert [engines.batches_at_once(spec) for spec in (cached, uncached, scoring)] == [MAX_BATCHES_AT_ONCE, 1, 1]
 
 
 def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:

@@ -5,6 +5,7 @@ import threading
 import pytest
 from sqlalchemy import text, update
 
+from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
@@ -13,6 +14,8 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from tests.rows import AddWaitingJob
 from tests.store.leasing import LEASE_S, take, value, write
+
+SCORING = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions())
 
 
 def test_each_shard_is_leased_once_and_in_order(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -59,6 +62,39 @@ def test_a_paused_job_is_skipped_until_it_is_resumed(database: Database, add_wai
 
     assert take(database).job_id == job
     assert value(database, tables.Job.reason, tables.Job.id == job) is None
+
+
+def borders(database: Database, batches_at_once: int) -> list[int]:
+    """Lease the shard for a moment: the number of documents of each batch."""
+    work = leases.lease(database, 7, 0, LEASE_S, batches_at_once=lambda spec: batches_at_once)
+    assert work is not None
+    leases.release(database, work)
+    return [len(batch) for batch in work.batches]
+
+
+def test_a_lane_that_is_fast_gets_several_batches_as_one(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+
+    assert borders(database, 1) == [2, 2, 2]
+    assert borders(database, 2) == [4, 2]
+    assert borders(database, 4) == [6]
+
+
+def test_scores_may_depend_on_their_batch_so_its_size_stays(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2, spec=SCORING)
+
+    assert borders(database, 4) == [2, 2, 2]
+
+
+def test_after_a_crash_no_more_documents_than_usual_are_suspect(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    work = leases.lease(database, 7, 0, LEASE_S, batches_at_once=lambda spec: 4)
+    assert work is not None
+    lease_expiry.expire_workers(database, [7])
+
+    assert borders(database, 4) == [2, 2, 2]
 
 
 def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting_job: AddWaitingJob) -> None:

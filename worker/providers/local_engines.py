@@ -1,11 +1,13 @@
 """The engines of one lane that compute in this process: one for each model and task that the lane has processed."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from jobs.errors import ModelError
+from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -21,6 +23,7 @@ from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
+from worker.providers.pace import Pace
 from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
@@ -41,6 +44,7 @@ class LocalEngines:
     def __init__(self, models: WarmModels) -> None:
         self._models = models
         self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
+        self._pace = Pace()
         self._used: tuple[LoadedModel, ...] = ()  # by the last use: one, or the two that a document goes through
 
     def open(self, spec: JobSpec) -> None:
@@ -59,7 +63,7 @@ class LocalEngines:
             case TranslateOptions(routes=(_, *_)):
                 return self._translate_via(spec, texts, memory, should_stop)
             case TranslateOptions() as options:
-                return self.translator(spec).translate(texts, options, memory=memory, should_stop=should_stop)
+                return self._translate(spec, texts, options, memory, should_stop)
             case ScoreOptions(pairs=True) as options:
                 return score_with_reuse(self.pair_scorer(spec), texts, options, memory, should_stop)
             case ScoreOptions() as options:
@@ -73,6 +77,10 @@ class LocalEngines:
             case GenerateOptions() as options:
                 return self.continuer(spec).generate(texts, options, should_stop=should_stop)
 
+    def batches_at_once(self, spec: JobSpec) -> int:
+        """See `ProviderLane.batches_at_once`."""
+        return self._pace.batches_at_once(spec)
+
     def changed_files(self) -> list[str]:
         """The files that have changed since the models that were used last were opened. What they have computed in this
         use may come from other weights than the job's."""
@@ -82,6 +90,23 @@ class LocalEngines:
         """The engine of a job that translates. Raises ModelError for a model of another kind, as the next ones do."""
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
+
+    def _translate(
+        self,
+        spec: JobSpec,
+        texts: Sequence[str],
+        options: TranslateOptions,
+        memory: ResultMemory,
+        should_stop: Callable[[], bool],
+    ) -> BatchResult:
+        translator = self.translator(spec)
+        started = time.perf_counter()
+        result = translator.translate(texts, options, memory=memory, should_stop=should_stop)
+        if translator.is_batch_invariant(options):
+            computed = result.learned.values() if options.reuse else result.outcomes  # not what the memory had
+            tokens = sum(one.num_source_tokens for one in computed if isinstance(one, SegmentTranslation | Translation))
+            self._pace.measured(spec, tokens, time.perf_counter() - started)
+        return result
 
     def _translate_via(
         self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]

@@ -111,6 +111,9 @@ class ProviderLane(Protocol):
         answers every text, and may raise anything else: then the batch is bisected.
         """
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        """How many batches of a job are better computed as one; 1 where a document's result may depend on its batch."""
+
     def changed_files(self) -> list[str]:
         """The files that have changed since the model that was used last was opened; none of a server's."""
 

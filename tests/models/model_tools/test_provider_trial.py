@@ -52,6 +52,9 @@ class _DifferingLane:
         outcomes = [Differing.change(outcome) for outcome in answer.outcomes]
         return ProviderAnswer(outcomes, {}, [], Usage("differing", len(texts), 10 * len(texts), 0, 0.5))
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        return 1
+
     def changed_files(self) -> list[str]:
         return []
 

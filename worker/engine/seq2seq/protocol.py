@@ -75,6 +75,10 @@ class Seq2SeqModel(Protocol):
         """False once a process that runs a part of the model has ended: it has to be opened again."""
 
     @property
+    def is_batch_invariant(self) -> bool:
+        """Whether a segment gets the same bits whatever other segments it is decoded with."""
+
+    @property
     def has_cache(self) -> bool:
         """Whether the graphs take keys and values of earlier steps."""
 

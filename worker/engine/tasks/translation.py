@@ -53,6 +53,10 @@ class Translator:
         """The memory of the decoder's buffers."""
         return self.decoder.buffer_stats
 
+    def is_batch_invariant(self, options: TranslateOptions) -> bool:
+        """Whether a text gets the same bits whatever other texts it is translated with."""
+        return self.model.is_batch_invariant and options.cache == CachePolicy()
+
     def translate(
         self,
         texts: Sequence[str],

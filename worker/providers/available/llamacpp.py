@@ -40,6 +40,9 @@ class LlamaCppLane:
         result = self._engines.process(_own_spec(job), texts, memory, should_stop)
         return ProviderAnswer(result.outcomes, result.learned, result.timings)
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        return 1
+
     def changed_files(self) -> list[str]:
         return self._engines.changed_files()
 

@@ -106,6 +106,9 @@ class OllamaProvider:
         self._loop.run(self._client.close(), lambda: False)
         self._loop.close()
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        return 1
+
     def changed_files(self) -> list[str]:
         return []
 

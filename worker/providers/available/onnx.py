@@ -27,6 +27,9 @@ class OnnxLane:
         result = self._engines.process(job.spec, texts, memory, should_stop)
         return ProviderAnswer(result.outcomes, result.learned, result.timings)
 
+    def batches_at_once(self, job: ProviderJob) -> int:
+        return self._engines.batches_at_once(job.spec)
+
     def changed_files(self) -> list[str]:
         return self._engines.changed_files()
 

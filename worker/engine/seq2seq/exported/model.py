@@ -30,6 +30,7 @@ class ExportedSeq2Seq:
     max_positions: int  # of source and of target
     pad_id: int
     is_running: ClassVar[bool] = True  # see `Seq2SeqModel.is_running`
+    is_batch_invariant: ClassVar[bool] = False  # a batch is padded to its longest segment
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
+from worker.engine.runtime.device import providers as device_providers
 from worker.engine.runtime.native_precision import native_precision
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.cache_policy import uncached_steps
@@ -34,6 +35,7 @@ class NativeSeq2Seq:
     graphs: NativeSeq2SeqGraphs
     generation: GenerationConfig
     max_positions: int  # of source and of target
+    is_batch_invariant: bool  # on CPUs; a GPU's products may depend on the number of rows
 
     @classmethod
     def open(
@@ -68,7 +70,9 @@ class NativeSeq2Seq:
                 f"{folder / DECODER} has {graphs.num_target_ids} ids, and config.json {vocab_size}: the files belong "
                 "to different models"
             )
-        return cls(graphs, generation, max_positions)
+        devices = [providers] if split is None else [device_providers(stage.device) for stage in split.stages]
+        on_cpu = all(Device.of(device).kind == "cpu" for device in devices)
+        return cls(graphs, generation, max_positions, is_batch_invariant=on_cpu)
 
     @property
     def is_running(self) -> bool:
