@@ -13,10 +13,17 @@ INLINE floats cached(const void *from, size_t at, size_t i, int is_int8) {
     return is_int8 ? load_int8((const int8_t *)from + at) : load((const float *)from + at);
 }
 
-/* Ask for memory that is read soon: each head begins another page, where the processor's own prefetching stops. */
+/* Ask for memory that is read soon: each head begins another page, where the processor's own prefetching stops. What is
+ * in float32 would fill the requests that the first level can have under way, so it is asked into the second. */
 INLINE void fetch_ahead(const void *from, size_t at, size_t count, int is_int8) {
     size_t element = is_int8 ? 1 : sizeof(float);
-    for (size_t i = 0; i < count * element; i += 64) __builtin_prefetch((const char *)from + at * element + i);
+    const char *first = (const char *)from + at * element;
+    for (size_t i = 0; i < count * element; i += 64) {
+        if (is_int8)
+            __builtin_prefetch(first + i, 0, 3);
+        else
+            __builtin_prefetch(first + i, 0, 2);
+    }
 }
 
 INLINE const float *scales_of(const float *scales, size_t at) { return scales ? scales + at : NULL; }
