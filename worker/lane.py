@@ -26,9 +26,10 @@ class Lane:
 
     def batches_at_once(self, spec: JobSpec) -> int:
         """How many batches of a job the lane computes and records as one: see `ProviderLane.batches_at_once`."""
-        choice = spec.providers.usable[0]
-        lane = self._lanes.get(choice.name)  # none was made: it has processed nothing yet
-        return 1 if lane is None else lane.batches_at_once(ProviderJob(spec, choice))
+        for choice in spec.providers.usable[:1]:
+            if choice.name in self._lanes:
+                return self._lanes[choice.name].batches_at_once(ProviderJob(spec, choice))
+        return 1  # it has processed nothing yet
 
     def is_local(self, name: str) -> bool:
         """Whether the provider computes in this process. Raises SpecError where there is none of this name."""
