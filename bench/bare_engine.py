@@ -1,12 +1,15 @@
 """Time a translation model on a corpus without the queue: `python -m bench.bare_engine bulletins.jsonl` prints the
 seconds; with `--json` seconds and processor time.
 
-Uses the same batches as a worker's lane; no translation memory.
+As many lanes as a worker has, with the same batches; no translation memory.
 """
 
 import argparse
 import json
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from jobs.documents import estimate_tokens
@@ -28,23 +31,32 @@ def main() -> None:
     parser.add_argument("--model", help="its folder; the demo model without it")
     parser.add_argument("--beam-size", type=int)
     parser.add_argument("--max-new-tokens", type=int)
+    parser.add_argument("--lanes", type=int, default=available_cores())
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     texts = [json.loads(line)["text"] for line in arguments.corpus.read_text(encoding="utf-8").splitlines()]
     settings, _ = read_settings({})
     options = TranslateOptions(beam_size=arguments.beam_size, max_new_tokens=arguments.max_new_tokens, reuse=False)
     spec = admit(Task.TRANSLATE, arguments.model, settings.models_dir, options)
-    engines = LocalEngines(WarmModels(settings.models_dir, threads=available_cores()))
+    models = WarmModels(settings.models_dir, threads=max(1, available_cores() // arguments.lanes))
+    lanes = [LocalEngines(models) for _ in range(arguments.lanes)]
+    waiting: deque[list[PlannedDocument]] = deque()
 
-    def translate(some: list[str]) -> None:
-        engines.process(spec, some, NoMemory(), lambda: False)
+    def work(engines: LocalEngines) -> None:
+        with suppress(IndexError):  # the last shard is taken
+            while True:
+                shard, times = waiting.popleft(), engines.batches_at_once(spec)
+                for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
+                    engines.process(spec, [document.text for document in batch], NoMemory(), lambda: False)
 
-    translate(texts[:1])
+    for engines in lanes:  # warm up
+        waiting.extend(_shards(texts[:1]))
+        work(engines)
+    waiting.extend(_shards(texts))
     started, cpu_started = time.perf_counter(), time.process_time()
-    for shard in _shards(texts):
-        times = engines.batches_at_once(spec)
-        for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
-            translate([document.text for document in batch])
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        for _ in threads.map(work, lanes):  # raises what a lane raised
+            pass
     seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     print(json.dumps({"seconds": seconds, "cpu_s": cpu_s}) if arguments.json else seconds)
 

@@ -2,10 +2,10 @@
 
     python -m bench.end_to_end [--only demo,opus-shaped] [--documents 1500] [--repeats 3] [--json] [--work DIR]
 
-The same documents in turns: by `bench.bare_engine`, which computes what a worker's lane does and keeps nothing; and by
-a worker of one lane on SQLite whose model is warm, from the start of the submit to the last record. `demo`: bulletins,
-by the bundled model. `opus-shaped`: as many of random words, by the random model in int8, greedily, at most 32 tokens
-each. Rates are documents a second, medians of the rounds; the ratio is the share of the engine alone.
+The same documents in turns: by `bench.bare_engine`, which computes what a worker's lanes do and keeps nothing; and by a
+worker with a lane per core on SQLite whose model is warm, from the start of the submit to the last record. `demo`:
+bulletins, by the bundled model. `opus-shaped`: as many of random words, by the random model in int8, greedily, at most
+32 tokens each. Rates are documents a second, medians of the rounds; the ratio is the share of the engine alone.
 `lease_ratio` is the same from the first lease on; `cpu_ratio` is by the processor time of the worker's processes,
 without the submit's.
 
@@ -131,12 +131,12 @@ def measure(work: Work, repeats: int, scratch: Path) -> dict[str, Any]:
 
 
 def by_a_worker(work: Work, home: Path) -> Through:
-    """The job by one worker of one lane, which has translated another one before."""
+    """The job by one worker, which has translated another one before."""
     environment = environment_of(home, None, None)
     database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
     warm = home / "warm.jsonl"
     warm.write_text(work.corpus.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
-    with running([[KVJOBS, "worker", "--lanes", "1"]], environment) as (worker,):
+    with running([[KVJOBS, "worker"]], environment) as (worker,):
         run([KVJOBS, "submit", str(warm), "--no-reuse", *work.options], environment)
         wait_for(lambda: job_state(database) == "done")
         before = tree_cpu_s(worker.pid)

@@ -145,7 +145,9 @@ def share_rows(folder: Path, arguments: argparse.Namespace, broker: str) -> Iter
     for number in range(arguments.repeats):
         for name in measured:
             alone = json.loads(
-                run([sys.executable, "-m", "bench.bare_engine", str(corpus), "--json"], dict(os.environ))
+                run(
+                    [sys.executable, "-m", "bench.bare_engine", str(corpus), "--lanes", "1", "--json"], dict(os.environ)
+                )
             )
             home = folder / f"share-{number}-{len(name)}"
             if name == "SQLite":
