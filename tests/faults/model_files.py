@@ -20,7 +20,8 @@ def overwritten(trial: Trial) -> None:
     weights = model / "weights.data"
     right = weights.read_bytes()
     trial.submit()
-    trial.keep_workers(2, KVJOBS_LANES="1")
+    # A fast lane computes a shard at once: without a pause the job could be over before a change is noticed.
+    trial.keep_workers(2, KVJOBS_LANES="1", KVJOBS_FAILPOINTS="after-commit:sleep=1:1000")
     for change in (_write_into, _replace):
         trial.until_num_ended(trial.num_ended() + 1)
         change(weights, _others(weights))
