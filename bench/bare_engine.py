@@ -7,9 +7,8 @@ As many lanes as a worker has, with the same batches; no translation memory.
 import argparse
 import json
 import time
-from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from jobs.documents import estimate_tokens
@@ -40,22 +39,19 @@ def main() -> None:
     spec = admit(Task.TRANSLATE, arguments.model, settings.models_dir, options)
     models = WarmModels(settings.models_dir, threads=max(1, available_cores() // arguments.lanes))
     lanes = [LocalEngines(models) for _ in range(arguments.lanes)]
-    waiting: deque[list[PlannedDocument]] = deque()
 
-    def work(engines: LocalEngines) -> None:
-        with suppress(IndexError):  # the last shard is taken
-            while True:
-                shard, times = waiting.popleft(), engines.batches_at_once(spec)
-                for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
-                    engines.process(spec, [document.text for document in batch], NoMemory(), lambda: False)
+    def work(engines: LocalEngines, shards: Iterator[list[PlannedDocument]]) -> None:
+        for shard in shards:
+            times = engines.batches_at_once(spec)
+            for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
+                engines.process(spec, [document.text for document in batch], NoMemory(), lambda: False)
 
     for engines in lanes:  # warm up
-        waiting.extend(_shards(texts[:1]))
-        work(engines)
-    waiting.extend(_shards(texts))
+        work(engines, iter(_shards(texts[:1])))
+    shards = iter(_shards(texts))  # each lane takes the next one
     started, cpu_started = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(len(lanes)) as threads:
-        for _ in threads.map(work, lanes):  # raises what a lane raised
+        for _ in threads.map(lambda engines: work(engines, shards), lanes):  # raises what a lane raised
             pass
     seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     print(json.dumps({"seconds": seconds, "cpu_s": cpu_s}) if arguments.json else seconds)
