@@ -1,6 +1,7 @@
 """The dashboard as an ASGI application: its pages, and the guards that every request passes.
 
-A request passes, from outside to inside: headers and sizes (`guards`), the host name, the token (`access`), the page.
+A request passes, from outside to inside: headers and sizes (`guards`), the host name, who sent it (`same_origin`), the
+token (`access`), the page.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from jobs.web.pages import (
     schema,
     workers,
 )
+from jobs.web.same_origin import SameOrigin
 
 PAGES = (overview, jobs, job, compare, documents, document, export, actions, workers, models, query, schema, monitoring)
 
@@ -61,6 +63,7 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     if options.token is not None:
         known = {"session": app.state.session, "failures": app.state.failures}
         app.add_middleware(access.TokenRequired, token=options.token, **known)
+    app.add_middleware(SameOrigin, has_token=options.token is not None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)
     app.add_middleware(Guards)
     return app

@@ -65,3 +65,23 @@ def test_texts_of_documents_are_texts(visit: Visit, dashboard: Dashboard) -> Non
         assert visited.page.evaluate("window.hacked") is None
         assert visited.problems == []
     assert HOSTILE[0] in (visited.page.text_content("main") or "")
+
+
+def test_another_site_gets_no_answer_and_its_link_runs_no_query(visit: Visit, dashboard: Dashboard) -> None:
+    page = visit("/jobs").page
+    asked = f"{dashboard.address}/query.json?sql=select+1"
+    link = f"{dashboard.address}/query?sql=select+42"
+    there = f'<img src="{asked}"><script src="{asked}"></script><iframe src="{link}"></iframe><a href="{link}">go</a>'
+    page.route("http://elsewhere.example/", lambda route: route.fulfill(body=there, content_type="text/html"))
+    codes: list[int] = []
+    page.on("response", lambda answer: codes.append(answer.status) if answer.url.startswith(asked[:-1]) else None)
+
+    page.goto("http://elsewhere.example/", wait_until="load")
+    assert set(codes) <= {403}, "the browser itself may refuse, and then nothing comes"
+    page.get_by_role("link", name="go").click()
+    page.wait_for_url(link)
+
+    assert page.locator("#answer-title").count() == 0
+    assert "has not been run" in (page.text_content("main") or "")
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_selector("#answer-title")

@@ -24,6 +24,7 @@ from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
 from jobs.web.problems import status_code_of
 from jobs.web.rendering import JsonResponse, render, speed
+from jobs.web.same_origin import is_followed_link
 
 OFFERED = 200  # newest jobs that the form offers
 MAX_DOCUMENTS = 20_000
@@ -61,7 +62,7 @@ def page(
     longer: bool = False,
 ) -> Response:
     database: Database = request.app.state.database
-    asked = Asked(a.strip(), b.strip(), reference, longer)
+    asked = Asked(a.strip(), b.strip(), reference, longer and not is_followed_link(request))
     found, problem, status_code = None, "", 200
     if asked.has_jobs:
         try:

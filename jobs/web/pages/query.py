@@ -26,6 +26,7 @@ from jobs.store.report.query.saved_queries import SavedQuery, saved_queries, sav
 from jobs.web.answers import cells_of, chart_of, columns_of
 from jobs.web.problems import status_code_of
 from jobs.web.rendering import JsonResponse, render
+from jobs.web.same_origin import is_followed_link
 
 PREFIX = "p."  # of the values of parameters in an address, so that a parameter may have any name
 SHOWN_ROWS, MOST_SHOWN_ROWS = 100, 1000
@@ -106,10 +107,13 @@ Asked = Annotated[Question, Depends(read_question)]
 
 @router.get("/query", response_class=HTMLResponse)
 def page(request: Request, asked: Asked) -> Response:
-    """The form, and the answer where something is asked."""
+    """The form, and the answer where something is asked. Behind a link on another site the question is shown alone: the
+    visitor runs it, or not."""
+    is_run = asked.is_complete and not is_followed_link(request)
     shown: dict[str, Any] = {"asked": asked, "groups": _groups(), "limits": LIMITS, "answer": None}
+    shown["is_unread"] = asked.is_complete and not is_run
     problem, status_code = asked.problem, 400 if asked.problem else 200
-    if asked.is_complete:
+    if is_run:
         limits = AnswerLimits(min(asked.rows or SHOWN_ROWS, MOST_SHOWN_ROWS), asked.seconds, PAGE_BYTES)
         try:
             shown |= _shown(_answer(request, asked, limits), asked)
