@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.models.layout.graph_header import Span, fields_of
+from worker.models.protobuf_fields import Span, fields_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
