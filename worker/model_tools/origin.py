@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from worker.models.contents.present_files import has_weights
+from worker.models.external_data import external_files
 from worker.models.links import refuse_link_out
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
 
@@ -69,12 +70,13 @@ class Origin:
         )
 
     def with_weights_of(self, graphs: Iterable[Path]) -> list[str]:
-        """Relative paths of exported graphs, which lie in one folder, and of the files that may hold their weights:
-        x.onnx_data (Optimum), x.onnx.data (torch), x.data."""
+        """Relative paths of exported graphs, which lie in one folder, and of the files that hold their weights: those
+        that they name, and those that may be theirs: x.onnx_data (Optimum), x.onnx.data (torch), x.data."""
         graphs = list(graphs)
         names = {graph.name for graph in graphs}
-        beside = (file for file in graphs[0].parent.iterdir() if file.is_file() and _is_external(file.name, names))
-        return [file.relative_to(self.folder).as_posix() for file in (*graphs, *beside)]
+        beside = {file for file in graphs[0].parent.iterdir() if file.is_file() and _is_external(file.name, names)}
+        beside.update(*map(external_files, graphs))
+        return [file.relative_to(self.folder).as_posix() for file in (*graphs, *sorted(beside))]
 
 
 def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:

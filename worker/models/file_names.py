@@ -10,6 +10,7 @@ from worker.graphs.file_names import BODY, CROSS_ENCODER, HEAD, WEIGHTS
 from worker.graphs.file_names import DECODER as NATIVE_DECODER
 from worker.graphs.file_names import ENCODER as NATIVE_ENCODER
 from worker.models.model_kind import ModelKind
+from worker.text.file_names import CHAT_TEMPLATE, SENTENCEPIECE_BPE, SENTENCEPIECE_UNIGRAM
 
 NATIVE_GRAPHS = {
     ModelKind.TRANSLATION: (NATIVE_ENCODER, NATIVE_DECODER, WEIGHTS),
@@ -38,15 +39,14 @@ CONFIGURATION = (CONFIG, GENERATION_CONFIG)
 MARIAN_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 MARIAN_TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
 # NLLB-200 has the first, or the last alone; M2M100 the last two.
-M2M100_TOKENIZER = ("tokenizer.json", "vocab.json", "sentencepiece.bpe.model")
-MBART_TOKENIZER = ("tokenizer.json", "sentencepiece.bpe.model")  # one of them is enough
+M2M100_TOKENIZER = ("tokenizer.json", "vocab.json", SENTENCEPIECE_BPE)
+MBART_TOKENIZER = ("tokenizer.json", SENTENCEPIECE_BPE)  # one of them is enough
 BART_TOKENIZER = ("tokenizer.json",)
-PEGASUS_TOKENIZER = ("tokenizer.json", "spiece.model")  # one of them is enough
-T5_TOKENIZER = ("tokenizer.json", "spiece.model")  # one of them is enough
+PEGASUS_TOKENIZER = ("tokenizer.json", SENTENCEPIECE_UNIGRAM)  # one of them is enough
+T5_TOKENIZER = ("tokenizer.json", SENTENCEPIECE_UNIGRAM)  # one of them is enough
 M2M100_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 TOKENIZER = "tokenizer.json"
 CAUSAL_TOKENIZER = (TOKENIZER,)
-CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json
 CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE)
 # What sentence-transformers writes beside a cross-encoder.
 CROSS_ENCODER_CONFIG, MODULES = "config_sentence_transformers.json", "modules.json"

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobs.errors import KvjobsError
+from worker.models.external_data import external_files
 from worker.models.file_names import GGUF_MODEL, graph_places
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.readable_file import open_file
+from worker.text.file_names import TEXT_FILES
 
 _CHUNK = 1 << 20
 
@@ -83,12 +85,11 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
 
 
 def deciding_files(path: Path) -> list[Path]:
-    """Graphs, their external weights, the GGUF file of that layout, configurations and vocabularies; not what merely
-    lies beside them."""
-    return sorted(
-        (file for place in graph_places(path) for file in files_in(place) if _decides(file.name)),
-        key=lambda file: file.relative_to(path).as_posix(),
-    )
+    """Whatever is opened of a model: graphs, their external weights, the GGUF file of that layout, configurations,
+    vocabularies, chat templates; not what merely lies beside them."""
+    found = {file for place in graph_places(path) for file in files_in(place) if _decides(file.name)}
+    found.update(*(external_files(file) for file in found if file.suffix == ".onnx"))
+    return sorted(found, key=lambda file: file.relative_to(path).as_posix())
 
 
 def files_in(place: Path) -> Iterator[Path]:
@@ -99,4 +100,5 @@ def files_in(place: Path) -> Iterator[Path]:
 
 def _decides(name: str) -> bool:
     # External weights are called x.onnx_data (Optimum), x.onnx.data (torch), x.onnx_data_1 or x.data.
-    return ".onnx" in name or name.endswith((".json", ".spm", ".data")) or name == GGUF_MODEL
+    # Graphs name them, but those of these names have been in revisions whether or not a graph does.
+    return ".onnx" in name or name.endswith((".json", ".spm", ".data")) or name == GGUF_MODEL or name in TEXT_FILES

@@ -24,6 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from jobs.corpus.messages import Message
 from jobs.errors import ModelError
+from worker.text.file_names import CHAT_TEMPLATE
 from worker.text.special_tokens import named_token
 from worker.text.tokenizer_files import read_object
 
@@ -86,7 +87,7 @@ def has_template(folder: Path) -> bool:
 def _source(folder: Path) -> tuple[Path, str | None]:
     """The file of the template and its text. A chat_template.jinja comes before one in the configuration, of which
     there may be several, by name."""
-    file = folder / "chat_template.jinja"
+    file = folder / CHAT_TEMPLATE
     if file.is_file():
         try:
             return file, file.read_text("utf-8")

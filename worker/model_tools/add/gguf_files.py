@@ -9,10 +9,11 @@ from worker.graphs.precision import Precision
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_file import GgufFile
-from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CHAT_TEMPLATE, CONFIG
+from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIG
 from worker.models.manifest import Manifest
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.chat_template import has_template
+from worker.text.file_names import CHAT_TEMPLATE
 from worker.text.gguf_chat_template import named_tokens, template_in
 from worker.text.gguf_tokenizer import tokenizer_files
 from worker.text.special_tokens import named_token

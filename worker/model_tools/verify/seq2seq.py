@@ -33,7 +33,7 @@ from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.file_names import M2M100_TOKENIZER, MARIAN_TOKENIZER
+from worker.models.file_names import M2M100_TOKENIZER, MARIAN_TOKENIZER, T5_TOKENIZER
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_config import Seq2SeqConfig
 from worker.models.manifest import Manifest
@@ -59,7 +59,7 @@ class VerifiedSeq2Seq:
 
     @staticmethod
     def check_same_vocabulary(folder: ModelFolder, other: ModelFolder) -> None:
-        check_same_files(folder, other, (*MARIAN_TOKENIZER, *M2M100_TOKENIZER))
+        check_same_files(folder, other, (*MARIAN_TOKENIZER, *M2M100_TOKENIZER, *T5_TOKENIZER))
 
     def __init__(self, *, source_language: str = "en", target_language: str | None = None) -> None:
         """`source_language`: of the sample, for cutting sentences; `target_language`: of a multilingual model."""

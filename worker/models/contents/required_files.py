@@ -48,8 +48,9 @@ from worker.models.model_kind import ModelKind
 from worker.models.readable_file import refuse_placeholder
 from worker.models.registry import is_bundled
 from worker.models.unsupported import refuse_files
+from worker.text.file_names import SENTENCEPIECE_BPE
 
-_VOCABULARIES = {"vocab.txt", "vocab.json", "sentencepiece.bpe.model"}  # of BERT, RoBERTa and XLM-R
+_VOCABULARIES = {"vocab.txt", "vocab.json", SENTENCEPIECE_BPE}  # of BERT, RoBERTa and XLM-R
 
 _A_MODEL = (
     f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "

@@ -21,6 +21,7 @@ import orjson
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.file_names import SENTENCEPIECE_BPE
 from worker.text.special_tokens import class_of
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.multilingual_tokenizer import MultilingualTokenizer
@@ -28,9 +29,7 @@ from worker.text.translation.piece_cutter import SentencePieceCutter, TokenizerJ
 from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 
 _OWNER = "an M2M100, NLLB or mBART-50 model"
-_SENTENCEPIECE, _VOCABULARY, _TOKENIZER, _CONFIG = (
-    "sentencepiece.bpe.model", "vocab.json", "tokenizer.json", "tokenizer_config.json",
-)  # fmt: skip
+_VOCABULARY, _TOKENIZER, _CONFIG = "vocab.json", "tokenizer.json", "tokenizer_config.json"
 FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 FAIRSEQ_OFFSET = 1  # of the id of a piece to that in the SentencePiece model, which has no <pad>
 # What the tokens of languages are called, by the tokenizer's class.
@@ -82,7 +81,7 @@ def open_multilingual(folder: Path) -> MultilingualTokenizer:
 
 def _open_m2m100(folder: Path, config: Mapping[str, Any]) -> MultilingualTokenizer:
     vocabulary = _read_vocabulary(folder / _VOCABULARY)
-    processor = read_sentencepiece(folder / _SENTENCEPIECE, _OWNER)
+    processor = read_sentencepiece(folder / SENTENCEPIECE_BPE, _OWNER)
     order = config.get("language_codes", "m2m100")
     if order not in M2M100_LANGUAGES:
         raise ModelError(f"{folder / _CONFIG} says language_codes = {order!r}; m2m100 and wmt21 are known")
@@ -107,7 +106,7 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
         tokenizer = CausalTokenizer.open(folder)
         cutter, added = TokenizerJsonCutter(tokenizer), tokenizer.special_ids
     else:
-        processor = read_sentencepiece(folder / _SENTENCEPIECE, _OWNER)
+        processor = read_sentencepiece(folder / SENTENCEPIECE_BPE, _OWNER)
         pieces = {
             processor.id_to_piece(place): place + FAIRSEQ_OFFSET
             for place in range(len(processor))

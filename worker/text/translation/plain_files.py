@@ -17,12 +17,13 @@ import orjson
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.file_names import SENTENCEPIECE_UNIGRAM
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.piece_cutter import PieceCutter, SentencePieceCutter, TokenizerJsonCutter
 from worker.text.translation.plain_tokenizer import PlainTokenizer
 from worker.text.translation.sentencepiece_file import read_sentencepiece
 
-_SENTENCEPIECE, _TOKENIZER, _CONFIG = "spiece.model", "tokenizer.json", "tokenizer_config.json"
+_TOKENIZER, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses
 _PEGASUS_EOS = 1
 
@@ -88,7 +89,7 @@ def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTok
 
 
 def _open_pegasus(folder: Path, config: Mapping[str, Any]) -> PlainTokenizer:
-    processor = read_sentencepiece(folder / _SENTENCEPIECE, "a Pegasus model")
+    processor = read_sentencepiece(folder / SENTENCEPIECE_UNIGRAM, "a Pegasus model")
     offset = int(config.get("offset", _PEGASUS_OFFSET))
     pieces = {
         processor.id_to_piece(place): place + offset

@@ -19,13 +19,14 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.file_names import SENTENCEPIECE_UNIGRAM
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.piece_cutter import PieceCutter, SentencePieceCutter, TokenizerJsonCutter
 from worker.text.translation.plain_files import checked_eos, read_tokenizer_config
 from worker.text.translation.prefix_tokenizer import PrefixTokenizer
 from worker.text.translation.sentencepiece_file import read_sentencepiece
 
-_SENTENCEPIECE, _TOKENIZER = "spiece.model", "tokenizer.json"
+_TOKENIZER = "tokenizer.json"
 _LABEL = re.compile(r"▁?<2([A-Za-z]{2,}(?:[_-][A-Za-z]+)*)>")
 _TASK = re.compile(r"translation_([a-z]{2,3})_to_([a-z]{2,3})")
 _END = "</s>"
@@ -61,11 +62,12 @@ def _open_json(folder: Path) -> tuple[PieceCutter, int]:
 def _open_sentencepiece(folder: Path, config: Mapping[str, Any]) -> tuple[PieceCutter, int]:
     """Raises ModelError where T5Tokenizer with `legacy` = false, which puts ▁ before a text, would cut otherwise: where
     the model does not take ▁ for one of the spaces of a text, as those do that are normalized by `nmt_nfkc`."""
-    processor = read_sentencepiece(folder / _SENTENCEPIECE, "a T5 model")
+    processor = read_sentencepiece(folder / SENTENCEPIECE_UNIGRAM, "a T5 model")
     if config.get("legacy") is False and processor.normalize("a▁ b") != processor.normalize("a b"):
         raise ModelError(
-            f"tokenizer_config.json beside {folder / _SENTENCEPIECE} says legacy = false, with which spaces before a "
-            "text are cut otherwise; make a tokenizer.json with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+            f"tokenizer_config.json beside {folder / SENTENCEPIECE_UNIGRAM} says legacy = false, with which spaces "
+            "before a text are cut otherwise; make a tokenizer.json with "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
     ids = {
         processor.id_to_piece(place): place

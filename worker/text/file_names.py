@@ -1,0 +1,12 @@
+"""
+What the files are called that tokenizers and chat templates are read from, beside those that end in .json or .spm.
+
+A loader reads a file under a name that stands here: these names belong to the revision of a model
+(worker/models/model_folder.py), and a test compares them with the files that are opened.
+"""
+
+SENTENCEPIECE_BPE = "sentencepiece.bpe.model"  # of M2M100, NLLB-200 and mBART
+SENTENCEPIECE_UNIGRAM = "spiece.model"  # of T5 and Pegasus
+CHAT_TEMPLATE = "chat_template.jinja"  # older models have it in tokenizer_config.json
+
+TEXT_FILES = frozenset({SENTENCEPIECE_BPE, SENTENCEPIECE_UNIGRAM, CHAT_TEMPLATE})
