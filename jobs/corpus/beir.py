@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from jobs.compression import PACKINGS
 from jobs.corpus.candidates import Candidate, check_ids, payload
 from jobs.corpus.line_file import LineFile
 from jobs.corpus.payload import payload_of_candidates
@@ -30,7 +31,7 @@ from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
 from jobs.errors import CorpusError
 
-PACKED = ("", ".gz", ".zst")
+PACKED = ("", *PACKINGS)
 
 TABLES = """
 CREATE TABLE queries (number INTEGER PRIMARY KEY, id TEXT UNIQUE, line INTEGER, text TEXT);

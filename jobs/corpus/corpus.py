@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobs.compression import inner_suffix, packing_of
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.folder.files import CorpusFile, find_files, is_pattern, printable
 from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_messages, take_pair, take_text
@@ -48,7 +49,6 @@ SUFFIXES = {
 }
 SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
-PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Corpus:
     @property
     def packing(self) -> str | None:
         """The compression that the file's suffix says. (Compressed standard input is recognized by its first bytes.)"""
-        return None if self.files is not None else PACKINGS.get(Path(self.path).suffix.lower())
+        return None if self.files is not None else packing_of(self.path)
 
     @property
     def source(self) -> str:
@@ -223,10 +223,7 @@ class Corpus:
 
 def format_of(path: Path) -> Format | None:
     """The format that a file's name says."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in PACKINGS:
-        suffixes.pop()
-    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+    return SUFFIXES.get(inner_suffix(path) or "")
 
 
 def _format_of_all(files: Sequence[CorpusFile], given: Format | None) -> Format:

@@ -1,4 +1,4 @@
-"""One of the several files of a corpus, read line by line, plain, gzip or zstd. Errors name the file and the line."""
+"""One of the several files of a corpus, read line by line, plain or compressed. Errors name the file and the line."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, PACKINGS, SEPARATORS, Format
+from jobs.compression import packing_of
+from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.folder.files import CorpusFile, digest_of_all, find_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.payload import PayloadKind
@@ -150,7 +151,7 @@ def _lines_of(files: Sequence[CorpusFile], layout: CorpusLayout) -> Iterator[tup
     before = 0
     for file in files:
         number = 0
-        packing = PACKINGS.get(file.path.suffix.lower())
+        packing = packing_of(file.path)
         with open(file.path, "rb", buffering=0) as raw, closing(unpacked(HashedBytes(raw), packing)) as stream:
             for number, line in numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]):
                 yield before + number, line if line is None or line.endswith(b"\n") else line + b"\n"

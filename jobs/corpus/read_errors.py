@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jobs.compression import PACKINGS
 from jobs.corpus.unpacking import DAMAGED
 from jobs.errors import CorpusError
 
@@ -32,7 +33,7 @@ def naming(source: str) -> Iterator[None]:
 def is_beir(folder: str) -> bool:
     """Whether a folder has the layout of BEIR: queries beside a corpus."""
     return all(
-        any(os.path.exists(os.path.join(folder, f"{name}.jsonl{packing}")) for packing in ("", ".gz", ".zst"))
+        any(os.path.exists(os.path.join(folder, f"{name}.jsonl{packing}")) for packing in ("", *PACKINGS))
         for name in ("queries", "corpus")
     )
 

@@ -1,25 +1,32 @@
-"""The byte streams below a reader: hashed as they are read, gzip and zstd decompressed."""
+"""The byte streams below a reader: hashed as they are read, and decompressed."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import zlib
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
+from jobs.corpus.signatures import HEAD_BYTES, encoding_in, foreign_file, packing_in
 from jobs.errors import CorpusError
 
 OnBytes = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
 PIECE_BYTES = 1 << 12  # zstd compresses up to 32,768 to 1: what a piece decompresses to must fit in memory
-# Neither can start a text in UTF-8: the second byte of each can only continue a character.
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+XZ_MEMORY = 1 << 28  # `xz -9` needs 65 MiB; a file may ask for 4 GiB. (zstandard allows 128 MiB by itself.)
+
+
+class DamagedError(Exception):
+    """The compressed data cannot be decompressed; the text says why."""
+
+
 # What the streams raise for damaged data. EOFError: the data ends too early.
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+DAMAGED = (EOFError, DamagedError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
 class HashedBytes(io.RawIOBase):
@@ -56,18 +63,39 @@ def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
 
 
 def unpacked(raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = None) -> io.BufferedReader:
-    """The decompressed bytes; without a `packing`, gzip and zstd are recognized by their first bytes. `on_bytes` is
-    called with each piece. Raises CorpusError for UTF-16."""
+    """The decompressed bytes; without a `packing`, the compression is recognized by the first bytes. `on_bytes` is
+    called with each piece. Raises CorpusError for UTF-16, UTF-32, and files that are no corpus."""
     stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
-    head = stream.peek(4)[:4]
-    if head.startswith(UTF16_MARKS):
-        raise CorpusError("it is written in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
-    packing = packing or next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
-    is_plain = not head or packing is None
-    if is_plain and on_bytes is None:
+    head = stream.peek(HEAD_BYTES)
+    packing = (packing or packing_in(head)) if head else None
+    if packing:
+        stream = io.BufferedReader(_decompressed(stream, packing), BUFFER_BYTES)
+        head = stream.peek(HEAD_BYTES)
+    _refuse_others(head)
+    if on_bytes is None:
         return stream
-    inner = stream if is_plain else gzip.GzipFile(fileobj=stream) if packing == "gzip" else _ZstdBytes(stream)
-    return io.BufferedReader(_ObservedBytes(inner, on_bytes) if on_bytes else cast(io.RawIOBase, inner), BUFFER_BYTES)
+    return io.BufferedReader(_ObservedBytes(stream, on_bytes), BUFFER_BYTES)
+
+
+def _refuse_others(head: bytes) -> None:
+    if other := encoding_in(head):
+        raise CorpusError(f"it is written in {other.upper()}; save it as UTF-8 (iconv -f {other.upper()} -t UTF-8)")
+    if other := foreign_file(head):
+        raise CorpusError(f"it is {other}")
+
+
+def _decompressed(packed: io.BufferedReader, packing: str) -> io.RawIOBase:
+    match packing:
+        case "gzip":
+            return cast(io.RawIOBase, gzip.GzipFile(fileobj=packed))
+        case "zstd":
+            return _Frames(packed, _ZstdFrame)
+        case "xz":
+            return _Frames(packed, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY), padded=True)
+        case "bzip2":
+            return _Frames(packed, bz2.BZ2Decompressor)
+        case _:
+            raise AssertionError(f"no reader of {packing}")
 
 
 class _ObservedBytes(io.RawIOBase):
@@ -91,14 +119,49 @@ class _ObservedBytes(io.RawIOBase):
         super().close()
 
 
-class _ZstdBytes(io.RawIOBase):
-    """zstandard's own reader takes a truncated file for a complete one (0.25), so the end of each frame is checked
-    here."""
+class _Frame(Protocol):
+    """A decompressor of one frame (of xz and bzip2: stream), as Python's own are."""
 
-    def __init__(self, packed: io.BufferedReader) -> None:
-        self._packed = packed
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _ZstdFrame:
+    """zstandard's own reader takes a truncated file for a complete one (0.25), so frames are read one by one."""
+
+    needs_input = True
+
+    def __init__(self) -> None:
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._in_frame = False
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data
+
+    def decompress(self, data: bytes, _max_length: int, /) -> bytes:
+        """All that the data, a piece, decompresses to."""
+        return self._frame.decompress(data)
+
+
+class _Frames(io.RawIOBase):
+    """The content of frames that follow one another; the end of each is checked."""
+
+    def __init__(self, packed: io.BufferedReader, begin: Callable[[], _Frame], *, padded: bool = False) -> None:
+        """`padded`: zero bytes may follow a frame."""
+        self._packed = packed
+        self._begin = begin
+        self._padded = padded
+        self._frame = begin()
+        self._in_frame = self._had_frame = False
         self._rest = b""  # read, not yet decompressed
         self._ready = memoryview(b"")  # decompressed, not yet returned
 
@@ -107,17 +170,40 @@ class _ZstdBytes(io.RawIOBase):
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
         while not self._ready:
-            piece = self._rest or self._packed.read(PIECE_BYTES)
-            if not piece:
-                if self._in_frame:
-                    raise EOFError
-                return 0
-            self._ready = memoryview(self._frame.decompress(piece))
-            self._in_frame, self._rest = not self._frame.eof, b""
-            if self._frame.eof:
-                self._rest = self._frame.unused_data
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            piece = b""
+            if not self._in_frame or self._frame.needs_input:
+                piece = self._next_piece()
+                if not piece:
+                    if self._in_frame:
+                        raise EOFError
+                    return 0
+            self._ready = memoryview(self._decompress(piece, len(buffer)))
         taken = min(len(buffer), len(self._ready))
         buffer[:taken] = self._ready[:taken]
         self._ready = self._ready[taken:]
         return taken
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+    def _next_piece(self) -> bytes:
+        piece, self._rest = self._rest or self._packed.read(PIECE_BYTES), b""
+        if self._padded and self._had_frame and not self._in_frame:
+            while piece and not (piece := piece.lstrip(b"\0")):
+                piece = self._packed.read(PIECE_BYTES)
+        return piece
+
+    def _decompress(self, piece: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes, but of zstd."""
+        try:
+            content = self._frame.decompress(piece, max_length)
+        except (lzma.LZMAError, OSError) as error:  # bz2 raises OSError
+            if "Memory usage limit" in str(error):
+                limit = f"unpacking it takes more than {XZ_MEMORY >> 20} MiB of memory"
+                raise CorpusError(f"{limit}; compress it again, with xz -9 at most") from None
+            raise DamagedError(str(error)) from None
+        self._in_frame = not self._frame.eof
+        if self._frame.eof:
+            self._had_frame, self._rest, self._frame = True, self._frame.unused_data, self._begin()
+        return content

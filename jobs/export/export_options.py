@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.choices import Only
+from jobs.compression import inner_suffix, packing_of
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary
     from jobs.store.where.condition import Condition
 
-# The format that a file name means, before .gz or .zst.
+# The format that a file name means, before .gz, .zst ...
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".csv": Format.CSV,
@@ -26,7 +27,6 @@ SUFFIXES = {
     ".run": Format.TREC,
     ".parquet": Format.PARQUET,
 }
-PACKED = (".gz", ".zst")
 WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET)  # that hold several values of a document
 
 
@@ -46,7 +46,7 @@ class Export:
     def format_for(self, path: Path | None) -> Format:
         """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
         form = self.form or (Format.JSONL if path is None else format_of(path))
-        if form is Format.PARQUET and path is not None and path.suffix.lower() in PACKED:
+        if form is Format.PARQUET and path is not None and packing_of(path) is not None:
             raise SpecError(f"parquet compresses its own pages; name the file {path.with_suffix('')}")
         if path is not None and path.suffix.lower() == ".parquet" and form not in (Format.PARQUET, Format.ORIGINAL):
             raise SpecError(f"{path} would hold {form}; name it otherwise, or leave --format out")
@@ -63,10 +63,7 @@ class Export:
 
 def format_of(path: Path) -> Format:
     """The format by the file name: results.csv.gz is CSV; an unknown suffix is JSON Lines."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in PACKED:
-        suffixes.pop()
-    return SUFFIXES.get(suffixes[-1], Format.JSONL) if suffixes else Format.JSONL
+    return SUFFIXES.get(inner_suffix(path) or "", Format.JSONL)
 
 
 def check_chain_format(form: Format) -> None:

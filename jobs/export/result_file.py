@@ -2,15 +2,15 @@
 
 import fcntl
 import glob
-import gzip
 import os
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
+from jobs.compression import compressed, packing_of
 from jobs.errors import SpecError, StoreError
 
 # Files that the process has open already: `-o /dev/stdout`, or bash's `-o >(command)`, which is /dev/fd/63.
@@ -23,7 +23,7 @@ _NUMBERS = {"stdout": 1, "stderr": 2}
 @contextmanager
 def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete: until then, what was there before
-    stays. A name that ends in .gz or .zst is compressed. A pipe or device is written to directly.
+    stays. A name that ends in .gz, .zst, .xz or .bz2 is compressed. A pipe or device is written to directly.
 
     Raises SpecError for a path that cannot be written, StoreError if the disk refuses.
     """
@@ -86,25 +86,10 @@ def _replaced(place: Path) -> Iterator[BinaryIO]:
     beside = place.with_name(f".kvjobs-{secrets.token_hex(8)}.part")
     with beside.open("xb") as file:
         try:
-            with _compressed(file, place.suffix) as target:
+            with compressed(file, packing_of(place)) as target:
                 yield target
             file.flush()
             os.fsync(file.fileno())  # on the disk before it replaces an older file
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
-
-
-@contextmanager
-def _compressed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
-    if suffix == ".gz":
-        # No name and no time in the header: the same results are the same bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as compressed:
-            yield cast(BinaryIO, compressed)
-    elif suffix == ".zst":
-        import zstandard
-
-        with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as written:
-            yield cast(BinaryIO, written)
-    else:
-        yield file

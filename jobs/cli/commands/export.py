@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "--output",
     "path",
     type=click.Path(path_type=Path),
-    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt, .parquet or .run; a further .gz "
-    "or .zst compresses it (not parquet).  [default: standard output]",
+    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt, .parquet or .run; a further .gz, "
+    ".zst, .xz or .bz2 compresses it (not parquet).  [default: standard output]",
 )
 @click.option(
     "--format",

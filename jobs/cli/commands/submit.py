@@ -48,10 +48,10 @@ def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tu
 def submit(context: Context, /, **values: Any) -> int:
     """Submit CORPUS to be translated, scored or reranked.
 
-    CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv, parquet; .gz and .zst are unpacked), a folder
-    of such files, a pattern in quotes ('part-*.jsonl.gz'), or - for standard input. The same corpus with the same
-    options is the same job: submit it again to continue where it was interrupted. (A cancelled job is refused: kvjobs
-    retry continues it, --again makes a new one.)
+    CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv, parquet; .gz, .zst, .xz and .bz2 are
+    unpacked), a folder of such files, a pattern in quotes ('part-*.jsonl.gz'), or - for standard input. The same corpus
+    with the same options is the same job: submit it again to continue where it was interrupted. (A cancelled job is
+    refused: kvjobs retry continues it, --again makes a new one.)
 
     To score with a translation model, a line has "source" and "target". To rerank, a line has "query" and "candidates",
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder

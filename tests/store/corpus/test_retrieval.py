@@ -1,7 +1,9 @@
 """A BEIR folder and a TREC run become queries with candidates, for any order of the lines."""
 
+import bz2
 import gzip
 import json
+import lzma
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -109,7 +111,11 @@ def test_the_result_equals_a_join_of_the_three_files_in_memory(
 
 
 @pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.ZstdCompressor().compress), ("", gzip.compress)]
+    ("suffix", "pack"),
+    [
+        *((".gz", gzip.compress), (".zst", zstandard.ZstdCompressor().compress), ("", gzip.compress)),
+        *((".xz", lzma.compress), (".bz2", bz2.compress)),
+    ],
 )
 def test_compressed_files_read_the_same(folder: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
     plain = read(folder, RUN)

@@ -1,21 +1,26 @@
 """Where a corpus comes from, how it is compressed, and which files are refused."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 import threading
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from jobs.compression import PACKINGS, compressed, packing_of
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.file_reader import CorpusReader, hash_contents
 from jobs.corpus.opening import open_bytes
 from jobs.corpus.reading import read_corpus
 from jobs.corpus.unpacking import HashedBytes
-from jobs.documents import Document
+from jobs.documents import Document, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
 LINES = b"".join(b'{"text": "number %d"}\n' % number for number in range(5000))
@@ -129,8 +134,14 @@ def packed_forms() -> dict[str, bytes]:
         "b.jsonl.gz": gzip.compress(LINES[:half]) + gzip.compress(LINES[half:]) + bytes(16),
         "a.jsonl.zst": zstd.compress(LINES),
         "b.jsonl.zst": skippable + zstd.compress(LINES[:half]) + skippable + zstd.compress(LINES[half:]),
+        "a.jsonl.xz": lzma.compress(LINES),
+        "b.jsonl.xz": lzma.compress(LINES[:half]) + bytes(8) + lzma.compress(LINES[half:]) + bytes(4),
+        "a.jsonl.bz2": bz2.compress(LINES),
+        "b.jsonl.bz2": bz2.compress(LINES[:half]) + bz2.compress(LINES[half:]),
         "no-suffix-gzip.jsonl": gzip.compress(LINES),
         "no-suffix-zstd.jsonl": zstd.compress(LINES),
+        "no-suffix-xz.jsonl": lzma.compress(LINES),
+        "no-suffix-bzip2.jsonl": bz2.compress(LINES),
     }
 
 
@@ -139,7 +150,7 @@ def test_a_compressed_corpus_reads_as_its_content(tmp_path: Path, name: str) -> 
     assert len(texts(written(tmp_path / name, packed_forms()[name]))) == 5000
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "b.jsonl.gz", "a.jsonl.zst", "b.jsonl.zst"])
+@pytest.mark.parametrize("name", [f"{one}.jsonl.{suffix}" for suffix in ("gz", "zst", "xz", "bz2") for one in "ab"])
 @pytest.mark.parametrize("cut", [30, 0.5, 0.9, -24])
 def test_a_compressed_corpus_that_ends_too_early_is_refused(tmp_path: Path, name: str, cut: float) -> None:
     data = packed_forms()[name]
@@ -148,7 +159,7 @@ def test_a_compressed_corpus_that_ends_too_early_is_refused(tmp_path: Path, name
     assert refusal(path) == f"{path}: the compressed data ends too early; fetch or write the file again"
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst", "a.jsonl.xz", "a.jsonl.bz2"])
 def test_a_compressed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: str) -> None:
     data = packed_forms()[name]
     damaged = data[:40] + bytes(40) + data[80:]
@@ -163,6 +174,26 @@ def test_zstd_data_that_expands_enormously_is_read_piece_by_piece(tmp_path: Path
 
     assert path.stat().st_size < 10_000
     assert len(texts(path)) == 20_000
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress], ids=["gzip", "xz", "bzip2"])
+def test_data_that_expands_enormously_takes_no_more_memory(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = written(tmp_path / "a.txt", pack(bytes(1 << 25)))
+
+    assert path.stat().st_size < 1 << 17
+    tracemalloc.start()
+    records = list(read_corpus(Corpus(path=path)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [record.code for record in records if isinstance(record, Rejected)] == [Reject.TOO_LONG]
+    assert peak < 1 << 24  # 8 MiB of it are the dictionary of xz
+
+
+def test_xz_data_that_asks_for_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.corpus.unpacking.XZ_MEMORY", 1 << 20)
+
+    assert "xz -9 at most" in refusal(written(tmp_path / "a.jsonl.xz", lzma.compress(LINES)))
 
 
 # refused files ------------------------------------------------------------------------------------------------------
@@ -196,19 +227,43 @@ def test_a_file_whose_disk_fails_is_refused_by_name(tmp_path: Path, monkeypatch:
     assert "cannot be read: Input/output error" in refusal(written(tmp_path / "a.txt", b"x\n"))
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.csv", "a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.csv", *[f"a.jsonl{suffix}" for suffix in PACKINGS]])
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
 def test_a_corpus_without_a_document_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
-    if name.endswith(".gz"):
-        data = gzip.compress(data) if data else data
-    elif name.endswith(".zst"):
-        data = zstandard.ZstdCompressor().compress(data) if data else data
+    path = tmp_path / name
+    with path.open("wb") as file, compressed(file, packing_of(path) if data else None) as target:
+        target.write(data)
 
-    assert "there is no document in it" in refusal(written(tmp_path / name, data))
+    assert "there is no document in it" in refusal(path)
 
 
-def test_utf16_is_refused_with_a_way_to_convert_it(tmp_path: Path) -> None:
-    assert "iconv -f UTF-16" in refusal(written(tmp_path / "a.txt", "text".encode("utf-16")))
+@pytest.mark.parametrize(
+    ("written_in", "said"),
+    [
+        *(("utf-16", "utf-16"), ("utf-32", "utf-32"), ("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be")),
+        *(("utf-32-le", "utf-32-le"), ("utf-32-be", "utf-32-be")),
+    ],
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+def test_utf16_and_utf32_are_refused_by_name(
+    tmp_path: Path, written_in: str, said: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = written(tmp_path / "a.txt", pack('{"text": "Éié"}'.encode(written_in)))
+
+    assert f"iconv -f {said.upper()} -t" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\x03\x04\x14\0", "a zip archive"),
+        (b"PAR1\x15\x04", "--format parquet"),
+        (b"a.jsonl".ljust(257, b"\0") + b"ustar\x0000", "a tar archive"),
+        (gzip.compress(b"a.jsonl".ljust(257, b"\0") + b"ustar  \0"), "a tar archive"),
+    ],
+)
+def test_the_file_of_another_program_is_refused_by_name(tmp_path: Path, data: bytes, said: str) -> None:
+    assert said in refusal(written(tmp_path / "a.jsonl", data))
 
 
 def test_an_unusable_header_is_refused_with_the_file_named(tmp_path: Path) -> None:
