@@ -46,7 +46,12 @@ class Span:
 
     text: str
     translatable: bool  # a sentence with at least one letter
-    letterless: bool = False  # a sentence of digits, punctuation, symbols; if neither is set: white space
+    letterless: bool = False  # a sentence of digits, punctuation, symbols
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is white space: no sentence."""
+        return not self.translatable and not self.letterless
 
 
 def segment(text: str, language: str) -> list[Span]:

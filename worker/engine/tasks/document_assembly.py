@@ -4,14 +4,13 @@ Joining translations: those of the pieces of a segment, then those of the segmen
 Knows: how texts are joined and flagged. Does not know: models, tokenizers, the result memory.
 """
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobs.outcome import AlignedSegment, Alternative, Flag, SegmentTranslation, Translation
 from worker.text.segments import Span
+from worker.text.sentence_joints import between_pieces, between_sentences
 
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH", "IDEOGRAPHIC", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 _MAX_NGRAM = 8  # tokens: a longer repeated sequence is not looked for
 _MIN_REPEATS = 4
 # In tokens, all repeats together: shorter repetitions are ordinary text, such as "......" and "2000".
@@ -44,10 +43,7 @@ def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[
 
 
 def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTranslation:
-    """The translation of a segment that was too long for the model and was translated in pieces.
-
-    Two pieces are joined with a space, or directly where a script without spaces stands on either side.
-    """
+    """The translation of a segment that was too long for the model and was translated in pieces."""
     if len(pieces) == 1:
         return pieces[0]
     combinations = best_combinations(pieces, n_best)
@@ -64,7 +60,8 @@ def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTra
 def join_document(
     spans: Sequence[Span], segments: Sequence[SegmentTranslation], *, num_reused: int, n_best: int
 ) -> Translation:
-    """The document with each sentence replaced by its translation; the text between sentences is unchanged.
+    """The document with each sentence replaced by its translation. Line breaks, and what stands before the first
+    sentence and behind the last one, are unchanged; the space between two sentences is what their script asks for.
 
     `segments` are the translations of the translatable spans, in order.
     """
@@ -75,7 +72,7 @@ def join_document(
     return Translation(
         text=texts[0],
         log_prob=sum(segment.log_prob for segment in segments),
-        num_segments=sum(span.translatable or span.letterless for span in spans),
+        num_segments=sum(not span.is_gap for span in spans),
         num_reused=num_reused,
         num_source_tokens=sum(segment.num_source_tokens for segment in segments),
         num_target_tokens=sum(segment.num_target_tokens for segment in segments),
@@ -119,34 +116,22 @@ def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[Al
 
 
 def _fill(spans: Sequence[Span], texts: Iterable[str]) -> list[tuple[str, str]]:
-    """The document, with `texts` in place of its translatable spans: for each span a space or nothing, and a text.
-
-    A space is added between two sentences that touch in the source, where the script of the source is written
-    without spaces and the script of the translation with them.
-    """
+    """The document, with `texts` in place of its translatable spans: for each span a space or nothing, and a text."""
     remaining = iter(texts)
-    filled: list[tuple[str, str]] = []
-    before: Span | None = None
-    for span in spans:
-        text = next(remaining) if span.translatable else span.text
-        touches = before is not None and before.translatable and span.translatable
-        lacks_space = touches and before is not None and not _spaced(before.text, span.text)
-        filled.append((" " if lacks_space and _spaced(filled[-1][1], text) else "", text))
-        before = span
+    words = [next(remaining) if span.translatable else span.text for span in spans]
+    filled = []
+    for index, span in enumerate(spans):
+        joint, text = "", words[index]
+        if span.is_gap and 0 < index < len(spans) - 1:
+            text = between_sentences(words[index - 1], words[index + 1], span.text)
+        elif not span.is_gap and index and not spans[index - 1].is_gap:
+            joint = between_sentences(words[index - 1], text, "")
+        filled.append((joint, text))
     return filled
 
 
 def _join(texts: Iterable[str]) -> str:
     joined = ""
     for text in texts:
-        joined += (" " if joined and text and _spaced(joined, text) else "") + text
+        joined += between_pieces(joined, text) + text
     return joined
-
-
-def _spaced(left: str, right: str) -> bool:
-    """Whether a space belongs between the two texts: neither character at the joint is of a script without spaces."""
-    return not (_is_unspaced(left[-1:]) or _is_unspaced(right[:1]))
-
-
-def _is_unspaced(character: str) -> bool:
-    return bool(character) and unicodedata.name(character, "").startswith(_UNSPACED)

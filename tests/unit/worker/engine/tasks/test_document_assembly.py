@@ -95,22 +95,10 @@ def test_lazily_found_combinations_equal_the_best_of_all_combinations(parts: lis
     assert len({one.texts for one in best}) == len(best)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        (("Der Hund", "bellt."), "Der Hund bellt."),
-        (("那只狗", "在叫。"), "那只狗在叫。"),
-        (("犬は", "ほえる"), "犬はほえる"),
-        (("Das ist", "那只狗"), "Das ist那只狗"),
-        (("개가", "짖는다"), "개가 짖는다"),
-        (("", "word"), "word"),
-        (("word", ""), "word"),
-    ],
-)
-def test_pieces_are_joined_with_or_without_a_space_by_their_script(pieces: tuple[str, ...], text: str) -> None:
-    joined = join_pieces([translated(piece) for piece in pieces], 1)
+def test_pieces_of_a_segment_are_joined_as_their_script_asks_and_flagged() -> None:
+    joined = join_pieces([translated("那只狗", "Der Hund"), translated("在叫。", "bellt.")], 2)
 
-    assert joined.texts == (text,)
+    assert joined.texts[0] == "那只狗在叫。"
     assert joined.flags == (Flag.SPLIT,)
     assert (joined.log_prob, joined.num_source_tokens, joined.num_target_tokens) == (-6.0, 10, 8)
 
@@ -121,18 +109,23 @@ def test_a_segment_of_one_piece_is_returned_unchanged() -> None:
     assert join_pieces([piece], 2) is piece
 
 
-def test_a_space_is_added_between_sentences_only_if_the_script_of_the_source_writes_none() -> None:
-    touching = sentences("你好。", "再见。")
-    assert join_document(touching, [translated("Hello."), translated("Bye.")], num_reused=0, n_best=1).text == (
-        "Hello. Bye."
-    )
-    assert join_document(touching, [translated("你好。"), translated("再見。")], num_reused=0, n_best=1).text == (
-        "你好。再見。"
-    )
-    latin = sentences("Hi!", "Bye.")
-    assert join_document(latin, [translated("Salut !"), translated("Ciao.")], num_reused=0, n_best=1).text == (
-        "Salut !Ciao."
-    )
+@pytest.mark.parametrize("gap", ["", " ", "\u3000"])
+@pytest.mark.parametrize(
+    ("answers", "text"), [(("Hello.", "Bye."), "Hello. Bye."), (("你好。", "再見。"), "你好。再見。")]
+)
+def test_the_space_between_sentences_is_that_of_the_translation(gap: str, answers: tuple[str, ...], text: str) -> None:
+    spans = [span for span in sentences("Hi!", gap, "Bye.") if span.text]
+
+    assert join_document(spans, [translated(answer) for answer in answers], num_reused=0, n_best=1).text == text
+
+
+def test_lines_and_the_margins_of_a_document_stay_in_a_script_without_spaces() -> None:
+    text = " One. Two.\n\n  Three.\tFour. 5. \n"
+    answers = [translated(answer) for answer in ("一。", "二。", "三。", "四。")]
+
+    document = join_document(segment(text, "en"), answers, num_reused=0, n_best=1)
+
+    assert document.text == " 一。二。\n\n  三。\t四。5. \n"
 
 
 def aligned(text: str, spans: list[Span], *answers: str) -> list[tuple[str, str]]:
@@ -156,6 +149,12 @@ def test_a_space_that_was_added_belongs_to_no_segment() -> None:
     text = "你好。再见。"
 
     assert aligned(text, sentences("你好。", "再见。"), "Hello.", "Bye.") == [("你好。", "Hello."), ("再见。", "Bye.")]
+
+
+def test_segments_are_right_where_a_space_was_left_out() -> None:
+    text = "Hello. Bye."
+
+    assert aligned(text, segment(text, "en"), "你好。", "再见。") == [("Hello.", "你好。"), ("Bye.", "再见。")]
 
 
 def test_a_document_without_sentences_has_no_segments() -> None:
