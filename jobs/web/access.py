@@ -3,6 +3,7 @@
 import hmac
 import secrets
 import time
+import unicodedata
 from collections import deque
 from typing import Annotated
 from urllib.parse import quote
@@ -12,12 +13,14 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.errors import SpecError
+from jobs.web.peers import peer_of
 from jobs.web.rendering import render
 
 COOKIE = "kvjobs_token"
 LOGIN = "/login"
 OPEN_PATHS = (LOGIN, "/static/", "/healthz")  # the login page itself, its style, and what a load balancer asks
-MAX_FAILURES, WINDOW_S = 10, 60.0  # wrong tokens in a minute, from all visitors together
+MAX_FAILURES, WINDOW_S = 10, 60.0  # wrong tokens of a peer in a minute
+MAX_PEERS = 10_000  # whose wrong tokens are remembered
 
 router = APIRouter()
 
@@ -43,36 +46,40 @@ class TokenRequired:
             return None
         kind, _, bearer = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            if wait := self._failures.wait_s():
-                return too_many(wait)
-            if is_same(bearer, self._token):
+            if is_same(_as_utf8(bearer), self._token):
                 return None
-            self._failures.add()
+            if wait := self._failures.add(peer_of(request.client)):
+                return too_many(wait)
         elif request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(f"{LOGIN}?to={quote(request.url.path)}", 303)
         return PlainTextResponse("A token is needed: Authorization: Bearer TOKEN.\n", 401)
 
 
 class Failures:
-    """Wrong tokens of the last minute: after some, everybody waits. A lock-out by address would stop nobody who has
-    many, and behind a proxy all visitors have one."""
+    """Wrong tokens of the last minute, by peer: after some, it is told to wait. The right token is never told so,
+    whoever brought wrong ones: behind a proxy all visitors are one peer. So not this limit keeps out who guesses, but
+    the length of the token."""
 
     def __init__(self) -> None:
-        self._times: deque[float] = deque()
+        self._times: dict[str, deque[float]] = {}  # the peer that came last is the last
 
-    def wait_s(self) -> float:
-        """Seconds until the next try is allowed."""
+    def add(self, peer: str) -> float:
+        """Note a wrong token. Seconds for which the peer has to wait; 0: it may try again."""
         now = time.monotonic()
-        while self._times and now - self._times[0] > WINDOW_S:
-            self._times.popleft()
-        return 0.0 if len(self._times) < MAX_FAILURES else WINDOW_S - (now - self._times[0])
-
-    def add(self) -> None:
-        self._times.append(time.monotonic())
+        times = self._times.pop(peer, deque())
+        while times and now - times[0] > WINDOW_S:
+            times.popleft()
+        self._times[peer] = times
+        if len(self._times) > MAX_PEERS:
+            del self._times[next(iter(self._times))]
+        if len(times) >= MAX_FAILURES:
+            return WINDOW_S - (now - times[0])
+        times.append(now)
+        return 0.0
 
 
 def too_many(wait_s: float) -> Response:
-    """The answer to a token that comes too soon after wrong ones."""
+    """The answer to a wrong token that comes too soon after others."""
     headers = {"retry-after": str(int(wait_s) + 1)}
     return PlainTextResponse(f"Too many wrong tokens. Try again in {wait_s:.0f} s.\n", 429, headers)
 
@@ -83,14 +90,13 @@ def login_page(request: Request, to: str = "/") -> Response:
 
 
 @router.post(LOGIN)
-def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
+async def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
     """Give the browser a cookie that no script can read and no other site can send. It is not made from the token, so
     it tells nothing of it and cannot be guessed; it is good until this process ends."""
-    wanted, failures = request.app.state.options.token, request.app.state.failures
-    if wait := failures.wait_s():
-        return too_many(wait)
+    wanted = request.app.state.options.token
     if wanted is None or not is_same(token, wanted):
-        failures.add()
+        if wait := request.app.state.failures.add(peer_of(request.client)):
+            return too_many(wait)
         return render(request, "login.html", {"to": to, "wrong": True}, status_code=401)
     target = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
     response = RedirectResponse(target, 303)
@@ -101,8 +107,20 @@ def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[st
 
 
 def is_same(given: str, wanted: str) -> bool:
-    """Whether a secret is right, in a time that does not tell how much of it is."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
+    """Whether a secret is right, in a time that does not tell how much of it is. A letter with an accent may have been
+    written as one character or as two."""
+    return hmac.compare_digest(
+        *(unicodedata.normalize("NFC", one).encode("utf-8", "surrogatepass") for one in (given, wanted))
+    )
+
+
+def _as_utf8(value: str) -> str:
+    """The value of a header, which is bytes that were read as Latin-1. A program that wrote it as Latin-1 is understood
+    too."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def new_secret() -> str:

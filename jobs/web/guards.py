@@ -1,11 +1,17 @@
-"""What every request and every answer must obey: size of a request, headers that tell the browser what to refuse."""
+"""What every request and every answer must obey: size and time of a request, headers that tell the browser what to
+refuse."""
+
+import asyncio
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jobs.web.connections import IS_CROWDED
+
 MAX_BODY = 64 * 1024  # bytes of a form; the largest is a query
+MAX_BODY_S = 10.0  # until all of it has come
 MAX_PATH = 16 * 1024  # bytes of an address: a query of SQL may stand in it
 
 # Scripts, styles and pictures come from this server alone, and none stands in a page: a text of a document that looks
@@ -32,10 +38,12 @@ HEADERS = {
 }
 FOR_EVER = "public, max-age=31536000, immutable"  # files with a version in their name
 TOO_LONG = f"The form is too long: at most {MAX_BODY // 1024} KiB."
+TOO_SLOW = f"The form did not arrive within {MAX_BODY_S:g} s."
+CROWDED = "As many requests are being answered as the dashboard has places for. Try again in a moment.\n"
 
 
 class Guards:
-    """Refuses requests that are too long, and adds the headers to every answer."""
+    """Refuses requests that are too long or find no place, and adds the headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -59,6 +67,8 @@ class Guards:
 
 
 def _refusal(scope: Scope) -> PlainTextResponse | None:
+    if scope.get("state", {}).get(IS_CROWDED) and scope["path"] != "/healthz":
+        return PlainTextResponse(CROWDED, 503, {"retry-after": "5", "connection": "close"})
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_PATH:
         return PlainTextResponse("The address is too long.\n", 414)
     length = dict(scope["headers"]).get(b"content-length", b"0")
@@ -68,13 +78,20 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
 
 
 def _limited(receive: Receive) -> Receive:
-    """The body of a request that does not tell its length. Raises HTTPException 413 where it becomes too long."""
-    left = MAX_BODY
+    """The body of a request, which may not tell its length. Raises HTTPException where it becomes too long (413) or
+    does not end in time (408)."""
+    left, is_whole = MAX_BODY, False
+    until = asyncio.get_running_loop().time() + MAX_BODY_S
 
     async def receive_some() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, is_whole
+        try:
+            async with asyncio.timeout_at(None if is_whole else until):  # then it waits for the end of the connection
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, TOO_SLOW, {"connection": "close"}) from None
         if message["type"] == "http.request":
+            is_whole = not message.get("more_body", False)
             left -= len(message.get("body", b""))
             if left < 0:
                 raise HTTPException(413, TOO_LONG)

@@ -7,9 +7,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from jobs.errors import SpecError
+from jobs.web.connections import Limits, protocol
 
-MAX_CONNECTIONS = 100  # of all visitors together; an open page holds one
-QUIET_AFTER_S = 30
+BACKLOG = 100  # visitors who come before the server is ready wait instead of being refused
 
 
 def is_loopback(host: str) -> bool:
@@ -32,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(where)
-        bound.listen(MAX_CONNECTIONS)  # a visitor who comes before the server is ready waits instead of being refused
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         raise SpecError(
@@ -43,14 +43,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(app: FastAPI, bound: socket.socket) -> None:
     """Answer requests until SIGINT or SIGTERM; open pages are then closed at once."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=QUIET_AFTER_S,
-        timeout_graceful_shutdown=1,
-        h11_max_incomplete_event_size=32 * 1024,
+    make_server(app, Limits()).run(sockets=[bound])
+
+
+def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """The server of an application. Not more than its limits: it speaks HTTP/1.1 alone."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=protocol(limits),
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=limits.quiet_s,
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=32 * 1024,
+        )
     )
-    uvicorn.Server(config).run(sockets=[bound])

@@ -4,8 +4,10 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
+from jobs.formatting import counted
 
 DEFAULT_PORT = 8650
+SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
 
 
 @click.command()
@@ -42,6 +44,11 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
         raise SpecError(
             f"{host} can be reached from other machines, so visitors need a token: write one into a file and name it "
             "in KVJOBS_WEB_TOKEN_FILE, or leave --host out"
+        )
+    if 0 < len(settings.web_token) < SHORT_TOKEN:
+        print_message(
+            f"The token has only {counted(len(settings.web_token), 'character')}, and its length alone keeps out who "
+            "guesses; make a longer one: openssl rand -hex 16"
         )
     with context.database() as database:
         bound = listen(host, port)

@@ -2,10 +2,12 @@
 
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
 from jobs.errors import KvjobsError
+from jobs.store.database import Database
 from jobs.store.report.metrics import read_metrics
 from jobs.store.report.waiting_work import check_progress
 from jobs.web.metric_families import families
@@ -15,6 +17,8 @@ from jobs.web.store_access import Reading, SettingsOfApp
 
 MAX_WAIT_S = 120.0
 A_YEAR_S = 366 * 86_400
+# /healthz has threads of its own: pages that take long do not keep it waiting, and many who ask do not keep pages.
+_threads = anyio.CapacityLimiter(2)
 
 router = APIRouter()
 
@@ -27,13 +31,17 @@ def metrics(connection: Reading, settings: SettingsOfApp) -> Response:
 
 
 @router.get("/healthz")
-def health(
+async def health(
     request: Request, max_wait: Annotated[float, Query(alias="max-wait", gt=0, le=A_YEAR_S)] = MAX_WAIT_S
 ) -> Response:
     """200 while the database answers and work that waits is taken, else 503 with the reason. Whoever reaches the
     address may ask, so the answer names neither the database nor a job."""
+    return await anyio.to_thread.run_sync(_health, request.app.state.database, max_wait, limiter=_threads)
+
+
+def _health(database: Database, max_wait: float) -> Response:
     try:
-        with request.app.state.database.reading() as connection:
+        with database.reading() as connection:
             progress = check_progress(connection, max_wait)
     except KvjobsError:
         return JsonResponse({"status": "unavailable", "sentence": "The database does not answer."}, 503)

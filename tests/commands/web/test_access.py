@@ -1,5 +1,6 @@
 """Who is let in: everybody at this machine; from elsewhere those who know the token."""
 
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from starlette.testclient import TestClient
 
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.web.access import MAX_FAILURES
+from jobs.web.access import MAX_FAILURES, WINDOW_S, Failures
 from jobs.web.app import Options, create_app
+from jobs.web.peers import peer_of
 from tests.command_line import Kvjobs
 
 TOKEN = "correct horse"
@@ -62,26 +64,51 @@ def test_a_program_brings_the_token_in_a_header(stranger: TestClient) -> None:
         assert stranger.get("/jobs.json", headers={"authorization": wrong}).status_code == 401
 
 
-def test_programs_that_guess_wait_too_and_visitors_who_are_in_stay_in(stranger: TestClient) -> None:
-    stranger.post("/login", data={"token": TOKEN})
-    cookies = dict(stranger.cookies)
-    stranger.cookies.clear()
+def of_a_program(token: str) -> dict[str, bytes]:
+    return {"authorization": f"Bearer {token}".encode()}
+
+
+def test_who_guesses_is_told_to_wait_and_the_right_token_never(stranger: TestClient) -> None:
     for _ in range(MAX_FAILURES):
-        assert stranger.get("/jobs.json", headers={"authorization": "Bearer guess"}).status_code == 401
+        assert stranger.get("/jobs.json", headers=of_a_program("guess")).status_code == 401
 
-    assert stranger.get("/jobs.json", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 429
-    stranger.cookies.update(cookies)
-    assert stranger.get("/jobs.json").status_code == 200
-
-
-def test_after_some_wrong_tokens_everybody_waits(stranger: TestClient) -> None:
-    for _ in range(MAX_FAILURES):
-        assert stranger.post("/login", data={"token": "guess"}).status_code == 401
-
-    answer = stranger.post("/login", data={"token": TOKEN})
-
-    assert answer.status_code == 429
+    answer = stranger.get("/jobs.json", headers=of_a_program("guess"))
+    assert answer.status_code == stranger.post("/login", data={"token": "guess"}).status_code == 429
     assert 1 <= int(answer.headers["retry-after"]) <= 61
+    assert stranger.get("/jobs.json", headers=of_a_program(TOKEN)).status_code == 200
+    assert stranger.post("/login", data={"token": TOKEN}, follow_redirects=False).status_code == 303
+
+
+def test_a_peer_waits_for_its_own_wrong_tokens_alone() -> None:
+    failures = Failures()
+    assert {failures.add("10.0.0.1") for _ in range(MAX_FAILURES)} == {0.0}
+
+    assert 0 < failures.add("10.0.0.1") <= WINDOW_S
+    assert failures.add("10.0.0.2") == 0.0
+
+
+@pytest.mark.parametrize(("one", "other", "is_one_peer"), [
+    ("10.0.0.1", "10.0.0.2", False),
+    ("10.0.0.1", "::ffff:10.0.0.1", True),
+    ("2001:db8::1", "2001:db8::ffff", True),
+    ("fe80::1%eth0", "fe80::2", True),
+    ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+])  # fmt: skip
+def test_an_address_or_a_network_is_a_peer(one: str, other: str, is_one_peer: bool) -> None:
+    assert (peer_of((one, 1)) == peer_of((other, 2))) is is_one_peer
+
+
+@pytest.mark.parametrize(
+    "written", [unicodedata.normalize("NFC", "clé été 密码"), unicodedata.normalize("NFD", "clé été 密码")]
+)
+def test_a_token_may_have_letters_beyond_ascii(database: Database, home: Path, written: str) -> None:
+    options = Options(hosts=("*",), token="clé été 密码")
+    with TestClient(create_app(database, Settings(home=home, models_dir=home / "models"), options)) as client:
+        assert client.get("/jobs.json", headers=of_a_program(written)).status_code == 200
+        assert client.get("/jobs.json", headers=of_a_program("cle ete 密码")).status_code == 401
+        assert client.get("/jobs.json", headers={"authorization": b"Bearer \xe9\xff"}).status_code == 401
+        assert client.get("/jobs.json", headers={"cookie": "kvjobs_token=\xe9".encode()}).status_code == 401
+        assert client.post("/login", data={"token": written}, follow_redirects=False).status_code == 303
 
 
 def test_a_dashboard_of_this_machine_answers_to_its_own_names_alone(client: TestClient) -> None:
