@@ -44,6 +44,8 @@ RUNNING_JOB = JobSummary(
     skipped=0,
     chain=None,
     stage=None,
+    paused_at=None,
+    idle_s=0.0,
     reads=None,
     corpus_documents=None,
 )

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, distinct, func, select, update
 
+from jobs.store.pauses import paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, ShardEvent
@@ -35,9 +36,10 @@ def pause_after_deaths(connection: Connection, job_id: int) -> bool:
         update(Job)
         .where(Job.id == job_id, Job.state == JobState.RUNNING, ~Job.paused)
         .values(
-            paused=True,
-            reason=f"{deaths} worker processes died within {WITHIN_S / 60:.0f} minutes and finished {done} documents; "
-            f"look at the model and at kvjobs show {job_id}, then: kvjobs resume {job_id}",
+            paused_values(
+                f"{deaths} worker processes died within {WITHIN_S / 60:.0f} minutes and finished {done} documents; "
+                f"look at the model and at kvjobs show {job_id}, then: kvjobs resume {job_id}"
+            )
         )
     )
     return bool(paused.rowcount)

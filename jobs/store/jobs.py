@@ -13,6 +13,7 @@ from jobs.store.chains import chain_of
 from jobs.store.completion import cancel_documents, close_cancelled, close_shards
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.pauses import paused_values, resumed_values
 from jobs.store.rollups.writes import forget_failures
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
@@ -27,14 +28,14 @@ def pause(database: Database, job_id: int, reason: str | None = None) -> None:
     """Lease no more shards of the job; workers release theirs after the batch in hand."""
     with database.writing() as connection:
         unfinished = _require_unfinished(connection, job_id, "paused")
-        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused=True, reason=reason))
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused_values(reason)))
 
 
 def resume(database: Database, job_id: int) -> None:
     """Lease the job's shards again."""
     with database.writing() as connection:
         unfinished = _require_unfinished(connection, job_id, "resumed")
-        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused=False, reason=None))
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(resumed_values()))
 
 
 def set_priority(database: Database, job_id: int, priority: int) -> None:
@@ -140,7 +141,7 @@ def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int,
     connection.execute(
         update(Job)
         .where(Job.id == job_id)
-        .values(state=state, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
+        .values(state=state, finished_at=None, cancel_requested_at=None, **resumed_values())
     )
     return total, True
 

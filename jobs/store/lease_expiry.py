@@ -10,6 +10,7 @@ from jobs.store.circuit_breaker import pause_after_deaths
 from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
+from jobs.store.pauses import paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard
@@ -75,9 +76,10 @@ def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_fl
         update(Job)
         .where(Job.id == job_id)
         .values(
-            paused=True,
-            reason=f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
-            f"try the model on these alone, then: kvjobs resume {job_id}",
+            paused_values(
+                f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
+                f"try the model on these alone, then: kvjobs resume {job_id}"
+            )
         )
     )
     connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))

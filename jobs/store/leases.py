@@ -30,6 +30,7 @@ from jobs.store.batches import (
 from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
+from jobs.store.pauses import paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
@@ -147,7 +148,7 @@ def refuse(database: Database, work: Work, reason: str) -> None:
     with database.writing() as connection:
         if _release(connection, work):
             running = (Job.id == work.job_id, Job.state == JobState.RUNNING)
-            connection.execute(update(Job).where(*running).values(paused=True, reason=reason))
+            connection.execute(update(Job).where(*running).values(paused_values(reason)))
 
 
 IS_READY = Shard.state == ShardState.READY

@@ -285,6 +285,7 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
             queue=request.queue,
             state=JobState.INGESTING,
             paused=False,
+            paused_at=null(),
             reason=null(),
             ingested=0,
             ingest_digest=null(),

@@ -63,6 +63,8 @@ class JobSummary:
     skipped: int  # without a result in the stage before, or not kept by the filter
     chain: int | None  # number of the first job of its chain; None: it belongs to none
     stage: int | None  # its place in the chain, from 1
+    paused_at: datetime | None  # since when it is paused
+    idle_s: float  # for how long it was paused before, or had ended before a retry
     reads: int | None  # the stage whose result is its text; 0: the corpus
     corpus_documents: int | None  # of a chain: of its first job; a later stage gets its documents while that one runs
 
@@ -123,10 +125,12 @@ class JobSummary:
 
     @property
     def elapsed_s(self) -> float | None:
-        """Seconds from the first lease to the end of the job, or until now; None before the first lease."""
+        """Seconds from the first lease to the end of the job, or until now, without those in which it was paused; None
+        before the first lease."""
         if self.started_at is None:
             return None
-        return max(0.0, ((self.finished_at or self.read_at) - self.started_at).total_seconds())
+        end = (self.paused_at if self.paused else None) or self.finished_at or self.read_at
+        return max(0.0, (end - self.started_at).total_seconds() - self.idle_s)
 
     @property
     def tokens(self) -> int:
@@ -180,7 +184,7 @@ _FROM_JOBS = {
     .label("corpus_documents"),
 }
 _TYPES = {"paused": Boolean()} | {
-    name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at")
+    name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at", "paused_at")
 }
 V_JOBS = table(
     "v_jobs",

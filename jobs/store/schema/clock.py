@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Float, String, bindparam
+from sqlalchemy import ColumnElement, DateTime, Dialect, Float, String, bindparam
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -51,3 +51,26 @@ def _sqlite(element: db_time, compiler: SQLCompiler, **kw: Any) -> str:
 def _postgresql(element: db_time, compiler: SQLCompiler, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
     return f"(clock_timestamp() + make_interval(secs => CAST({seconds} AS double precision)))"
+
+
+class seconds_between(FunctionElement[float]):
+    """The seconds from one time to a later one; null where either is."""
+
+    type = Float()
+    inherit_cache = True
+    name = "seconds_between"
+
+    def __init__(self, start: ColumnElement[Any], stop: ColumnElement[Any]) -> None:
+        super().__init__(start, stop)
+
+
+@compiles(seconds_between, "sqlite")
+def _seconds_on_sqlite(element: seconds_between, compiler: SQLCompiler, **kw: Any) -> str:
+    start, stop = (compiler.process(one, **kw) for one in element.clauses)
+    return f"((julianday({stop}) - julianday({start})) * 86400.0)"
+
+
+@compiles(seconds_between, "postgresql")
+def _seconds_on_postgresql(element: seconds_between, compiler: SQLCompiler, **kw: Any) -> str:
+    start, stop = (compiler.process(one, **kw) for one in element.clauses)
+    return f"CAST(EXTRACT(EPOCH FROM ({stop} - {start})) AS double precision)"

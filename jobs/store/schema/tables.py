@@ -75,6 +75,13 @@ class Job(Base):
         unit="stages",
     )
 
+    paused_at: Mapped[datetime | None] = column("since when it is paused; null while it is not")
+    idle_s: Mapped[float] = column(
+        "for how long it was paused before, or had ended before a retry: no part of the time that it took",
+        unit="s",
+        server_default="0",
+    )
+
     __table_args__ = (Index(None, "state", "priority"), Index(None, "chain", "stage", unique=True), AUTOINCREMENT)
 
 
@@ -405,6 +412,11 @@ class Worker(Base):
     started_at: Mapped[datetime] = column("when it registered")
     heartbeat_at: Mapped[datetime] = column("its last sign of life")
     stopped_at: Mapped[datetime | None] = column("when it stopped, or was found dead")
+    asked_to: Mapped[str | None] = column(
+        "`pause`: lease no shard until it is resumed; `drain`: finish the shards in hand, then exit; null: to work"
+    )
+    asked_by: Mapped[str | None] = column("who asked for that, as in `job_actions`")
+    asked_at: Mapped[datetime | None] = column("when")
 
     __table_args__ = (AUTOINCREMENT,)
 

@@ -150,6 +150,8 @@ VIEW_COLUMNS = {
             "skipped": _same(JobCounts.skipped, "without a result in the stage before, or not kept by the filter"),
             "chain": _same(Job.chain),
             "stage": _same(Job.stage),
+            "paused_at": _same(Job.paused_at),
+            "idle_s": _same(Job.idle_s),
         },
     ),
     "v_documents": View(
@@ -302,6 +304,9 @@ VIEW_COLUMNS = {
             "stopped_at": _same(Worker.stopped_at),
             "queues": _same(Worker.queues),
             "node": _same(Worker.node),
+            "asked_to": _same(Worker.asked_to),
+            "asked_by": _same(Worker.asked_by),
+            "asked_at": _same(Worker.asked_at),
         },
     ),
     "v_throughput": View(

@@ -16,7 +16,7 @@ VIEWS = {
                c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
                c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
                j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused,
-               c.skipped, j.chain, j.stage
+               c.skipped, j.chain, j.stage, j.paused_at, j.idle_s
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
     # A row per document, with its result where there is one.
     "v_documents": """
@@ -67,7 +67,7 @@ VIEWS = {
         SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
     "v_workers": """
         SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
-               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node
+               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node, asked_to, asked_by, asked_at
         FROM workers""",
     # A row per job and minute in which a document or a timed batch ended. {minute} differs between the databases.
     "v_throughput": """

@@ -84,7 +84,9 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert {row.pop("route") for row in after["documents"]} == {None}
     assert [row.pop("provider") for row in after["translations"]] == ["onnx"]
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
-    assert {row.pop(name) for row in after["jobs"] for name in ("chain", "stage", "reads")} == {None}
+    assert {row.pop(name) for row in after["jobs"] for name in ("chain", "stage", "reads", "paused_at")} == {None}
+    assert {row.pop("idle_s") for row in after["jobs"]} == {0.0}
+    assert {row.pop(name) for row in after["workers"] for name in ("asked_to", "asked_by", "asked_at")} == {None}
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
