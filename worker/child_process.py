@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from jobs.dispatch.database_outage import DatabaseOutage
@@ -30,7 +31,7 @@ from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
-from worker.process.child_handle import EXIT_REFUSED
+from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED
 from worker.process.connect import connect_with_retry
 from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper
@@ -43,6 +44,7 @@ from worker.worker_stats import worker_stats
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 10.0
+PAUSED_S = 0.5  # between two looks whether a paused worker is resumed; the heartbeat tells
 LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
 
@@ -81,6 +83,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
             lanes=num_lanes,
             queues=str(queues),
             node=arguments.node,
+            replaces=arguments.replaces,
         )
         parent.report_registered(worker_id)
         return worker_id
@@ -97,6 +100,9 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
         wakeup=parent.wakeup,
         register=register_worker,
     )
+    if arguments.has_run:  # what was asked of the last process is asked of this one too
+        with suppress(StoreError):
+            keeper.record_heartbeat(worker_stats(providers, lanes))
     parent.call_at_stop(keeper.stop)
     heartbeat = _start(keeper.keep_alive, lambda: worker_stats(providers, lanes))
     _start(keeper.watchdog.run)
@@ -113,7 +119,9 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
         mark_stopped(database, [keeper.worker_id])
     except StoreError as error:
         log.warning("%s", error)
-    return 1 if failures else 0
+    if failures:
+        return 1
+    return EXIT_DRAINED if keeper.is_draining() and not keeper.is_stopping() else 0
 
 
 def _start(target: Callable[..., None], *args: object) -> threading.Thread:
@@ -147,6 +155,11 @@ def _run_lane(
     look_every_s = _look_every_s(arguments)
     try:
         while not keeper.is_stopping():
+            if keeper.is_draining():
+                return
+            if not keeper.takes_work():  # it is paused: it does not report that it waits, so that hints go to others
+                keeper.wakeup.sleep(PAUSED_S)
+                continue
             seen = keeper.wakeup.count
             try:
                 drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))

@@ -25,9 +25,9 @@ def drain(
     first_job: int | None = None,
     open_sandbox: OpenSandbox | None = None,
 ) -> None:
-    """Process shards until none is ready or the worker stops. Without `open_sandbox`, a suspect batch is processed like
-    any other. Raises StoreError where the database is unreachable or refuses a write."""
-    while not keeper.is_stopping():
+    """Process shards until none is ready, or the worker stops, pauses or drains. Without `open_sandbox`, a suspect
+    batch is processed like any other. Raises StoreError where the database is unreachable or refuses a write."""
+    while keeper.takes_work():
         started = time.perf_counter()
         work = leases.lease(
             database,

@@ -15,7 +15,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
-from worker.process.child_handle import EXIT_REFUSED, Child
+from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED, Child
 from worker.process.connect import connect_with_retry
 from worker.process.reaper_thread import ReaperThread
 from worker.process.stderr_log import log_to_stderr
@@ -45,6 +45,9 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
                 return 0
         if code == EXIT_REFUSED:
             return 1
+        if code == EXIT_DRAINED:
+            log.warning("the worker was asked to drain: it has finished its shards, and ends")
+            return 0
         if code == 0 and arguments.drain:
             reaper.reap()
             if reaper.num_freed == num_freed:

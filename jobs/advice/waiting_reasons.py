@@ -31,6 +31,11 @@ def no_worker_sentence(service: Service, queue: str) -> str | None:
         return None
     if not service.live:
         return "No worker is running. To start one: kvjobs worker"
+    if service.held_back:
+        return (
+            f"{counted(service.held_back, 'worker')} would serve the job, but none takes work now: paused or draining. "
+            "To see them: kvjobs worker ls; to resume one: kvjobs worker resume WORKER"
+        )
     if queue == GPU and not service.with_gpu:
         return "The job needs a GPU, and no live worker has one. To start one: kvjobs worker --device cuda:0"
     return f"No worker serves the queue {queue} now. To see what each one serves: kvjobs worker ls"

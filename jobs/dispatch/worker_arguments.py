@@ -21,7 +21,12 @@ class WorkerArguments:
     device: str = CPU  # cpu | cuda:N
     node: str | None = None  # the parent's name among the Celery workers
     first_job: int | None = None  # served before all others
-    has_run: bool = False  # another process of this worker ran before, with the same database
+    replaces: int | None = None  # the id of this worker's last process; None: this is the first
+
+    @property
+    def has_run(self) -> bool:
+        """Whether another process of this worker ran before, with the same database."""
+        return self.replaces is not None
 
     def argument(self) -> str:
         """JSON without the settings that may contain a password: every user of a machine sees a process's arguments."""
@@ -30,7 +35,7 @@ class WorkerArguments:
         }
         for name in SECRET:
             del values[name]
-        arguments = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "has_run")}
+        arguments = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "replaces")}
         return json.dumps({"settings": values, **arguments})
 
     def environment(self) -> dict[str, str]:

@@ -42,22 +42,26 @@ class LiveWorker:
     worker_id: int
     queues: Queues
     lanes: int
+    takes_work: bool = True  # it is asked neither to pause nor to drain
 
 
 def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
     """How many hints each queue of the broker should hold: one per ready shard, at most two per lane. `silence_s`: a
     worker without a heartbeat for so long does not count."""
     with database.reading() as connection:
-        workers = list(live_workers(connection, silence_s))
+        workers = [worker for worker in live_workers(connection, silence_s) if worker.takes_work]
         most = HINTS_PER_LANE * sum(worker.lanes for worker in workers)
         waiting = _waiting(connection, most) if most else []
     return spread_hints(waiting, workers)
 
 
 def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
-    """Whether a live worker serves such jobs: with a heartbeat in the last `silence_s`, and not known to be dead."""
+    """Whether a live worker serves such jobs: with a heartbeat in the last `silence_s`, not known to be dead, and asked
+    neither to pause nor to drain."""
     with database.reading() as connection:
-        return any(serves(worker.queues, queue, model) for worker in live_workers(connection, silence_s))
+        return any(
+            worker.takes_work and serves(worker.queues, queue, model) for worker in live_workers(connection, silence_s)
+        )
 
 
 def serves(queues: Queues, queue: str, model: str) -> bool:
@@ -130,4 +134,4 @@ def live_workers(connection: Connection, silence_s: float) -> Iterator[LiveWorke
     heard_of = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
     for row in connection.execute(select(Worker.__table__).where(heard_of)):
         if not ProcessId(row.machine, row.pid, row.process_started).is_dead():
-            yield LiveWorker(row.id, Queues.parse(row.queues, row.device), row.lanes)
+            yield LiveWorker(row.id, Queues.parse(row.queues, row.device), row.lanes, row.asked_to is None)

@@ -3,13 +3,14 @@
 import socket
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, case, insert, select, update
+from sqlalchemy import ColumnElement, case, insert, null, select, update
 
 from jobs import __version__
 from jobs.process import ProcessId, this_machine
 from jobs.queues import CPU
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import WorkerRequest
 from jobs.store.schema.tables import Worker
 
 UNKNOWN = ""  # a machine id that matches none
@@ -26,11 +27,20 @@ class WorkerStats:
 
 
 def register(
-    database: Database, *, device: str, provider: str, lanes: int, queues: str = CPU, node: str | None = None
+    database: Database,
+    *,
+    device: str,
+    provider: str,
+    lanes: int,
+    queues: str = CPU,
+    node: str | None = None,
+    replaces: int | None = None,
 ) -> int:
-    """Register this process; the worker's id."""
+    """Register this process; the worker's id. What was asked of the process that it `replaces` is asked of it too."""
     me = ProcessId.current()
     with database.writing() as connection:
+        asked = select(Worker.asked_to, Worker.asked_by, Worker.asked_at).where(Worker.id == replaces)
+        inherited = dict(connection.execute(asked).mappings().one_or_none() or {})
         return int(
             connection.execute(
                 insert(Worker)
@@ -48,15 +58,17 @@ def register(
                     started_at=db_time(),
                     heartbeat_at=db_time(),
                     **asdict(WorkerStats()),
+                    **inherited,
                 )
                 .returning(Worker.id)
             ).scalar_one()
         )
 
 
-def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
-    """Record that the worker is alive, and its stats; whether the database knows it. If it was marked as stopped, its
-    process was wrongly taken for dead: the mark is removed, and its process is not checked again."""
+def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> WorkerRequest | None:
+    """Record that the worker is alive, and its stats; what is asked of it, or None if the database does not know it. If
+    it was marked as stopped, its process was wrongly taken for dead: the mark is removed, and its process is not
+    checked again."""
     was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
         known = connection.execute(
@@ -68,8 +80,18 @@ def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> 
                 machine=case((was_misjudged, UNKNOWN), else_=Worker.machine),
                 **asdict(stats),
             )
-        )
-        return bool(known.rowcount)
+            .returning(Worker.asked_to)
+        ).one_or_none()
+    return None if known is None else WorkerRequest(known.asked_to or WorkerRequest.WORK)
+
+
+def ask(database: Database, worker_id: int, request: WorkerRequest, actor: str) -> None:
+    """Ask something of a worker, which learns it with its next heartbeat."""
+    asked: dict[str, object] = {"asked_to": request.value, "asked_by": actor, "asked_at": db_time()}
+    if request is WorkerRequest.WORK:
+        asked = dict.fromkeys(asked, null())
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == worker_id).values(asked))
 
 
 def mark_stopped(database: Database, worker_ids: list[int]) -> None:

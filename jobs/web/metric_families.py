@@ -9,7 +9,7 @@ from jobs.web.prometheus import Family, Sample
 
 # Attributes of JobSummary.
 OUTCOMES = ("succeeded", "rejected", "failed", "quarantined", "cancelled", "skipped", "waiting")
-WORKER_STATES = ("busy", "idle", "stale")
+WORKER_STATES = ("busy", "idle", "paused", "draining", "stale")
 
 
 def families(metrics: Metrics) -> Iterator[Family]:

@@ -43,6 +43,33 @@ def test_the_list_shows_which_worker_is_busy_idle_stale_or_stopped(
     assert "cpu,model:m" in kvjobs("worker", "ls").out
 
 
+def test_a_worker_is_paused_resumed_and_drained_by_its_number(database: Database, kvjobs: Kvjobs) -> None:
+    worker = register(database, device="cpu", provider="test", lanes=1)
+
+    def state() -> tuple[str, str | None, bool]:
+        (row,) = kvjobs("worker", "ls", "--json").json
+        return row["state"], row["asked_to"], row["asked_by"] is not None
+
+    paused = kvjobs("worker", "pause", worker)
+    assert (paused.exit_code, state()) == (0, ("paused", "pause", True))
+    assert f"kvjobs worker resume {worker}" in paused.err
+    assert kvjobs("worker", "ping").exit_code == 0
+    assert kvjobs("worker", "resume", worker, "--json").json["state"] == "idle"
+    assert state() == ("idle", None, False)
+    assert kvjobs("worker", "drain", worker).exit_code == 0
+    assert state() == ("draining", "drain", True)
+    assert kvjobs("worker", "resume", worker).exit_code == 2
+    assert kvjobs("worker", "drain", worker).exit_code == 0  # it is asked already
+
+
+def test_a_worker_that_is_not_there_or_has_stopped_is_asked_for_nothing(database: Database, kvjobs: Kvjobs) -> None:
+    gone = register(database, device="cpu", provider="test", lanes=1)
+    mark_stopped(database, [gone])
+
+    assert kvjobs("worker", "pause", gone).exit_code == 2
+    assert kvjobs("worker", "pause", gone + 1).exit_code == 5
+
+
 def test_without_workers_the_list_is_empty_and_ping_fails(database: Database, kvjobs: Kvjobs) -> None:
     assert kvjobs("worker", "ls", "--json").json == []
     assert "kvjobs worker" in kvjobs("worker", "ls").err

@@ -4,7 +4,7 @@ from sqlalchemy import update
 
 from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.states import DocumentStatus, WorkerRequest
 from jobs.store.schema.tables import Worker
 from jobs.store.waiting import (
     JobsAhead,
@@ -13,7 +13,7 @@ from jobs.store.waiting import (
     is_served,
     jobs_ahead,
 )
-from jobs.store.worker_registry import mark_stopped, register
+from jobs.store.worker_registry import ask, mark_stopped, register
 from tests.rows import AddJob, Line
 
 
@@ -44,6 +44,10 @@ def test_a_queue_is_served_only_by_live_workers_with_the_device_or_model_it_need
     assert not is_served(database, "gpu", "m", 60)
     assert not is_served(database, "cpu", "n", 60)
     assert not is_served(database, "cpu", "m", -1)
+    ask(database, 1, WorkerRequest.PAUSE, "somebody")
+    assert not is_served(database, "cpu", "m", 60), "it takes no work"
+    ask(database, 1, WorkerRequest.WORK, "somebody")
+    assert is_served(database, "cpu", "m", 60)
     with database.writing() as connection:
         connection.execute(update(Worker).values(process_started=Worker.process_started - 1))
     assert not is_served(database, "cpu", "m", 60), "the process is dead, although its last heartbeat is recent"

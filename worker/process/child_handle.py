@@ -17,6 +17,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 
 log = logging.getLogger(__name__)
 
+EXIT_DRAINED = 75  # a person has asked the worker to drain, and it has: no other process follows
 EXIT_REFUSED = 78  # wrong settings or database: starting again would not help (EX_CONFIG, sysexits.h)
 REGISTERED = b"worker "
 READ_REPORTS_S = 1.0  # for the reports of a process that has just ended
@@ -39,7 +40,7 @@ class Child:
     def spawn(self) -> None:
         """Start a process in place of the last one, which has ended. One that replaces another waits for the database
         whatever error it answers with."""
-        arguments = replace(self._arguments, has_run=self._worker_id is not None)
+        arguments = replace(self._arguments, replaces=self._worker_id)
         # -P: Python must not import a folder named `worker` in the user's current directory.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "worker.child_process", arguments.argument()],

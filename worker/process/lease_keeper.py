@@ -11,6 +11,7 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError
 from jobs.store import leases, worker_registry
 from jobs.store.database import Database
+from jobs.store.schema.states import WorkerRequest
 from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerStats
 from worker.process.wakeup import Wakeup
@@ -52,6 +53,7 @@ class LeaseKeeper:
         self._held: dict[str, Work] = {}
         self._lost: set[str] = set()
         self._to_release: frozenset[str] = frozenset()
+        self._request = WorkerRequest.WORK
         self._stopping = threading.Event()
         self._finish_by = float("inf")
         self._closed = threading.Event()
@@ -71,10 +73,18 @@ class LeaseKeeper:
         """Whether to lease no more shards."""
         return self._stopping.is_set()
 
+    def takes_work(self) -> bool:
+        """Whether to lease more shards: it neither stops, nor was it asked to pause or to drain."""
+        return self._request is WorkerRequest.WORK and not self.is_stopping()
+
+    def is_draining(self) -> bool:
+        """Whether the process is to end when the shards in hand are finished."""
+        return self._request is WorkerRequest.DRAIN
+
     def should_release(self, work: Work) -> bool:
-        """Whether to give the shard back after the current batch: the worker stops, or the job was paused or
-        cancelled."""
-        return self.is_stopping() or work.token in self._to_release
+        """Whether to give the shard back after the current batch: the worker stops or is paused, or the job was paused
+        or cancelled."""
+        return self.is_stopping() or self._request is WorkerRequest.PAUSE or work.token in self._to_release
 
     def must_stop(self, work: Work) -> bool:
         """Whether to drop the current batch: the lease is lost to another worker, or the time to finish is over."""
@@ -115,6 +125,7 @@ class LeaseKeeper:
             self._to_release = held.to_release
         if self._closed.is_set():  # the worker has retired, or is about to
             return
-        is_known = worker_registry.record_heartbeat(self._database, self.worker_id, stats)
-        if not is_known and self._register is not None:  # the database was restored from an older backup
+        request = worker_registry.record_heartbeat(self._database, self.worker_id, stats)
+        if request is None and self._register is not None:  # the database was restored from an older backup
             self.worker_id = self._register()
+        self._request = request or WorkerRequest.WORK

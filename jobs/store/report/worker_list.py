@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from jobs.process import ProcessId, is_here
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import ShardState
+from jobs.store.schema.states import ShardState, WorkerRequest
 from jobs.store.schema.tables import Shard, Worker
 
 
@@ -19,7 +19,7 @@ class WorkerSummary:
     """One worker process, with its leases."""
 
     worker_id: int
-    state: str  # busy | idle | stale | stopped
+    state: str  # busy | idle | paused | draining | stale | stopped
     host: str
     pid: int
     device: str
@@ -37,12 +37,15 @@ class WorkerSummary:
     heartbeat_at: datetime
     stopped_at: datetime | None
     buffer_allocations: int
+    asked_to: str | None  # pause | drain; None: to work
+    asked_by: str | None
+    asked_at: datetime | None
     is_here: bool  # a process of this machine
     read_at: datetime  # by the database's clock
 
     @property
     def is_alive(self) -> bool:
-        return self.state in ("busy", "idle")
+        return self.state not in ("stale", "stopped")
 
     @property
     def silent_s(self) -> float:
@@ -71,12 +74,26 @@ def list_workers(
 ) -> list[WorkerSummary]:
     """Workers, newest first; stopped ones only with `everything`; with `before` those whose number is lower (the next
     page). A worker without a heartbeat for `silence_s` is stale."""
-    is_fresh = (Worker.heartbeat_at > db_time(-silence_s)).label("is_fresh")
-    workers = select(Worker.__table__, is_fresh, db_time().label("read_at")).order_by(Worker.id.desc()).limit(limit)
+    workers = _workers(silence_s).order_by(Worker.id.desc()).limit(limit)
     if before is not None:
         workers = workers.where(Worker.id < before)
     if not everything:
         workers = workers.where(Worker.stopped_at.is_(None))
+    return _summaries(connection, workers)
+
+
+def find_worker(connection: Connection, worker_id: int, silence_s: float) -> WorkerSummary | None:
+    """The worker with this number; None if there is none."""
+    found = _summaries(connection, _workers(silence_s).where(Worker.id == worker_id))
+    return found[0] if found else None
+
+
+def _workers(silence_s: float) -> Select[Any]:
+    is_fresh = (Worker.heartbeat_at > db_time(-silence_s)).label("is_fresh")
+    return select(Worker.__table__, is_fresh, db_time().label("read_at"))
+
+
+def _summaries(connection: Connection, workers: Select[Any]) -> list[WorkerSummary]:
     leased = connection.execute(
         select(Shard.id, Shard.job_id, Shard.lane, Shard.lease_owner, Shard.in_flight)
         .where(Shard.state == ShardState.LEASED)
@@ -106,6 +123,7 @@ def list_workers(
 COPIED = (
     *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "buffer_allocations"),
     *("version", "node", "started_at", "heartbeat_at", "stopped_at", "read_at"),
+    *("asked_to", "asked_by", "asked_at"),
 )
 
 
@@ -117,9 +135,14 @@ def _num_in_flight(shard: Any) -> int:
     return len(json.loads(shard.in_flight or "[]"))
 
 
+REQUESTED = {WorkerRequest.PAUSE: "paused", WorkerRequest.DRAIN: "draining"}
+
+
 def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:
     if row.stopped_at is not None:
         return "stopped"
     if is_dead or not row.is_fresh:
         return "stale"
+    if row.asked_to is not None:
+        return REQUESTED[row.asked_to]
     return "busy" if is_busy else "idle"

@@ -37,6 +37,14 @@ class ShardState(enum.StrEnum):
     CANCELLED = "cancelled"  # its documents without a result were cancelled
 
 
+class WorkerRequest(enum.StrEnum):
+    """What a person has asked of a worker."""
+
+    WORK = "work"  # nothing else; in the database a null
+    PAUSE = "pause"  # give shards back after the batches in hand, and lease none until it is resumed; models stay warm
+    DRAIN = "drain"  # lease no more shards, finish those in hand, then exit
+
+
 class DocumentStatus(enum.StrEnum):
     """Why a document has no result. A document without status and result is waiting; `retry` makes it wait again."""
 

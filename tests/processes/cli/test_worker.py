@@ -1,8 +1,16 @@
-"""What a worker without a broker loads."""
+"""A worker without a broker: what it loads, and what it does when it is asked to pause or to drain."""
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Kvjobs
+from tests.places import EXAMPLES
 
 
 def test_a_worker_without_a_broker_loads_no_celery_and_its_parent_no_model(home: Path) -> None:
@@ -15,3 +23,36 @@ print("LOADED", [name for name in ("celery", "kombu", "redis", "onnxruntime", "n
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
     assert "LOADED []" in done.stdout, done.stderr
+
+
+def test_a_paused_worker_lets_work_wait_and_a_drained_one_ends(
+    kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVJOBS_HEARTBEAT_S", "0.1")
+    command = [sys.executable, "-P", "-m", "jobs.cli.main", "worker", "--lanes", "1"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            (worker,) = until(lambda: kvjobs("worker", "ls", "--json").json)
+            kvjobs("worker", "pause", worker["worker_id"])
+            asked = kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"]
+            until(lambda: kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"] > asked)
+            assert kvjobs("submit", EXAMPLES / "bulletins.jsonl").exit_code == 0
+            beat = kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"]
+            until(lambda: kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"] > beat)
+            assert kvjobs("show", 1, "--json").json["started_at"] is None
+
+            kvjobs("worker", "resume", worker["worker_id"])
+            assert kvjobs("wait", 1).exit_code == 0
+
+            kvjobs("worker", "drain", worker["worker_id"])
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    assert [row["state"] for row in kvjobs("worker", "ls", "--all", "--json").json] == ["stopped"]
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """The first answer that says yes."""
+    while not (answer := found()):
+        time.sleep(0.05)
+    return answer

@@ -61,5 +61,7 @@ def test_only_live_workers_of_the_queue_serve_a_job(database: Database, add_wait
     with database.reading() as connection:
         found = service_of(connection, "cpu", "m", 60.0)
         gpu = service_of(connection, "gpu", "m", 60.0)
-    assert found == Service(live=2, with_gpu=0, queues=("cpu", "model:other"), serving=1, lanes=2, busy_lanes=1)
+    assert found == Service(
+        live=2, with_gpu=0, queues=("cpu", "model:other"), serving=1, held_back=0, lanes=2, busy_lanes=1
+    )
     assert (found.free_lanes, gpu.serving) == (1, 0)

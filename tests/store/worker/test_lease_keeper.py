@@ -5,8 +5,9 @@ from sqlalchemy import delete, select
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
+from jobs.store.schema.states import WorkerRequest
 from jobs.store.work import Work
-from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, register
+from jobs.store.worker_registry import WorkerStats, any_alive, ask, mark_stopped, record_heartbeat, register
 from tests.rows import AddWaitingJob
 from worker.process.lease_keeper import LeaseKeeper
 
@@ -16,6 +17,11 @@ def take(database: Database, keeper: LeaseKeeper, lane: int, lease_s: float = 60
     assert work is not None
     keeper.begin(work)
     return work
+
+
+def registered_keeper(database: Database) -> LeaseKeeper:
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    return LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
 
 
 def keeper_of(database: Database) -> LeaseKeeper:
@@ -53,6 +59,44 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     assert (keeper.must_stop(slept), keeper.must_stop(taken)) == (True, False)
     with database.reading() as connection:
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
+
+
+def test_a_paused_worker_gives_shards_back_and_takes_none_until_it_is_resumed(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job()
+    keeper = registered_keeper(database)
+    work = take(database, keeper, lane=0)
+
+    ask(database, keeper.worker_id, WorkerRequest.PAUSE, "somebody")
+    keeper.record_heartbeat(WorkerStats())
+    assert (keeper.takes_work(), keeper.should_release(work), keeper.is_draining()) == (False, True, False)
+
+    ask(database, keeper.worker_id, WorkerRequest.WORK, "somebody")
+    keeper.record_heartbeat(WorkerStats())
+    assert (keeper.takes_work(), keeper.should_release(work)) == (True, False)
+
+
+def test_a_draining_worker_keeps_the_shards_in_hand_and_takes_no_others(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job()
+    keeper = registered_keeper(database)
+    work = take(database, keeper, lane=0)
+
+    ask(database, keeper.worker_id, WorkerRequest.DRAIN, "somebody")
+    keeper.record_heartbeat(WorkerStats())
+
+    assert (keeper.takes_work(), keeper.should_release(work), keeper.is_draining()) == (False, False, True)
+
+
+def test_a_process_that_replaces_a_paused_one_is_paused(database: Database) -> None:
+    first = register(database, device="cpu", provider="test", lanes=1)
+    ask(database, first, WorkerRequest.PAUSE, "somebody")
+
+    second = register(database, device="cpu", provider="test", lanes=1, replaces=first)
+
+    assert record_heartbeat(database, second, WorkerStats()) is WorkerRequest.PAUSE
 
 
 def test_a_stopping_worker_sends_no_heartbeat(database: Database) -> None:

@@ -31,8 +31,8 @@ COLUMNS = (
 def ls(context: Context, output: Output, everything: bool) -> None:
     """List the workers, newest first.
 
-    Shows the models that each has loaded and the shards that it is processing. A worker is busy, idle, stale (no
-    heartbeat for the length of a lease) or stopped.
+    Shows the models that each has loaded and the shards that it is processing. A worker is busy, idle, paused,
+    draining (`kvjobs worker pause` and `drain`), stale (no heartbeat for the length of a lease) or stopped.
     """
     from jobs.store.report.worker_list import WORKER_FIELDS, list_workers
 

@@ -30,7 +30,7 @@ SHARD = ShardSummary(
     attempts=0,
     crashes=0,
 )
-BUSY = Service(live=2, with_gpu=0, queues=("cpu",), serving=2, lanes=4, busy_lanes=4)
+BUSY = Service(live=2, with_gpu=0, queues=("cpu",), serving=2, held_back=0, lanes=4, busy_lanes=4)
 AROUND = Circumstances(job=RUNNING_JOB, service=BUSY, ahead=JobsAhead(0, 0), next_shard=7)
 
 

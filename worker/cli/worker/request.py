@@ -1,0 +1,53 @@
+"""`kvjobs worker pause`, `resume` and `drain`: what a person asks of one worker."""
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.messages import print_message
+from jobs.cli.render.output import Output, output_options
+
+worker_argument = click.argument("worker_id", metavar="WORKER", type=click.IntRange(min=1))
+
+
+@click.command()
+@worker_argument
+@output_options()
+@click.pass_obj
+def pause(context: Context, output: Output, worker_id: int) -> None:
+    """Let a worker take no work until it is resumed.
+
+    It finishes its batches, gives its shards back to others, and keeps its models loaded. It learns this with its next
+    heartbeat. WORKER is its number in `kvjobs worker ls`.
+    """
+    _ask(context, output, worker_id, "pause")
+
+
+@click.command()
+@worker_argument
+@output_options()
+@click.pass_obj
+def resume(context: Context, output: Output, worker_id: int) -> None:
+    """Let a paused worker take work again."""
+    _ask(context, output, worker_id, "resume")
+
+
+@click.command()
+@worker_argument
+@output_options()
+@click.pass_obj
+def drain(context: Context, output: Output, worker_id: int) -> None:
+    """Let a worker finish the shards in hand, then exit.
+
+    It takes no more shards. A worker that a service manager always starts again is better paused.
+    """
+    _ask(context, output, worker_id, "drain")
+
+
+def _ask(context: Context, output: Output, worker_id: int, action: str) -> None:
+    from jobs.control.actions import this_user
+    from jobs.control.worker_actions import WorkerAction, perform_on_worker, worker_message
+
+    settings, asked = context.settings, WorkerAction(action)
+    with context.database() as database:
+        worker = perform_on_worker(database, worker_id, asked, this_user(), settings.lease_s)
+    output.record(worker.as_row(), lambda: print_message(worker_message(worker, asked, settings.heartbeat_s)))
