@@ -5,12 +5,14 @@ are skipped on a laptop and fail in CI.
 """
 
 import os
+import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from jobs.store.database import Database
@@ -69,6 +71,14 @@ def migrated(url: str) -> str:
     upgrade(database.engine)
     database.close()
     return url
+
+
+@event.listens_for(Engine, "connect")
+def reverse_rows_without_an_order(connection: Any, _record: object) -> None:
+    """SQLite gives the rows of a SELECT without ORDER BY in reverse, so that no code relies on the order of a key, in
+    which they happen to be scanned."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA reverse_unordered_selects = ON")
 
 
 def without_fsync(database: Database) -> Database:

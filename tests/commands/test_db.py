@@ -1,6 +1,7 @@
 """`kvjobs db`: the path, the upgrade, the consistency check, and the deletion of jobs."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -210,17 +211,23 @@ def test_prune_asks_for_confirmation_and_without_an_answer_deletes_nothing(
     assert kvjobs("show", finished_job).exit_code == 0
 
 
-def test_prune_does_not_block_other_writers(database: Database, add_job: AddJob, home: Path) -> None:
-    """Each batch of rows is deleted in its own transaction, so that another program can write in between."""
-    job = add_job(*(Line(str(number), "x", status=None) for number in range(20)))
-    other = sqlite3.connect(home / "kvjobs.db", timeout=0.1)
+def test_another_program_writes_while_a_prune_is_half_done(
+    database: Database, add_job: AddJob, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_writes, "FIRST", 2)
+    monkeypatch.setattr(short_writes, "MOST", 2)
+    job = add_job(*(Line(str(number), "x", status=None) for number in range(6)))
+    left: list[int] = []
 
     def write(_rows: int) -> None:
-        other.execute("UPDATE jobs SET priority = priority + 1")
-        other.commit()
+        with closing(sqlite3.connect(home / "kvjobs.db", timeout=0.0)) as other:
+            other.execute("UPDATE workers SET stopped_at = heartbeat_at")
+            other.commit()
+        left.append(rows(database, tables.Translation, job) + rows(database, tables.Document, job))
 
     prune.prune_jobs(database, [job], write)
-    other.close()
+
+    assert left[:6] == [10, 8, 6, 4, 2, 0]
 
 
 @ON_BOTH

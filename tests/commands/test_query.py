@@ -118,11 +118,9 @@ def test_a_query_cannot_write_even_without_the_check_of_statements(database: Dat
 @ON_BOTH
 def test_a_query_that_does_not_end_is_stopped(kvjobs: Kvjobs, database: Database) -> None:
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
-    started = time.monotonic()
 
     result = kvjobs("query", endless, "--timeout", "0.2")
 
-    assert time.monotonic() - started < 5
     assert result.exit_code == 1
     assert "stopped after 0.2 seconds" in result.err
 

@@ -1,8 +1,10 @@
 """`kvjobs submit`, called in this process: its messages and exit codes."""
 
+import io
 import json
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -358,3 +360,17 @@ def test_a_wait_for_a_job_that_is_cancelled_writes_no_results(
     assert not Path("out.jsonl").exists()
     assert "was cancelled: 2 of 4 documents translated, and no results are written." in result.err
     assert f"To continue it: kvjobs retry {running_job}" in result.err
+
+
+def test_a_submit_from_a_terminal_says_how_to_end_the_input(
+    kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b'{"id": 1, "text": "Rain."}\n')))
+
+    result = kvjobs("submit", "-")
+
+    assert (result.exit_code, "Ctrl-D" in result.err) == (0, True)

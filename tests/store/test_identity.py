@@ -83,6 +83,24 @@ def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_the_same_
     assert texts(database) == ["of the second job"] * 3
 
 
+def test_a_restored_database_gives_the_number_of_a_lease_away_again_but_not_its_token(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """The job lived through the restore, so the lease differs in nothing but its token."""
+    add_waiting_job(documents=3, per_shard=3)
+    backup = Dump.of(database)
+    sleeper = take(database)
+    backup.restore(database)
+    successor = take(database)
+    assert (successor.job_id, successor.shard_id, successor.epoch) == (sleeper.job_id, sleeper.shard_id, sleeper.epoch)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, "late")
+
+    write(database, successor, "in time")
+    assert texts(database) == ["in time"] * 3
+
+
 def test_a_batch_lost_in_a_restore_does_not_count_as_recorded(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:

@@ -68,9 +68,11 @@ def test_recording_twice_writes_once_and_counts_once(database: Database, add_wai
 def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
     work = take(database)
+    timing = StepTiming("decode", 0, 3, 3, 0, 0.1)  # of which two would be two rows: steps have no key of their own
 
     for _ in range(2):
-        write(database, work, 0)
+        write(database, work, 0, timings=[timing])
+    assert value(database, func.count(tables.Step.id)) == 1
     write(database, work, 1)
 
     assert counts(database, job).succeeded == 4

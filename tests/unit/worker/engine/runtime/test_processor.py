@@ -24,10 +24,3 @@ def test_the_name_is_that_of_the_first_core(tmp_path: Path, cpuinfo: str | None,
         file.write_text(cpuinfo)
 
     assert processor._name(file) == name
-
-
-def test_a_processor_comes_with_the_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "_name", lambda _file: "a processor")
-    monkeypatch.setattr(processor, "available_cores", lambda: 1)
-
-    assert processor.processor_name() == "a processor, 1 core"
