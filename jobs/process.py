@@ -1,11 +1,14 @@
 """The identity of a process. A pid alone is not enough: it holds on one machine, and other processes get it later."""
 
 import functools
+import math
 import os
 import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+
+from jobs.control_groups import cpu_quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,12 @@ def how_it_ended(code: int) -> str:
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use: those of its affinity, or fewer where a control group limits its time.
+
+    A part of a core counts as one: with a quota of 1.5 two lanes use all of it and one lane leaves a third unused.
+    """
+    assigned = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(assigned, math.ceil(min(cpu_quota(), assigned))))
 
 
 def _time_namespace() -> str:

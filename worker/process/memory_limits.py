@@ -10,19 +10,18 @@ import contextlib
 import resource
 from pathlib import Path
 
-CGROUPS = Path("/sys/fs/cgroup")
+from jobs.control_groups import ROOT, free_memory, memory_limit
 
 
-def limit_to_machine() -> None:
+def limit_to_machine(root: Path = ROOT) -> None:
     """Limit this process to the memory of the machine or the container: for one that lives long, as the memory that is
     free at its start says little about later."""
-    _limit(min(_meminfo("MemTotal"), _container()[0]))
+    _limit(min(_meminfo("MemTotal"), memory_limit(root)))
 
 
-def limit_to_free() -> None:
+def limit_to_free(root: Path = ROOT) -> None:
     """Limit this process to the memory that is free now: for one that lives for a few documents."""
-    limit, used = _container()
-    _limit(_data_size() + min(_meminfo("MemAvailable"), limit - used))
+    _limit(_data_size() + min(_meminfo("MemAvailable"), free_memory(root)))
 
 
 def set_oom_score(score: int) -> None:
@@ -58,20 +57,3 @@ def _field(file: Path, name: str) -> float:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024.0
     return float("inf")
-
-
-def _container() -> tuple[float, float]:
-    """The limit of this process's control group and the use of it, in bytes; infinity and 0 where there is no limit."""
-    candidates = [
-        (CGROUPS / "memory.max", CGROUPS / "memory.current"),  # version 2, inside a container
-        (CGROUPS / "memory" / "memory.limit_in_bytes", CGROUPS / "memory" / "memory.usage_in_bytes"),  # version 1
-    ]
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            if line.startswith("0::/"):  # version 2, a service of systemd
-                own = CGROUPS / line.removeprefix("0::/")
-                candidates.insert(0, (own / "memory.max", own / "memory.current"))
-    for limit, used in candidates:
-        with contextlib.suppress(OSError, ValueError):  # "max": no limit
-            return float(int(limit.read_text())), float(int(used.read_text()))
-    return float("inf"), 0.0

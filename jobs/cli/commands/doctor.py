@@ -19,6 +19,7 @@ import click
 import jobs
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
+from jobs.control_groups import cpu_quota, memory_limit
 from jobs.errors import KvjobsError
 from jobs.formatting import counted, size
 from jobs.private import is_readable_by_others
@@ -144,11 +145,10 @@ def _sqlite() -> Iterator[Check]:
 
 
 def _machine() -> Iterator[Check]:
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = Path("/sys/fs/cgroup/memory.max")  # of the container, if this is one
-    if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
-        memory = min(memory, int(text))
-    yield Check("machine", True, f"{counted(available_cores(), 'core')}, {size(memory)} of memory")
+    memory = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), memory_limit())
+    cores, quota = available_cores(), cpu_quota()
+    limited = f" (a quota of {quota:.3g})" if quota <= cores else ""
+    yield Check("machine", True, f"{counted(cores, 'core')}{limited}, {size(memory)} of memory")
 
 
 def _kernels() -> Iterator[Check]:

@@ -31,17 +31,22 @@ print("and the process goes on")
 
 
 def test_the_limit_follows_a_control_group_that_has_less_memory_than_the_machine(tmp_path: Path) -> None:
-    (tmp_path / "memory.max").write_text("1000000000\n")
-    (tmp_path / "memory.current").write_text("400000000\n")
+    for name, text in {
+        "proc/self/cgroup": "0::/box",
+        "proc/self/mountinfo": "31 23 0:28 / /groups rw - cgroup2 cgroup rw",
+        "groups/box/memory.max": "1000000000",
+        "groups/box/memory.current": "400000000",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
     output = run(f"""
 import resource
 from pathlib import Path
 from worker.process import memory_limits
-memory_limits.CGROUPS = Path({str(tmp_path)!r})
-memory_limits.limit_to_machine()
+memory_limits.limit_to_machine(Path({str(tmp_path)!r}))
 print(resource.getrlimit(resource.RLIMIT_DATA)[0])
 used = memory_limits._data_size()
-memory_limits.limit_to_free()
+memory_limits.limit_to_free(Path({str(tmp_path)!r}))
 print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
 """)
     assert output.splitlines() == ["1000000000", "True"]

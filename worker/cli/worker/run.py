@@ -19,7 +19,7 @@ from jobs.settings import hide_passwords
     "--lanes",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Threads, each with its own KV buffers.  [default: one per core, one for a GPU]",
+    help="Threads, each with its own KV buffers.  [default: one per core that it may use, one for a GPU]",
 )
 @click.option("--queues", metavar="NAME,...", help="The queues to serve: cpu, gpu, model:NAME.  [default: by device]")
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu, or cuda:0 for the first GPU.")
