@@ -14,7 +14,6 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from worker.graphs.weights import Store, part_of, whole_of
 
 CONTRIB = "com.microsoft"
-KERNELS = "kvjobs"  # the operators of worker/kernels
 IR_VERSION = 10
 OPSET = 21
 

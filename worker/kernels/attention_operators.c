@@ -17,16 +17,17 @@ enum { QUERIES, KEYS, VALUES, LAST, BIAS, KEY_SCALES, VALUE_SCALES, NUM_ATTEND_I
 enum { ATTENDED, PRESENT_KEYS, PRESENT_VALUES, NUM_ATTEND_OUTPUTS };
 
 static OrtStatus *create_attend(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info, void **kernel) {
-    struct attend_kernel *own = calloc(1, sizeof *own);
+    struct attend_kernel own = {.api = api};
     OrtStatus *status;
     (void)op;
-    if (!own) return failure(api, "kvjobs: out of memory");
-    own->api = api;
-    *kernel = own;
-    TRY(integer(api, info, "heads", &own->heads));
-    TRY(integer(api, info, "beams", &own->beams));
-    TRY(integer(api, info, "appends", &own->appends));
-    return number(api, info, "scale", &own->scale);
+    TRY(integer(api, info, "heads", &own.heads));
+    TRY(integer(api, info, "beams", &own.beams));
+    TRY(integer(api, info, "appends", &own.appends));
+    TRY(number(api, info, "scale", &own.scale));
+    if (own.heads < 1 || own.beams < 1 || own.appends < 0 || own.appends > 1 || (own.appends && own.beams > 1) ||
+        !is_finite(own.scale))
+        return failure(api, "kvjobs: attributes that no attention has");
+    return keep(api, &own, sizeof own, kernel);
 }
 
 /* Whether a head is whole vectors, of any instruction set, and has room in `attend_head`. */
@@ -41,30 +42,35 @@ static OrtStatus *compute_attend(void *kernel, OrtKernelContext *context) {
     TRY(input(api, context, QUERIES, &queries));
     TRY(input(api, context, KEYS, &keys));
     TRY(input(api, context, BIAS, &bias));
-    int64_t sources = keys.dims[0], capacity = keys.dims[2], head_size = keys.dims[3], width = own->heads * head_size;
-    int64_t row_size = queries.dims[1], dims[2] = {queries.dims[0], width};
-    TRY(sized_input(api, context, VALUES, sources * capacity * width, &values));
-    TRY(sized_input(api, context, LAST, sources, &last));
-    TRY(sized_input(api, context, KEY_SCALES, width, &key_scales));
-    TRY(sized_input(api, context, VALUE_SCALES, width, &value_scales));
-    int fits = queries.rank == 2 && keys.rank == 4 && keys.dims[1] == own->heads && is_head(head_size) &&
-               queries.dims[0] == sources * own->beams && row_size == (own->appends ? 3 : 1) * width &&
-               (keys.type == ELEMENT_INT8) == (key_scales != NULL) && !key_scales == !value_scales;
+    int64_t sources = keys.dims[0], capacity = keys.dims[2], head_size = keys.dims[3];
+    int64_t width = times(own->heads, head_size), row_size = queries.dims[1], dims[2] = {queries.dims[0], width};
+    int64_t cells = times(times(sources, capacity), width);
+    int fits = queries.rank == 2 && queries.type == ELEMENT_FLOAT && keys.rank == 4 && keys.dims[1] == own->heads &&
+               is_head(head_size) && queries.dims[0] == times(sources, own->beams) &&
+               row_size == times(own->appends ? 3 : 1, width) && cells >= 0;
+    if (!fits) return failure(api, "kvjobs: queries and keys do not fit each other");
+    TRY(output(api, context, ATTENDED, dims, 2, &attended));
+    TRY(output(api, context, PRESENT_KEYS, keys.dims, keys.rank, &present[0]));
+    TRY(output(api, context, PRESENT_VALUES, keys.dims, keys.rank, &present[1]));
+    if (!sources) return NULL;
+    TRY(sized_input(api, context, VALUES, keys.type, cells, &values));
+    TRY(sized_input(api, context, LAST, ELEMENT_INT32, sources, &last));
+    TRY(sized_input(api, context, KEY_SCALES, ELEMENT_FLOAT, width, &key_scales));
+    TRY(sized_input(api, context, VALUE_SCALES, ELEMENT_FLOAT, width, &value_scales));
+    fits = values && last && !key_scales == !value_scales && keys.type == (key_scales ? ELEMENT_INT8 : ELEMENT_FLOAT);
     int64_t longest = 0;
     for (int64_t source = 0; fits && source < sources; source++) {
         int64_t length = (int64_t)((const int32_t *)last)[source] + 1;
         fits = length > 0 && length <= capacity;
         longest = length > longest ? length : longest;
     }
-    if (fits && bias.data) {
-        fits = bias.rank == 4 && (bias.dims[0] == 1 || bias.dims[0] == sources) && bias.dims[1] == own->heads &&
-               bias.dims[2] == 1 && bias.dims[3] >= longest;
+    if (fits && bias.is_there) {
+        fits = bias.rank == 4 && bias.type == ELEMENT_FLOAT && (bias.dims[0] == 1 || bias.dims[0] == sources) &&
+               bias.dims[1] == own->heads && bias.dims[2] == 1 && bias.dims[3] >= longest;
     }
     if (!fits) return failure(api, "kvjobs: queries, keys and values do not fit each other");
-    TRY(output(api, context, ATTENDED, dims, 2, &attended));
-    TRY(output(api, context, PRESENT_KEYS, keys.dims, keys.rank, &present[0]));
-    TRY(output(api, context, PRESENT_VALUES, keys.dims, keys.rank, &present[1]));
-    size_t bytes = (size_t)(sources * width * capacity) * (keys.type == ELEMENT_INT8 ? 1 : sizeof(float));
+    if (!attended || !present[0] || !present[1]) return failure(api, "kvjobs: attention lacks an output");
+    size_t bytes = (size_t)cells * (keys.type == ELEMENT_INT8 ? 1 : sizeof(float));
     if (present[0] != keys.data) memcpy(present[0], keys.data, bytes);  /* the caller has bound other memory */
     if (present[1] != values) memcpy(present[1], values, bytes);
 
@@ -123,14 +129,13 @@ struct within_kernel {
 };
 
 static OrtStatus *create_within(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info, void **kernel) {
-    struct within_kernel *own = calloc(1, sizeof *own);
+    struct within_kernel own = {.api = api};
     OrtStatus *status;
     (void)op;
-    if (!own) return failure(api, "kvjobs: out of memory");
-    own->api = api;
-    *kernel = own;
-    TRY(integer(api, info, "heads", &own->heads));
-    return number(api, info, "scale", &own->scale);
+    TRY(integer(api, info, "heads", &own.heads));
+    TRY(number(api, info, "scale", &own.scale));
+    if (own.heads < 1 || !is_finite(own.scale)) return failure(api, "kvjobs: attributes that no attention has");
+    return keep(api, &own, sizeof own, kernel);
 }
 
 static OrtStatus *compute_within(void *kernel, OrtKernelContext *context) {
@@ -140,14 +145,15 @@ static OrtStatus *compute_within(void *kernel, OrtKernelContext *context) {
     void *sentences, *attended;
     OrtStatus *status;
     TRY(input(api, context, 0, &packed));
-    TRY(sized_input(api, context, 1, 3, &sentences));
+    TRY(sized_input(api, context, 1, ELEMENT_INT64, 3, &sentences));
     int64_t tokens = packed.dims[0], row_size = packed.dims[1], width = row_size / 3, dims[2] = {tokens, width};
-    int64_t length = ((const int64_t *)sentences)[1], head_size = own->heads > 0 ? width / own->heads : 0;
-    if (packed.rank != 2 || row_size % 3 || !is_head(head_size) || width != own->heads * head_size || length < 0 ||
-        (length ? tokens % length : tokens))
+    int64_t length = sentences ? ((const int64_t *)sentences)[1] : -1, head_size = width / own->heads;
+    if (packed.rank != 2 || packed.type != ELEMENT_FLOAT || row_size % 3 || !is_head(head_size) ||
+        width != times(own->heads, head_size) || length < 0 || (length ? tokens % length : tokens))
         return failure(api, "kvjobs: tokens do not fit their sentences");
     TRY(output(api, context, 0, dims, 2, &attended));
     if (!tokens) return NULL;
+    if (!attended) return failure(api, "kvjobs: attention lacks an output");
     float *scratch = malloc(ATTENTION_SCRATCH((size_t)length) * sizeof(float));
     if (!scratch) return failure(api, "kvjobs: Failed to allocate memory for scores");
     float *first = packed.data;

@@ -15,16 +15,25 @@ enum { PRODUCT, FACTORS, PRODUCT_BIAS, RESIDUAL, NORM_WEIGHT, NORM_BIAS, NUM_FIN
 enum { Y, SUMS, QUANTIZED, SCALES, NUM_FINISH_OUTPUTS };
 
 static OrtStatus *create_finish(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info, void **kernel) {
-    struct finish_kernel *own = calloc(1, sizeof *own);
+    struct finish_kernel own = {.api = api};
     OrtStatus *status;
     (void)op;
-    if (!own) return failure(api, "kvjobs: out of memory");
-    own->api = api;
-    *kernel = own;
-    TRY(integer(api, info, "activation", &own->activation));
-    TRY(integer(api, info, "norm", &own->norm));
-    TRY(number(api, info, "epsilon", &own->epsilon));
-    return number(api, info, "lowest", &own->lowest);
+    TRY(integer(api, info, "activation", &own.activation));
+    TRY(integer(api, info, "norm", &own.norm));
+    TRY(number(api, info, "epsilon", &own.epsilon));
+    TRY(number(api, info, "lowest", &own.lowest));
+    if (own.activation < NO_ACTIVATION || own.activation > SILU || own.norm < NO_NORM || own.norm > RMS_NORM ||
+        own.epsilon < 0 || !is_finite(own.epsilon) || !is_finite(own.lowest))
+        return failure(api, "kvjobs: attributes that no row has");
+    return keep(api, &own, sizeof own, kernel);
+}
+
+/* Whether there is a kernel for these parts. Without y, the product itself is quantized. */
+static int go_together(const struct rows *r) {
+    int is_activated = r->activation != NO_ACTIVATION, is_normed = r->norm != NO_NORM;
+    if (!r->quantized != !r->scales || (is_activated && r->residual)) return 0;
+    if (!r->y) return !(r->factors || r->bias || is_activated || r->residual || is_normed || r->sums);
+    return is_normed ? r->norm_weight != NULL : !(r->sums || r->norm_weight || r->norm_bias);
 }
 
 static OrtStatus *compute_finish(void *kernel, OrtKernelContext *context) {
@@ -35,25 +44,25 @@ static OrtStatus *compute_finish(void *kernel, OrtKernelContext *context) {
     OrtStatus *status;
     TRY(input(api, context, PRODUCT, &product));
     int64_t rows = 1, size = product.rank ? product.dims[product.rank - 1] : 1;
-    for (size_t i = 0; i + 1 < product.rank; i++) rows *= product.dims[i];
-    const int64_t counts[] = {rows * size, rows, size, rows * size, size, size};
-    for (size_t i = FACTORS; i < NUM_FINISH_INPUTS; i++) TRY(sized_input(api, context, i, counts[i], &in[i]));
+    for (size_t i = 0; i + 1 < product.rank; i++) rows = times(rows, product.dims[i]);
+    const int64_t counts[] = {times(rows, size), rows, size, times(rows, size), size, size};
+    if (!product.is_there || product.type != ELEMENT_FLOAT || counts[PRODUCT] < 0 || !size)
+        return failure(api, "kvjobs: a product without rows of numbers");
     TRY(output(api, context, Y, product.dims, product.rank, &out[Y]));
     TRY(output(api, context, SUMS, product.dims, product.rank, &out[SUMS]));
     TRY(output(api, context, QUANTIZED, product.dims, product.rank, &out[QUANTIZED]));
     int64_t dims[2] = {rows, 1};
     TRY(output(api, context, SCALES, dims, 2, &out[SCALES]));
+    if (!rows) return NULL;
+    for (size_t i = FACTORS; i < NUM_FINISH_INPUTS; i++)
+        TRY(sized_input(api, context, i, ELEMENT_FLOAT, counts[i], &in[i]));
     struct rows finished = {
         .num_rows = (size_t)rows, .size = (size_t)size, .x = product.data, .factors = in[FACTORS],
         .bias = in[PRODUCT_BIAS], .activation = (enum activation)own->activation, .residual = in[RESIDUAL],
         .sums = out[SUMS], .norm = (enum norm)own->norm, .norm_weight = in[NORM_WEIGHT], .norm_bias = in[NORM_BIAS],
         .epsilon = own->epsilon, .y = out[Y], .lowest = own->lowest, .quantized = out[QUANTIZED], .scales = out[SCALES],
     };
-    int is_known = own->activation >= NO_ACTIVATION && own->activation <= SILU && own->norm >= NO_NORM &&
-                   own->norm <= RMS_NORM && !(own->activation != NO_ACTIVATION && finished.residual);
-    int is_complete = finished.norm == NO_NORM ? !finished.sums : finished.norm_weight && finished.y;
-    if (!is_known || !is_complete || !finished.quantized != !finished.scales)
-        return failure(api, "kvjobs: parts of a row that do not go together");
+    if (!go_together(&finished)) return failure(api, "kvjobs: parts of a row that do not go together");
     chosen_kernels->finish(&finished);
     return NULL;
 }

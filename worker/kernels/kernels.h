@@ -80,6 +80,9 @@ struct layouts {
     char *to;
 };
 
+/* What is called from outside answers. REFUSED: what was asked for is impossible, and nothing was written. */
+enum { DONE = 0, REFUSED = 1 };
+
 /* The kernels for one instruction set. */
 struct kernels {
     const char *instruction_set;

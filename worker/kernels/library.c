@@ -59,22 +59,58 @@ void kvjobs_sum_powers(const float *x, size_t rows, size_t size, const float *fa
     chosen_kernels->sum_powers(x, rows, size, factors, sums);
 }
 
-void kvjobs_best_continuations(const struct continuations *continuations) {
+int kvjobs_best_continuations(const struct continuations *continuations) {
+    if (continuations->count < 1 || continuations->count > MAX_CONTINUATIONS) return REFUSED;
     chosen_kernels->best_continuations(continuations);
+    return DONE;
+}
+
+/* Of the structs that come from outside: see structs.py. */
+const size_t kvjobs_struct_sizes[] = {
+    sizeof(struct continuations), sizeof(struct row_copies), sizeof(struct layouts),
+};
+
+static void release_domain(const OrtApi *api, OrtCustomOpDomain *domain) {
+    ((void (*)(OrtCustomOpDomain *))api->function[RELEASE_CUSTOM_OP_DOMAIN])(domain);
+}
+
+static OrtStatus *add_operators(const OrtApi *api, OrtCustomOpDomain *domain) {
+    const OrtCustomOp *operators[] = {
+        &attend_operator, &attend_int8_operator, &within_operator, &finish_operator, &finish_product_operator,
+    };
+    OrtStatus *status;
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        TRY(CALL(api, CUSTOM_OP_DOMAIN_ADD, OrtCustomOpDomain *, const OrtCustomOp *)(domain, operators[i]));
+    return NULL;
+}
+
+/* The domain of this process, which the first call makes. Threads that call at once all see one that has all operators:
+ * it is published behind them, and whoever comes second releases its own. */
+static OrtStatus *shared_domain(const OrtApi *api, OrtCustomOpDomain **domain) {
+    static OrtCustomOpDomain *shared;  /* lives as long as the process */
+    OrtCustomOpDomain *own = NULL, *first = NULL;
+    OrtStatus *status;
+    *domain = __atomic_load_n(&shared, __ATOMIC_ACQUIRE);
+    if (*domain) return NULL;
+    TRY(CALL(api, CREATE_CUSTOM_OP_DOMAIN, const char *, OrtCustomOpDomain **)("kvjobs", &own));
+    if ((status = add_operators(api, own))) {
+        release_domain(api, own);
+        return status;
+    }
+    *domain = own;
+    if (!__atomic_compare_exchange_n(&shared, &first, own, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        release_domain(api, own);
+        *domain = first;
+    }
+    return NULL;
 }
 
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
-    static OrtCustomOpDomain *domain;  /* lives as long as the process: sessions share it */
     const OrtApi *api = base->GetApi(CUSTOM_OP_VERSION);
+    OrtCustomOpDomain *domain;
     OrtStatus *status;
+    if (!api) return failure(base->GetApi(1), "kvjobs: this onnxruntime is too old for the compiled kernels");
     if (!chosen_kernels) kvjobs_choose_kernels(NULL);
-    if (!domain) {
-        TRY(CALL(api, CREATE_CUSTOM_OP_DOMAIN, const char *, OrtCustomOpDomain **)("kvjobs", &domain));
-        const OrtCustomOp *operators[] = {
-            &attend_operator, &attend_int8_operator, &within_operator, &finish_operator, &finish_product_operator,
-        };
-        for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-            TRY(CALL(api, CUSTOM_OP_DOMAIN_ADD, OrtCustomOpDomain *, const OrtCustomOp *)(domain, operators[i]));
-    }
+    TRY(shared_domain(api, &domain));
     return CALL(api, ADD_CUSTOM_OP_DOMAIN, OrtSessionOptions *, OrtCustomOpDomain *)(options, domain);
 }

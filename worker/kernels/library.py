@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.kernels.files import LIBRARY, sources_digest
+from worker.kernels.structs import STRUCTS
 
+KERNELS = "kvjobs"  # the domain of its operators, in graphs
 VARIABLE = "KVJOBS_KERNELS"
 OFF = "off"
 _BUILD = "python -m worker.kernels.build"
@@ -61,4 +63,12 @@ def load(file: Path) -> Any:
     functions.kvjobs_choose_kernels.argtypes = [ctypes.c_char_p]
     if functions.kvjobs_sources().decode() != sources_digest():
         raise NoKernelsError("they were compiled from other sources than those beside them", f"run: {_BUILD}")
+    sizes = (ctypes.c_size_t * len(STRUCTS)).in_dll(functions, "kvjobs_struct_sizes")
+    if list(sizes) != list(map(ctypes.sizeof, STRUCTS)):
+        raise NoKernelsError("their structs have other sizes than those of structs.py", f"run: {_BUILD}")
+    functions.kvjobs_sum_powers.restype = None
+    functions.kvjobs_sum_powers.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, *[ctypes.c_void_p] * 2]
+    calls = functions.kvjobs_best_continuations, functions.kvjobs_copy_rows, functions.kvjobs_lay_out
+    for call, struct in zip(calls, STRUCTS, strict=True):
+        call.argtypes = [ctypes.POINTER(struct)]
     return functions

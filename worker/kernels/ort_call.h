@@ -15,8 +15,21 @@ static inline OrtStatus *failure(const OrtApi *api, const char *message) {
     return ((OrtStatus * (*)(int, const char *))api->function[CREATE_STATUS])(FAIL, message);
 }
 
-/* An input: its memory, NULL where there is none, and its shape. */
+/* A graph may come from anywhere. So whatever it says of an operator is checked before memory is read or written:
+ * attributes when the operator is made; types, shapes and what is missing in each call. */
+
+static inline int is_finite(float x) { return x - x == 0; }
+
+/* a * b of two numbers that are not negative; -1 of others, and where int64 has no room for it: no tensor has so many
+ * numbers. */
+static inline int64_t times(int64_t a, int64_t b) {
+    int64_t product;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) ? -1 : product;
+}
+
+/* An input: whether the graph gives it, its memory (perhaps NULL where it has no numbers), and its shape. */
 struct tensor {
+    int is_there;
     void *data;
     int type;
     size_t rank;
@@ -48,6 +61,7 @@ static inline OrtStatus *input(const OrtApi *api, const OrtKernelContext *contex
     memset(tensor, 0, sizeof *tensor);
     OrtStatus *status = value_of(api, context, index, &value, &shape, &tensor->data);
     if (status || !value) return status;
+    tensor->is_there = 1;
     if (!(status = CALL(api, GET_TENSOR_ELEMENT_TYPE, const OrtShape *, int *)(shape, &tensor->type)) &&
         !(status = CALL(api, GET_DIMENSIONS_COUNT, const OrtShape *, size_t *)(shape, &tensor->rank))) {
         if (tensor->rank > 5)
@@ -59,18 +73,20 @@ static inline OrtStatus *input(const OrtApi *api, const OrtKernelContext *contex
     return status;
 }
 
-/* An input of so many elements; an error where it has another number: a graph may come from anywhere. */
-static inline OrtStatus *sized_input(const OrtApi *api, const OrtKernelContext *context, size_t index, int64_t count,
-                                     void **data) {
+/* An input of this type, of so many elements, at least one; an error where it is another. NULL: there is none. */
+static inline OrtStatus *sized_input(const OrtApi *api, const OrtKernelContext *context, size_t index, int type,
+                                     int64_t count, void **data) {
     const OrtValue *value = NULL;
     OrtShape *shape;
-    size_t found;
+    size_t found = 0;
+    int found_type = 0;
     OrtStatus *status = value_of(api, context, index, &value, &shape, data);
     if (status || !value) return status;
-    status = CALL(api, GET_TENSOR_SHAPE_ELEMENT_COUNT, const OrtShape *, size_t *)(shape, &found);
+    if (!(status = CALL(api, GET_TENSOR_SHAPE_ELEMENT_COUNT, const OrtShape *, size_t *)(shape, &found)))
+        status = CALL(api, GET_TENSOR_ELEMENT_TYPE, const OrtShape *, int *)(shape, &found_type);
     release(api, shape);
-    if (status || (int64_t)found == count) return status;
-    return failure(api, "kvjobs: an input has another size than it must have");
+    if (status || (found_type == type && (int64_t)found == count && *data)) return status;
+    return failure(api, "kvjobs: an input has another type or size than it must have");
 }
 
 static inline OrtStatus *output(const OrtApi *api, OrtKernelContext *context, size_t index, const int64_t *dims,
@@ -98,6 +114,11 @@ static inline const char *no_provider(const OrtCustomOp *op) { return (void)op, 
 static inline int default_memory(const OrtCustomOp *op, size_t index) { return (void)op, (void)index, 0; }
 static inline int required(const OrtCustomOp *op, size_t index) { return (void)op, (void)index, REQUIRED; }
 static inline void free_kernel(void *kernel) { free(kernel); }
+static inline OrtStatus *keep(const OrtApi *api, const void *own, size_t size, void **kernel) {
+    if (!(*kernel = malloc(size))) return failure(api, "kvjobs: out of memory");
+    memcpy(*kernel, own, size);
+    return NULL;
+}
 
 /* The operators of this library: attention_operators.c, finish_operator.c. */
 extern const OrtCustomOp attend_operator, attend_int8_operator, within_operator;

@@ -17,10 +17,11 @@ from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.file_names import DECODER, ENCODER
 from worker.graphs.fusion.fuse import fused
-from worker.graphs.graph_builder import KERNELS
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import rebuild_decoder
-from worker.kernels.compiled import Kernels, compiled_kernels
+from worker.kernels.compiled import compiled_kernels
+from worker.kernels.functions import Kernels
+from worker.kernels.library import KERNELS
 from worker.model_tools.add.add import Request, add_model
 from worker.models.json_file import read_json
 

@@ -7,14 +7,18 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, RuntimeException
 
-from worker.graphs.graph_builder import IR_VERSION, KERNELS, OPSET
-from worker.kernels.compiled import Kernels, compiled_kernels
-from worker.kernels.library import open_library
+from worker.graphs.graph_builder import IR_VERSION, OPSET
+from worker.kernels.compiled import compiled_kernels
+from worker.kernels.functions import Kernels
+from worker.kernels.library import KERNELS, open_library
 
 INSTRUCTION_SETS = ("any", "avx2", "avx512")
 
 Arrays = dict[str, NDArray[np.generic]]
+# What onnxruntime raises where an operator refuses a call or its attributes, and where a graph lacks an operand.
+REFUSED = Fail, RuntimeException, InvalidGraph
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +52,7 @@ def run_node(kernels: Kernels, node: NodeProto, feed: Arrays, outputs: dict[str,
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # a tensor is a block of its own, whose ends a sanitizer watches
     options.register_custom_ops_library(str(kernels.file))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     found: list[NDArray[np.generic]] = session.run(list(outputs), feed)

@@ -8,11 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
-from tests.models.kernels.conftest import FLOAT, INT8, run_node
-from worker.graphs.graph_builder import KERNELS
-from worker.kernels.compiled import Kernels
+from tests.models.kernels.conftest import FLOAT, INT8, REFUSED, run_node
+from worker.kernels.functions import Kernels
+from worker.kernels.library import KERNELS
 
 Array = NDArray[np.float32]
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -169,5 +168,78 @@ def test_operands_that_do_not_fit_are_refused(kernels: Kernels, broken: str) -> 
         "bias": np.zeros((2, 1, 1, 2), np.float32),
     }  # fmt: skip
 
-    with pytest.raises(Fail, match="kvjobs: "):
+    with pytest.raises(REFUSED, match="kvjobs: "):
         run_node(kernels, node, feed | {broken: wrong[broken]}, {"attended": FLOAT})
+
+
+@pytest.mark.parametrize("attributes", [
+    {"beams": -(2**63)}, {"beams": 2**62 + 1}, {"beams": 0}, {"beams": -1}, {"beams": 2**63 - 1},
+    {"beams": 0, "appends": 1}, {"beams": 4, "appends": 1}, {"beams": 2**62 + 1, "appends": 1},
+    {"heads": -(2**63)}, {"heads": 2**62 + 1}, {"heads": 0}, {"heads": -1}, {"heads": 2**60 + 1},
+    {"appends": 2}, {"appends": -1}, {"appends": 2**32}, {"scale": np.nan}, {"scale": -np.inf},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("sources", [2, 4])
+def test_attributes_that_do_not_fit_are_refused(kernels: Kernels, attributes: dict[str, float], sources: int) -> None:
+    """Also those of which a product with a size is another size, modulo 2 to the power of 64."""
+    settings = {"heads": 1, "beams": 1, "appends": 0, "scale": 1.0} | attributes
+    num_rows = int(sources * settings["beams"]) % 2**64
+    cache = np.zeros((sources, 1, 3, 16), np.float32)
+    feed: dict[str, NDArray[Any]] = {
+        "rows": np.zeros((num_rows if num_rows < 99 else sources, 48 if settings["appends"] else 16), np.float32),
+        "key": cache, "value": cache, "last": np.full(sources, 2, np.int32),
+    }  # fmt: skip
+    node = helper.make_node("AttendToCache", [*feed], ["attended", "new_key", "new_value"], domain=KERNELS, **settings)
+
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        run_node(kernels, node, feed, {"attended": FLOAT})
+
+
+@pytest.mark.parametrize("attributes", [
+    {"heads": 0}, {"heads": -1}, {"heads": -(2**63)}, {"heads": 2**62 + 1}, {"scale": np.inf},
+], ids=str)  # fmt: skip
+def test_attributes_that_do_not_fit_a_sentence_are_refused(kernels: Kernels, attributes: dict[str, float]) -> None:
+    node = helper.make_node(
+        "AttendWithin", ["packed", "shape"], ["attended"], domain=KERNELS, **({"heads": 1, "scale": 1.0} | attributes)
+    )
+    feed = {"packed": np.zeros((4, 48), np.float32), "shape": np.array([2, 2, -1])}
+
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        run_node(kernels, node, feed, {"attended": FLOAT})
+
+
+@pytest.mark.parametrize("length", [3, 5, 0, -1, -(2**63), 2**62])
+def test_a_length_that_does_not_divide_the_tokens_is_refused(kernels: Kernels, length: int) -> None:
+    node = helper.make_node("AttendWithin", ["packed", "shape"], ["attended"], domain=KERNELS, heads=1, scale=1.0)
+    feed = {"packed": np.zeros((4, 48), np.float32), "shape": np.array([1, length, -1])}
+
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        run_node(kernels, node, feed, {"attended": FLOAT})
+
+
+@pytest.mark.parametrize("left_out", ["key", "value", "last", "attended", "new_key", "new_value"])
+def test_attention_without_an_operand_or_a_result_is_refused(kernels: Kernels, left_out: str) -> None:
+    cache = np.zeros((2, 1, 3, 16), np.float32)
+    feed = {"rows": np.zeros((2, 16), np.float32), "key": cache, "value": cache, "last": np.array([2, 0], np.int32)}
+    inputs, outputs = (
+        ["" if name == left_out else name for name in names] for names in (feed, ("attended", "new_key", "new_value"))
+    )
+    node = helper.make_node(
+        "AttendToCache", inputs, outputs, domain=KERNELS, heads=1, beams=1, appends=0, scale=1.0
+    )  # fmt: skip
+
+    with pytest.raises(REFUSED):
+        run_node(kernels, node, feed, {next(filter(None, outputs)): FLOAT})
+
+
+def test_no_sources_and_no_tokens_give_no_results(kernels: Kernels) -> None:
+    cache = np.zeros((0, 1, 3, 16), np.float32)
+    feed = {"rows": np.zeros((0, 48), np.float32), "key": cache, "value": cache, "last": np.zeros(0, np.int32)}
+    node = helper.make_node(
+        "AttendToCache", [*feed], ["attended", "new_key", "new_value"], domain=KERNELS, heads=1, beams=1, appends=1,
+        scale=1.0,
+    )  # fmt: skip
+    assert run_node(kernels, node, feed, {"attended": FLOAT})[0].shape == (0, 16)
+
+    node = helper.make_node("AttendWithin", ["packed", "shape"], ["attended"], domain=KERNELS, heads=1, scale=1.0)
+    feed = {"packed": np.zeros((0, 48), np.float32), "shape": np.array([0, 0, -1])}
+    assert run_node(kernels, node, feed, {"attended": FLOAT})[0].shape == (0, 16)

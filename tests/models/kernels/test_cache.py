@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from worker.engine.seq2seq.native import kv_memory
-from worker.kernels.compiled import Kernels
+from worker.kernels.functions import Kernels
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 DTYPES = st.sampled_from([np.float32, np.int8, np.float16])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from worker.engine.search import beam_candidates, logit_rules
 from worker.engine.search.beam_candidates import best_continuations
 from worker.engine.search.logit_rules import log_normalizer
-from worker.kernels.compiled import Kernels
+from worker.kernels.functions import Kernels
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

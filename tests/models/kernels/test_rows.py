@@ -1,16 +1,17 @@
 """FinishRows against the operations that it stands for, in numpy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
-from tests.models.kernels.conftest import FLOAT, UINT8, run_node
-from worker.graphs.graph_builder import KERNELS
-from worker.kernels.compiled import Kernels
+from tests.models.kernels.conftest import FLOAT, REFUSED, UINT8, run_node
+from worker.kernels.functions import Kernels
+from worker.kernels.library import KERNELS
 
 NO_ACTIVATION, RELU, SILU = range(3)
 NO_NORM, LAYER_NORM, RMS_NORM = range(3)
@@ -19,13 +20,15 @@ NAMES = ("x", "factors", "bias", "residual", "weight", "norm_bias")
 
 
 def finish(
-    kernels: Kernels, feed: dict[str, NDArray[np.float32]], *, activation: int, norm: int, lowest: float = 0.0
-) -> dict[str, NDArray[np.generic]]:
-    """All outputs by name; without a norm the sums are y."""
-    names = ["y", "" if norm == NO_NORM else "sums", "quantized", "scales"]
+    kernels: Kernels, feed: dict[str, NDArray[np.float32]], *, activation: int = NO_ACTIVATION, norm: int = NO_NORM,
+    lowest: float = 0.0, epsilon: float = 1e-5, without: str = "",
+) -> dict[str, NDArray[np.generic]]:  # fmt: skip
+    """All outputs by name, but for those `without`; without a norm the sums are y."""
+    without += " sums" if norm == NO_NORM else ""
+    names = ["" if name in without.split() else name for name in ("y", "sums", "quantized", "scales")]
     node = helper.make_node(
         "FinishRows", [name if name in feed else "" for name in NAMES], names,
-        domain=KERNELS, activation=activation, norm=norm, epsilon=1e-5, lowest=lowest,
+        domain=KERNELS, activation=activation, norm=norm, epsilon=epsilon, lowest=lowest,
     )  # fmt: skip
     kinds = {name: UINT8 if name == "quantized" else FLOAT for name in names if name}
     return dict(zip(kinds, run_node(kernels, node, feed, kinds), strict=True))
@@ -113,5 +116,59 @@ def test_large_negative_numbers_become_zero_behind_silu(kernels: Kernels) -> Non
 def test_parts_of_another_size_are_refused(kernels: Kernels, name: str) -> None:
     feed = {"x": np.zeros((2, 20), np.float32), name: np.zeros((1,), np.float32)}
 
-    with pytest.raises(Fail, match="another size"):
+    with pytest.raises(REFUSED, match="another type or size"):
         finish(kernels, feed, activation=NO_ACTIVATION, norm=NO_NORM)
+
+
+@pytest.mark.parametrize("attributes", [
+    {"activation": -1}, {"activation": 3}, {"activation": 2**32 + 1}, {"norm": -1}, {"norm": 2**32},
+    {"norm": 2**63 - 1}, {"epsilon": -1e-5}, {"epsilon": np.nan}, {"lowest": np.nan}, {"lowest": -np.inf},
+], ids=str)  # fmt: skip
+def test_attributes_that_no_row_has_are_refused(kernels: Kernels, attributes: dict[str, Any]) -> None:
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        finish(kernels, {"x": np.zeros((2, 20), np.float32)}, **attributes)
+
+
+@pytest.mark.parametrize(("parts", "asked"), [
+    *((part, {}) for part in ("factors", "bias", "residual")),
+    ("", {"activation": RELU}), ("weight", {"norm": RMS_NORM, "without": "y sums"}), ("weight", {"norm": RMS_NORM}),
+])  # fmt: skip
+def test_without_y_nothing_but_the_product_can_be_quantized(
+    kernels: Kernels, parts: str, asked: dict[str, Any]
+) -> None:
+    """A row has no other memory than y for what comes before its quantization."""
+    shapes = {"factors": (2, 1), "bias": (20,), "residual": (2, 20), "weight": (20,)}
+    x = np.linspace(-1, 1, 40, dtype=np.float32).reshape(2, 20)
+    alone, whole = finish(kernels, {"x": x}, without="y"), finish(kernels, {"x": x})
+    np.testing.assert_array_equal(alone["quantized"], whole["quantized"])
+
+    with pytest.raises(REFUSED, match="do not go together"):
+        finish(
+            kernels, {"x": x} | {part: np.ones(shapes[part], np.float32) for part in parts.split()},
+            **({"without": "y"} | asked),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", [
+    {"without": "quantized"}, {"without": "scales"}, {"norm": LAYER_NORM}, {"norm": RMS_NORM},
+], ids=str)  # fmt: skip
+def test_rows_that_lack_a_part_are_refused(kernels: Kernels, asked: dict[str, Any]) -> None:
+    """Integers without their scales; a norm without its weight."""
+    with pytest.raises(REFUSED, match="do not go together"):
+        finish(kernels, {"x": np.zeros((2, 20), np.float32)}, **asked)
+
+
+def test_no_rows_give_no_results(kernels: Kernels) -> None:
+    feed = {"x": np.zeros((0, 20), np.float32), "weight": np.ones(20, np.float32)}
+
+    found = finish(kernels, feed, norm=RMS_NORM)
+
+    assert {name: array.shape for name, array in found.items()} == {
+        "y": (0, 20), "sums": (0, 20), "quantized": (0, 20), "scales": (0, 1),
+    }  # fmt: skip
+
+
+def test_rows_without_numbers_are_refused(kernels: Kernels) -> None:
+    """They have no largest one."""
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        finish(kernels, {"x": np.zeros((3, 0), np.float32)})

@@ -11,8 +11,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from worker.graphs.graph_builder import IR_VERSION, KERNELS, OPSET
-from worker.kernels.compiled import Kernels, compiled_kernels
+from worker.graphs.graph_builder import IR_VERSION, OPSET
+from worker.kernels.compiled import compiled_kernels
+from worker.kernels.functions import Kernels
+from worker.kernels.library import KERNELS
 
 _ROWS, _HEADS, _HEAD_SIZE, _CAPACITY = 5, 2, 48, 9
 _WIDTH = _HEADS * _HEAD_SIZE

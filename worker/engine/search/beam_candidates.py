@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.kernels.compiled import MAX_CONTINUATIONS, compiled_kernels
+from worker.kernels.compiled import compiled_kernels
 
 # Ids of a block. 128 rows x 945: 130 us with 16, 170 with 8, 240 with 32. 128 x 65,001: 2.7 ms with 64, 3.8 with 16.
 _BLOCK, _SMALL_BLOCK = 64, 16
@@ -51,7 +51,7 @@ def best_continuations(
         block = _SMALL_BLOCK if logits.shape[1] <= _SHORT else _BLOCK
         if logits.shape[1] * width >= 2 * count * block:
             kernels = compiled_kernels()
-            if kernels is not None and count <= MAX_CONTINUATIONS and logits.flags.c_contiguous:
+            if kernels is not None and count <= kernels.MAX_CONTINUATIONS and logits.flags.c_contiguous:
                 scales = None if scales is None else np.ascontiguousarray(scales)
                 best = kernels.best_continuations(logits, scales, normalizer, np.ascontiguousarray(before), count)
                 found, is_sure = Continuations(*best[:3]), best[3]

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from worker.graphs.fusion.graph_editor import GraphEditor, attributes
-from worker.graphs.graph_builder import KERNELS
+from worker.kernels.library import KERNELS
 
 # Attributes of GroupQueryAttention that say nothing that the kernel cannot do.
 _KNOWN = {"num_heads", "kv_num_heads", "scale", "k_quant_type", "v_quant_type", "kv_cache_bit_width"}

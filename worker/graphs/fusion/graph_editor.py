@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from worker.graphs.graph_builder import KERNELS
+from worker.kernels.library import KERNELS
 
 # Of a node of these kinds, the input whose type its output has. Others may give another type, or are not asked.
 _SAME_TYPE = {"MatMul": 1, "Gemm": 1, "Add": 1}

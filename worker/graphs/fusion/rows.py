@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from onnx import NodeProto, TensorProto, helper
 
 from worker.graphs.fusion.graph_editor import GraphEditor, attributes, scalar
-from worker.graphs.graph_builder import KERNELS
+from worker.kernels.library import KERNELS
 
 # As in kernels.h.
 _ACTIVATIONS = {"Relu": 1, "QuickGelu": 2}
