@@ -126,4 +126,7 @@ def _guard(owner: Any, name: str, action: str) -> None:
 def _install_for_sessions() -> None:
     from onnxruntime import InferenceSession
 
+    from worker.kernels.compiled import compiled_kernels
+
+    compiled_kernels()  # opens a session, once per process, to see whether they are right
     _guard(InferenceSession, "__init__", SESSION)

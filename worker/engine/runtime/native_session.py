@@ -7,11 +7,11 @@ import onnxruntime
 
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.runtime.int8_probe import Int8, exact_int8
-from worker.engine.runtime.kernels_probe import trusted_kernels
 from worker.engine.runtime.session import open_session
 from worker.graphs.fusion.fuse import fused
 from worker.graphs.precision import Precision
 from worker.graphs.unsigned_weights import with_unsigned_weights
+from worker.kernels.compiled import compiled_kernels
 
 
 def open_native_session(
@@ -25,7 +25,7 @@ def open_native_session(
     """As `open_session`. `precision`: of the graph's products."""
     kernels = None
     if Device.of(providers).kind == "cpu" and file.is_file():  # else `open_session` says what is missing
-        kernels = trusted_kernels()
+        kernels = compiled_kernels()
         if precision is Precision.INT8 and exact_int8() is Int8.UNSIGNED:
             graph = with_unsigned_weights(file.read_bytes() if graph is None else graph)
         if kernels is not None:
