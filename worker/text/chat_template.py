@@ -11,7 +11,7 @@ names of special tokens, and cannot change them, open files or import modules. I
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -45,6 +45,7 @@ class ChatTemplate:
     file: Path
     compiled: jinja2.Template
     tokens: Mapping[str, str]  # special tokens by the name of their variable
+    sought: frozenset[str]  # the texts that it looks for in messages, such as </think>
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
@@ -62,10 +63,12 @@ class ChatTemplate:
         if len(source) > MAX_CHARACTERS:
             raise ModelError(f"the chat template in {file} has {len(source):,} characters; at most {MAX_CHARACTERS:,}")
         try:
-            compiled = _environment().from_string(source)
+            environment = _environment()
+            parsed = environment.parse(source)
+            sought = frozenset(_sought(parsed))
+            return cls(file, environment.from_string(source), tokens, sought)
         except (jinja2.TemplateError, RecursionError) as error:
             raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
-        return cls(file, compiled, tokens)
 
     def render(self, messages: Sequence[Message]) -> str:
         """The text of a prompt, up to where the answer begins. Raises RenderError, with what the template says."""
@@ -103,6 +106,40 @@ def _source(folder: Path) -> tuple[Path, str | None]:
     if found is not None and not isinstance(found, str):
         raise ModelError(f"{file} has a chat_template that is no text: download it again")
     return file, found
+
+
+# Methods and filters of texts that look for their arguments.
+_SEEKING = {
+    *("count", "endswith", "find", "index", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex"),
+    *("rpartition", "rsplit", "split", "startswith"),
+}
+
+
+def _sought(template: nodes.Template) -> Iterator[str]:
+    """The texts that a template compares with something, or looks for in it: `'</think>' in content`. Those that it
+    only writes, as the end of a message, are not among them."""
+    named = {
+        assigned.target.name: assigned.node.value
+        for assigned in template.find_all(nodes.Assign)
+        if isinstance(assigned.target, nodes.Name) and isinstance(assigned.node, nodes.Const)
+    }
+    for place in _seeking(template):
+        constants = [place] if isinstance(place, nodes.Const) else list(place.find_all(nodes.Const))
+        values = [one.value for one in constants]
+        names = [place] if isinstance(place, nodes.Name) else list(place.find_all(nodes.Name))
+        values += [named.get(one.name) for one in names]
+        yield from (value for value in values if isinstance(value, str))
+
+
+def _seeking(template: nodes.Template) -> Iterator[nodes.Node]:
+    """The expressions that are compared or looked for."""
+    yield from template.find_all(nodes.Compare)
+    for call in template.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Getattr) and call.node.attr in _SEEKING:
+            yield from call.args
+    for filtered in template.find_all(nodes.Filter):
+        if filtered.name in _SEEKING:
+            yield from filtered.args[:1]
 
 
 class _Generation(Extension):

@@ -9,12 +9,15 @@ transformers would take both for the special token, so that a document could end
 system. Here only those of the template count: a document's are plain text, as in every other task. Where no document
 has one, the ids are those of `apply_chat_template`.
 
+There is one exception: in what an assistant said, a token that the template itself looks for is special, as the
+`</think>` by which templates of Qwen3 and DeepSeek R1 leave old reasoning out. Hidden from the template, it would stay.
+
 Knows: templates, tokenizers. Does not know: models.
 """
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from jobs.corpus.messages import Message
@@ -38,6 +41,7 @@ class ChatTokenizer:
         self._names = tokenizer.special_names  # content -> how the tokenizer spells it
         contents = sorted(self._names, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, contents))) if contents else None
+        self._sought = {name for name in self._names if any(name in text for text in template.sought)}
         # Put into a special token of a document, so that it is none in the rendered text: a noncharacter, and a secret
         # that no text can contain.
         self._mark = f"\ufdd1{secrets.token_hex(8)}\ufdd1"
@@ -47,9 +51,15 @@ class ChatTokenizer:
         tokenizer's `encode` does."""
         if self._special is None:
             return self._tokenizer.encode_rendered(self._template.render(messages))
-        marked = [Message(message.role, self._special.sub(self._marked, message.content)) for message in messages]
+        marked = [Message(one.role, self._special.sub(self._hiding(one.role), one.content)) for one in messages]
         rendered = self._special.sub(lambda found: self._names[found[0]], self._template.render(marked))
         return self._tokenizer.encode_rendered(rendered.replace(self._mark, ""))
 
-    def _marked(self, found: re.Match[str]) -> str:
+    def _hiding(self, role: str) -> Callable[[re.Match[str]], str]:
+        return self._hidden_unless_sought if role == "assistant" else self._hidden
+
+    def _hidden(self, found: re.Match[str]) -> str:
         return f"{found[0][0]}{self._mark}{found[0][1:]}"
+
+    def _hidden_unless_sought(self, found: re.Match[str]) -> str:
+        return found[0] if found[0] in self._sought else self._hidden(found)
