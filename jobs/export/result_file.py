@@ -1,10 +1,9 @@
-"""A file of results: written under a temporary name and renamed when complete; never over the corpus."""
+"""A file of results: complete or absent, compressed where its name says so; never over the corpus."""
 
 import fcntl
 import glob
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import BinaryIO
 
 from jobs.compression import compressed, packing_of
 from jobs.errors import SpecError, StoreError
+from jobs.export.replaced_file import replaced_file
 
 # Files that the process has open already: `-o /dev/stdout`, or bash's `-o >(command)`, which is /dev/fd/63.
 _OPEN_ALREADY = re.compile(
@@ -37,8 +37,8 @@ def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
             with place.open("wb") as file:
                 yield file
         else:
-            with _replaced(place) as file:
-                yield file
+            with replaced_file(place) as beside, compressed(beside, packing_of(place)) as target:
+                yield target
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -78,18 +78,3 @@ def _is_writable(number: int) -> bool:
         return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except OSError:
         return False
-
-
-@contextmanager
-def _replaced(place: Path) -> Iterator[BinaryIO]:
-    # A random name, so that nobody can put a link to another file there; "x" would not follow one either.
-    beside = place.with_name(f".kvjobs-{secrets.token_hex(8)}.part")
-    with beside.open("xb") as file:
-        try:
-            with compressed(file, packing_of(place)) as target:
-                yield target
-            file.flush()
-            os.fsync(file.fileno())  # on the disk before it replaces an older file
-            beside.replace(place)
-        finally:
-            beside.unlink(missing_ok=True)

@@ -1,14 +1,18 @@
 """The result file is complete or absent, never overwrites another file, and may be any path that a shell can name."""
 
+import fcntl
 import os
 import secrets
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from jobs.errors import SpecError, StoreError
 from jobs.export.result_file import check_place, result_file
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
 
 
 def write(path: Path, data: bytes = b"results") -> None:
@@ -51,6 +55,87 @@ def test_a_result_file_has_the_permissions_of_any_new_file(tmp_path: Path, umask
         os.umask(before)
 
     assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("before")
+    path.chmod(mode)
+
+    with result_file(path, corpus="") as file:
+        (part,) = tmp_path.glob(".*.part")
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600, "nor can others read what is half written"
+        file.write(b"results")
+
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"results", mode)
+
+
+@pytest.mark.may_skip
+@AS_ROOT
+def test_a_file_that_root_replaces_stays_that_of_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("before")
+    os.chown(path, 1234, 5678)
+
+    write(path)
+
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 5678)
+
+
+@pytest.mark.may_skip
+@AS_ROOT
+def test_a_group_that_cannot_be_given_gets_no_more_than_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    path = tmp_path / "out.jsonl"
+    path.write_text("before")
+    path.chmod(0o664)
+    os.chown(path, -1, 5678)
+    monkeypatch.setattr(os, "fchown", refuse)
+
+    write(path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_and_what_is_written_stays(tmp_path: Path) -> None:
+    left = tmp_path / ".kvjobs-0123456789abcdef.part"
+    left.write_text("half")
+    others = [tmp_path / name for name in (".kvjobs-notes.part", ".kvjobs-0123456789abcdef.part.txt", "my.part")]
+    for other in others:
+        other.write_text("somebody's own")
+    (tmp_path / ".kvjobs-00000000000000ff.part").symlink_to(others[0])
+    os.mkfifo(tmp_path / ".kvjobs-00000000000000fe.part")
+
+    with result_file(tmp_path / "one.jsonl", corpus="") as running:
+        assert not left.exists()
+        write(tmp_path / "two.jsonl")
+        running.write(b"results")
+
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes() == b"results"
+    assert all(other.read_text() == "somebody's own" for other in others)
+
+
+def test_an_export_whose_file_another_removes_before_its_lock_takes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    removed: list[Path] = []
+
+    def remove_first(file: BinaryIO, how: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob(".*.part"))
+            removed[0].unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    write(tmp_path / "out.jsonl")
+
+    assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
 def test_a_full_disk_leaves_the_old_file_unchanged(tmp_path: Path) -> None:
