@@ -11,7 +11,7 @@ class Flag(enum.StrEnum):
 
     SPLIT = "split"  # a segment was longer than the model's positions and was translated in pieces
     TRUNCATED = "truncated"  # a hypothesis reached the length limit before its end; or a document was scored in part
-    REPETITION = "repetition"  # a hypothesis ends in repetitions: the model probably looped
+    REPETITION = "repetition"  # a text repeats itself, and its source does not: the model probably looped
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
     UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
     UNSCORED = "unscored"  # no token could be scored; of a translation: the provider gives no log-probability

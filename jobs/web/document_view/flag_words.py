@@ -8,7 +8,7 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.SPLIT: "A sentence was longer than the model can read at once, so it was translated in pieces.",
     Flag.TRUNCATED: "The text was cut: a translation reached the length limit before its end, or only a part of the "
     "text was scored.",
-    Flag.REPETITION: "A translation ends in repetitions; the model probably looped.",
+    Flag.REPETITION: "The text repeats a sequence in a row, and its source does not; the model probably looped.",
     Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
     Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
     Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",

@@ -11,11 +11,6 @@ from jobs.outcome import AlignedSegment, Alternative, Flag, SegmentTranslation, 
 from worker.text.segments import Span
 from worker.text.sentence_joints import between_pieces, between_sentences
 
-_MAX_NGRAM = 8  # tokens: a longer repeated sequence is not looked for
-_MIN_REPEATS = 4
-# In tokens, all repeats together: shorter repetitions are ordinary text, such as "......" and "2000".
-_MIN_REPEATED = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Combination:
@@ -89,17 +84,6 @@ def join_document(
 def merge_flags(*some: Iterable[Flag]) -> tuple[Flag, ...]:
     """All flags, sorted, without duplicates."""
     return tuple(sorted({flag for flags in some for flag in flags}))
-
-
-def runs_away(ids: Sequence[int]) -> bool:
-    """Whether the ids end in a sequence of 1 to 8 tokens that is repeated, at least 4 times and over at least 8 tokens:
-    the sign of a search that was caught in a loop."""
-    for size in range(1, _MAX_NGRAM + 1):
-        repeats = max(_MIN_REPEATS, -(-_MIN_REPEATED // size))
-        tail = list(ids[-size * repeats :])
-        if len(tail) == size * repeats and tail == tail[:size] * repeats:
-            return True
-    return False
 
 
 def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[AlignedSegment, ...]:

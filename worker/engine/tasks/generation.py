@@ -26,9 +26,10 @@ from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.search.logit_rules import Ids
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.continued_text import ContinuedText
-from worker.engine.tasks.document_assembly import merge_flags, runs_away
+from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
 from worker.text.chat_template import RenderError
+from worker.text.loops import has_loop
 
 _BATCH_SIZE = 32  # prompts that run at a time, where the user does not say
 
@@ -153,7 +154,7 @@ class PromptContinuer:
             text = text[: min(place for stop in rules.stop_texts if (place := text.find(stop)) >= 0)]
         if found.finish is Finish.LENGTH:
             flags.append(Flag.TRUNCATED)
-        if runs_away([one for one in found.ids if one not in rules.eos_ids]):
+        if has_loop(text):
             flags.append(Flag.REPETITION)
         return Generation(
             text=text,

@@ -11,7 +11,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 
 import logging
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.outcome import Flag, Learned, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
@@ -22,10 +22,11 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.document_assembly import join_pieces, merge_flags, runs_away
+from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
 from worker.engine.tasks.tokenizers import TranslationTokenizer
+from worker.text.loops import has_loop
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,11 @@ class Translator:
         results = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
         new = dict(zip(unknown, results, strict=True))
         return TranslatedSentences(
-            results=[new[index] if index in new else known[key] for index, key in enumerate(keys)],
+            results=[
+                # An earlier version may have stored it, which saw fewer loops.
+                new[index] if index in new else _flagged(sentence, known[key])
+                for index, (sentence, key) in enumerate(zip(sentences, keys, strict=True))
+            ],
             computed=new.keys(),
             learned={keys[index]: result for index, result in new.items() if options.reuse and is_finite(result)},
         )
@@ -131,20 +136,13 @@ class Translator:
             num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
-                    results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
+                    results[index] = self._to_text(pieces[index], hypotheses[: options.n_best])
         in_order = iter(results[index] for index in range(len(pieces)))
-        return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
+        joined = [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
+        return [_flagged(sentence, result) for sentence, result in zip(sentences, joined, strict=True)]
 
-    def _to_text(
-        self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: GenerationConfig
-    ) -> SegmentTranslation:
+    def _to_text(self, source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> SegmentTranslation:
         best = hypotheses[0]
-        without_eos = [token_id for token_id in best.ids if token_id != rules.eos_id]
-        flags = []
-        if best.truncated:
-            flags.append(Flag.TRUNCATED)
-        if runs_away(without_eos) and not runs_away(source[:-1]):  # a repetitive source may have such a target
-            flags.append(Flag.REPETITION)
         return SegmentTranslation(
             # Hypotheses with different ids may give the same text; each is kept: n hypotheses were asked for, and
             # transformers returns n too.
@@ -153,5 +151,12 @@ class Translator:
             log_prob=best.log_prob,
             num_source_tokens=len(source),
             num_target_tokens=len(best.ids),
-            flags=merge_flags(flags),
+            flags=(Flag.TRUNCATED,) if best.truncated else (),
         )
+
+
+def _flagged(sentence: str, result: SegmentTranslation) -> SegmentTranslation:
+    """The translation of a sentence with the flags that its text asks for."""
+    if not has_loop(result.texts[0], sentence):
+        return result
+    return replace(result, flags=merge_flags(result.flags, [Flag.REPETITION]))

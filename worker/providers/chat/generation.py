@@ -19,6 +19,7 @@ from jobs.providers import Reason
 from jobs.spec import GenerateOptions
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.providers.protocol import Unanswered
+from worker.text.loops import has_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def outcome_of(answer: ContinuedPrompt) -> Outcome | Unanswered:
     flags = [Flag.TRUNCATED] if answer.finish is Finish.LENGTH else []
     if answer.log_probs is None:
         flags.append(Flag.UNSCORED)
+    if has_loop(answer.text):
+        flags.append(Flag.REPETITION)
     return Generation(
         text=answer.text,
         log_prob=None if answer.log_probs is None else sum(answer.log_probs),

@@ -17,6 +17,7 @@ from jobs.spec import JobSpec, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.languages import NO_TARGET, LanguagePair, language_pair
 from worker.providers.protocol import Unanswered
+from worker.text.loops import has_loop
 from worker.text.segments import segment
 
 TEMPLATE = (
@@ -78,6 +79,8 @@ def outcome_of(text: str, answer: ChatAnswer) -> Outcome | Unanswered:
     flags = [] if answer.is_complete else [Flag.TRUNCATED]
     if answer.log_probs is None:
         flags.append(Flag.UNSCORED)
+    if has_loop(translated, text):
+        flags.append(Flag.REPETITION)
     return Translation(
         text=f"{start}{translated}{end}",
         log_prob=None if answer.log_probs is None else sum(answer.log_probs),

@@ -186,8 +186,8 @@ def test_a_document_fails_by_the_name_of_the_model_whose_numbers_are_not_finite(
     translator = legs.translators[number]
     right = translator._to_text
 
-    def broken(source: Any, hypotheses: Any, rules: Any) -> SegmentTranslation:
-        return dataclasses.replace(right(source, hypotheses, rules), log_prob=float("nan"))
+    def broken(source: Any, hypotheses: Any) -> SegmentTranslation:
+        return dataclasses.replace(right(source, hypotheses), log_prob=float("nan"))
 
     monkeypatch.setattr(translator, "_to_text", broken)
     result = legs.translate(["Alpha beta.", "42"])

@@ -186,15 +186,29 @@ def found(*hypotheses: Hypothesis) -> Callable[..., list[list[Hypothesis]]]:
     return lambda steps, num_rows, rules: [list(hypotheses)] * num_rows
 
 
-def test_a_runaway_repetition_is_flagged_unless_the_source_repeats_too(
+def test_a_loop_is_flagged_wherever_it_stands_unless_the_source_repeats_too(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exported_decoder, "search", found(Hypothesis((4, *(5, 6) * 5, 0), -1.0, -0.1, truncated=True)))
+    ids = (4, *(5, 6) * 5, 7, 8, 0)
+    monkeypatch.setattr(exported_decoder, "search", found(Hypothesis(ids, -1.0, -0.1, truncated=False)))
+    memory = DictMemory()
 
-    assert one(translate(translator, ["Alpha beta."])).flags == (Flag.REPETITION, Flag.TRUNCATED)
-    assert one(translate(translator, ["Ha ha ha ha ha ha ha ha ha."])).flags == (Flag.TRUNCATED,), (
-        "the source repeats too"
-    )
+    looped = translate(translator, ["Alpha beta."], memory=memory)
+
+    assert one(looped).flags == (Flag.REPETITION,)
+    assert one(translate(translator, ["Ha ha ha ha ha ha ha ha ha."])).flags == (), "the source repeats too"
+    memory.update({key: dataclasses.replace(value, flags=()) for key, value in looped.learned.items()})  # type: ignore[arg-type]
+    remembered = one(translate(translator, ["Alpha beta."], memory=memory))
+    assert (remembered.num_reused, remembered.flags) == (1, (Flag.REPETITION,)), "stored by a version that saw no loop"
+
+
+def test_a_loop_over_the_pieces_of_a_long_segment_is_flagged(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exported_decoder, "search", found(Hypothesis((5, 6, 7, 0), -1.0, -0.1, truncated=False)))
+    translator = Translator(tiny.model, WordTokenizer(max_tokens=4))
+
+    document = one(translate(translator, ["Alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu."]))
+
+    assert document.flags == (Flag.REPETITION, Flag.SPLIT)
 
 
 def test_non_finite_logits_fail_only_the_documents_with_that_segment(

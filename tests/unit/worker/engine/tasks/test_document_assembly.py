@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.outcome import Flag, SegmentTranslation
-from worker.engine.tasks.document_assembly import best_combinations, join_document, join_pieces, runs_away
+from worker.engine.tasks.document_assembly import best_combinations, join_document, join_pieces
 from worker.text.segments import Span, segment
 
 
@@ -167,21 +167,3 @@ def test_segments_are_those_of_the_best_alternative() -> None:
     document = join_document(sentences("1", " ", "2"), found, num_reused=0, n_best=3)
 
     assert document.segments == ((0, 1, 0, 1), (2, 3, 2, 3))
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        ([5] * 8, True),
-        ([5] * 7, False),
-        ([1, 2, 3, *[5, 6] * 4], True),
-        ([1, 2, 3, *[5, 6] * 3], False),
-        ([9, *[1, 2, 3, 4, 5, 6, 7, 8] * 4], True),
-        ([9, *[1, 2, 3, 4, 5, 6, 7, 8, 9] * 4], False),
-        ([*[5, 6] * 4, 7], False),
-        ([], False),
-        ([1, 2, 3, 4], False),
-    ],
-)
-def test_a_run_of_up_to_eight_tokens_repeated_at_the_end_is_a_runaway(ids: list[int], expected: bool) -> None:
-    assert runs_away(ids) is expected

@@ -1,0 +1,105 @@
+"""
+Loops in what a model wrote: a sequence that it repeats again and again, and that its source does not.
+
+Knows: texts, as characters; so it holds for scripts without spaces, and for providers that give no tokens. Does not
+know: models.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+_MAX_PERIOD = 512  # characters: a longer sequence is not looked for
+_MIN_REPEATS = 4
+_LONG, _MIN_REPEATS_OF_LONG = 48, 3  # characters; nobody writes as much three times in a row
+# In characters, all repeats together: shorter ones are ordinary text, such as "ha ha ha ha".
+_MIN_LENGTH = 16
+_MIN_LENGTH_WITHOUT_LETTERS = 120  # more than a rule across a page, a row of dots before a number, or an indentation
+# A source that repeats as well has such a translation, if it is repeated about as often: languages differ in what is a
+# repeat ("ha ha ha ha" is 哈哈哈哈 or 哈哈), and a model that breaks off leaves some out.
+_MIN_SOURCE_REPEATS, _MIN_SOURCE_LENGTH = 2.5, 6
+_LEAST_OF_SOURCE, _MOST_OF_SOURCE = 0.25, 1.5
+
+
+class _Run(NamedTuple):
+    """A stretch of a text in which every character is the one `period` before it."""
+
+    start: int
+    length: int  # the first repeat included
+    period: int
+
+    @property
+    def repeats(self) -> float:
+        """The last one may lack what separates it from the next: a space, a comma."""
+        return (self.length + 1) / self.period
+
+
+def has_loop(text: str, source: str = "") -> bool:
+    """Whether a sequence of up to 512 characters is repeated in a row, anywhere in the text: at least 4 times, or 3 if
+    it is long. Repeats without a letter (`-----`, `0 0 0 0`) need more than a line of them.
+
+    A source that repeats something about as often explains one. A sentence takes as long as a set of its 8-grams, a
+    text with repeats at most 512 comparisons a character.
+    """
+    if not _has_equal_grams(text):
+        return False
+    loops = [
+        run
+        for run in _primitive(_runs(text, lambda period: _MIN_REPEATS if period < _LONG else _MIN_REPEATS_OF_LONG))
+        if _has_letter(text, run) or run.length >= _MIN_LENGTH_WITHOUT_LETTERS
+    ]
+    if not loops:
+        return False
+    folded = source.casefold()
+    allowed = list(_primitive(_runs(folded, lambda period: _MIN_SOURCE_REPEATS, _MIN_SOURCE_LENGTH)))
+    return not all(
+        any(
+            _has_letter(text, run) == _has_letter(folded, one)
+            and _LEAST_OF_SOURCE <= run.repeats / one.repeats <= _MOST_OF_SOURCE
+            for one in allowed
+        )
+        for run in loops
+    )
+
+
+def _has_equal_grams(text: str) -> bool:
+    """Whether a loop is possible: of a length L and a period p, all but p of its L - 7 sequences of 8 characters are
+    equal to one before. That is 5 for 16 characters and a period of 4, and more for any others."""
+    num_grams = max(len(text) - 7, 0)
+    return len({text[place : place + 8] for place in range(num_grams)}) <= num_grams - 5
+
+
+def _has_letter(text: str, run: _Run) -> bool:
+    return any(map(str.isalpha, text[run.start : run.start + run.period]))
+
+
+def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
+    """Without those that lie in one of a shorter period: what is repeated every 2 characters is so every 4, too."""
+    found: list[_Run] = []
+    for run in runs:
+        if not any(one.start <= run.start and run.start + run.length <= one.start + one.length for one in found):
+            found.append(run)
+            yield run
+
+
+def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN_LENGTH) -> Iterator[_Run]:
+    """The longest stretches with at least so many repeats, by their period, and so many characters; by period."""
+    for period in range(1, min(_MAX_PERIOD, len(text) // 2) + 1):
+        end = len(text) - period
+        # So many characters in a row equal the one a period later, so every so many-th place is looked at.
+        needed = max(math.ceil(min_repeats(period) * period) - 1, min_length) - period
+        before = -1  # the last place that is known to differ
+        place = needed - 1
+        while place < end:
+            if text[place] != text[place + period]:
+                before = place
+            else:
+                start, stop = place, place + 1
+                while start > before + 1 and text[start - 1] == text[start - 1 + period]:
+                    start -= 1
+                while stop < end and text[stop] == text[stop + period]:
+                    stop += 1
+                if stop - start >= needed:
+                    yield _Run(start, stop - start + period, period)
+                before = stop
+            place = before + needed
