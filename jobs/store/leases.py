@@ -11,7 +11,21 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, exists, func, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    and_,
+    case,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
@@ -69,14 +83,16 @@ def lease(
 
     `batches_at_once`: a translation's batches have so many times the usual size. Not in a shard whose last lease ended
     in a crash: the fewer documents are suspect, the better."""
-    job_id = _next_job(queues, warm, first_job)
-    with database.reading() as connection:  # an idle worker asks often, and should not wait for the write lock
-        if connection.execute(select(job_id)).scalar() is None:
-            return None
+    candidates = _jobs_to_lease(queues).order_by(*lease_order(warm, first_job))
+    next_shard = _next_on_sqlite(candidates) if database.is_sqlite else _next_unlocked(candidates)
+    if database.is_sqlite:  # an idle worker asks often, and should not wait for the write lock
+        with database.reading() as connection:
+            if connection.execute(select(next_shard)).scalar() is None:
+                return None
     with database.writing() as connection:
         taken = connection.execute(
             update(Shard)
-            .where(Shard.id == _next_shard(connection, job_id))
+            .where(Shard.id == next_shard)
             .values(
                 state=ShardState.LEASED,
                 lease_owner=worker_id,
@@ -151,42 +167,48 @@ def refuse(database: Database, work: Work, reason: str) -> None:
             connection.execute(update(Job).where(*running).values(paused_values(reason)))
 
 
+LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
 IS_READY = Shard.state == ShardState.READY
 
 
-def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> Any:
-    """The job whose shard is leased next. The job first, then its shard: both are index look-ups, however many shards a
-    paused job has."""
-    of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
+def lease_order(warm: Collection[str] = (), first_job: int | None = None) -> tuple[Any, ...]:
+    """The order of jobs in which their shards are leased: `ORDER BY` these."""
+    is_first = or_(Job.id == first_job, Job.chain == first_job) if first_job is not None else false()
     return (
-        select(Job.id)
-        .where(
-            Job.state == JobState.RUNNING,
-            ~Job.paused,
-            Job.cancel_requested_at.is_(None),
-            or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device)),
-            exists().where(Shard.job_id == Job.id, IS_READY),
-        )
-        .order_by(
-            case((or_(Job.id == first_job, Job.chain == first_job), 0), else_=1),
-            Job.priority.desc(),
-            func.coalesce(Job.stage, 1).desc(),  # what was begun is ended first
-            case((Job.model_revision.in_(list(warm)), 0), else_=1),
-            Job.id,
-        )
-        .limit(1)
-        .scalar_subquery()
+        case((is_first, 0), else_=1),
+        Job.priority.desc(),
+        func.coalesce(Job.stage, 1).desc(),  # what was begun is ended first
+        case((Job.model_revision.in_(list(warm)), 0), else_=1),
+        Job.id,
     )
 
 
-def _next_shard(connection: Connection, job_id: Any) -> Any:
-    """The shard to lease. On PostgreSQL, a shard that another transaction has locked is skipped. The CTE has to be
-    materialized: a subquery may be evaluated once per row, and then locks more shards than the LIMIT allows."""
-    shard = select(Shard.id).where(Shard.job_id == job_id, IS_READY).order_by(Shard.id).limit(1)
-    if connection.dialect.name == "sqlite":
-        return shard.scalar_subquery()
-    found = shard.with_for_update(skip_locked=True).cte("next_shard").prefix_with("MATERIALIZED", dialect="postgresql")
-    return select(found.c.id).scalar_subquery()
+def _jobs_to_lease(queues: Queues) -> Select[Any]:
+    """The jobs of these queues whose shards may be leased."""
+    of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
+    return select(Job.id).where(
+        LEASABLE, or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device))
+    )
+
+
+def _next_on_sqlite(candidates: Select[Any]) -> ScalarSelect[Any]:
+    """The first ready shard of the first job that has one. The job first, then its shard: both are index look-ups,
+    however many shards a paused job has. Nobody else writes meanwhile."""
+    job_id = candidates.where(exists().where(Shard.job_id == Job.id, IS_READY)).limit(1).scalar_subquery()
+    return select(Shard.id).where(Shard.job_id == job_id, IS_READY).order_by(Shard.id).limit(1).scalar_subquery()
+
+
+def _next_unlocked(candidates: Select[Any]) -> ScalarSelect[Any]:
+    """On PostgreSQL: the first ready shard that no other transaction has locked, whichever job has it; it is locked.
+
+    The lateral join asks one job after the other in their order, each with an index look-up, and LIMIT ends it at the
+    first shard. It sorts jobs, never shards, of which there are hundreds of thousands. The CTE has to be materialized:
+    a subquery may be evaluated once per row, and then locks more shards than the LIMIT allows."""
+    job = candidates.subquery("job")
+    shard = select(Shard.id).where(Shard.job_id == job.c.id, IS_READY).order_by(Shard.id).limit(1)
+    first = shard.with_for_update(skip_locked=True).lateral("shard")
+    found = select(first.c.id).select_from(job.join(first, true())).limit(1).cte("next_shard")
+    return select(found.prefix_with("MATERIALIZED", dialect="postgresql").c.id).scalar_subquery()
 
 
 def _begin(

@@ -3,19 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, exists, func, or_, select
-from sqlalchemy.orm import aliased
+from sqlalchemy import Connection, exists, func, select
 
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
-from jobs.store.leases import IS_READY
+from jobs.store.leases import IS_READY, LEASABLE, lease_order
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import JobState, ShardState
+from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
 
 HINTS_PER_LANE = 2
-LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +68,27 @@ def serves(queues: Queues, queue: str, model: str) -> bool:
 
 
 def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
-    """The jobs that workers process before this one: older or with a higher priority, in the same queue. None where a
-    shard of this job is leased. The stages of its own chain do not count."""
-    this_job, counts = aliased(Job), JobCounts
+    """The jobs of its queue whose shards are leased before those of this one, by a worker that has neither's model
+    open. None where a shard of this job is leased. The stages of its own chain do not count."""
+    counts, this_job = JobCounts, select(Job.queue, Job.chain).where(Job.id == job_id).subquery("this_job")
     failed = counts.rejected + counts.failed + counts.quarantined + counts.cancelled
-    ended = counts.succeeded + failed + counts.skipped
-    before = (Job.priority > this_job.priority) | ((Job.priority == this_job.priority) & (Job.id < this_job.id))
-    is_begun = exists().where(Shard.job_id == this_job.id, Shard.state == ShardState.LEASED)
-    number, documents = connection.execute(
-        select(func.count(), func.coalesce(func.sum(counts.documents - ended), 0))
-        .select_from(Job)
+    ordered = (
+        select(
+            *(Job.id, Job.chain, this_job.c.chain.label("its_chain")),
+            (counts.documents - counts.succeeded - failed - counts.skipped).label("documents"),
+            func.row_number().over(order_by=lease_order()).label("place"),
+        )
         .join(counts, counts.job_id == Job.id)
-        .join(this_job, this_job.id == job_id)
-        .where(LEASABLE, counts.shards_open > 0, Job.queue == this_job.queue, before, ~is_begun)
-        .where(or_(this_job.chain.is_(None), Job.chain.is_distinct_from(this_job.chain)))
+        .join(this_job, Job.queue == this_job.c.queue)
+        .where((LEASABLE & (counts.shards_open > 0)) | (Job.id == job_id))
+        .subquery()
+    )
+    its_place = select(ordered.c.place).where(ordered.c.id == job_id).scalar_subquery()
+    is_begun = exists().where(Shard.job_id == job_id, Shard.state == ShardState.LEASED)
+    number, documents = connection.execute(
+        select(func.count(), func.coalesce(func.sum(ordered.c.documents), 0))
+        .where(ordered.c.place < its_place, ~is_begun)
+        .where(ordered.c.its_chain.is_(None) | ordered.c.chain.is_distinct_from(ordered.c.its_chain))
     ).one()
     return JobsAhead(number, int(documents))
 

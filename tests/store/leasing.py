@@ -13,8 +13,8 @@ from tests.rows import translated
 LEASE_S = 60.0
 
 
-def take(database: Database, *, worker_id: int = 1, lease_s: float = LEASE_S) -> Work:
-    work = leases.lease(database, worker_id, 0, lease_s)
+def take(database: Database, *, worker_id: int = 1, lease_s: float = LEASE_S, first_job: int | None = None) -> Work:
+    work = leases.lease(database, worker_id, 0, lease_s, first_job=first_job)
     assert work is not None
     return work
 

@@ -2,8 +2,7 @@
 
 import threading
 
-import pytest
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store import lease_expiry, leases
@@ -12,7 +11,8 @@ from jobs.store.database import Database
 from jobs.store.jobs import pause, resume
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from tests.rows import AddWaitingJob
+from tests.databases import ON_POSTGRESQL
+from tests.rows import AddJob, AddWaitingJob, Line
 from tests.store.leasing import LEASE_S, take, value, write
 
 SCORING = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions())
@@ -51,6 +51,29 @@ def test_higher_priority_goes_first_then_the_older_job(database: Database, add_w
     order = [take(database).job_id for _ in range(6)]
 
     assert order == [urgent, urgent, old, old, new, new]
+
+
+def test_a_lease_begins_with_the_chain_that_the_worker_was_started_for(database: Database, add_job: AddJob) -> None:
+    urgent, first = add_job(Line("a"), priority=5), add_job(Line("a"), chain=2, stage=1)
+
+    assert [take(database, first_job=2).job_id for _ in range(2)] == [first, urgent]
+
+
+@ON_POSTGRESQL
+def test_a_shard_that_another_worker_is_leasing_keeps_nobody_from_the_next_one(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """Whether the next one is of the same job or of another."""
+    single, two, last = (add_waiting_job(documents=number, per_shard=1) for number in (1, 2, 1))
+    with database.writing() as connection:
+        for job in (single, two):
+            leased = select(tables.Shard.id).where(tables.Shard.job_id == job).order_by(tables.Shard.id).limit(1)
+            connection.execute(leased.with_for_update())
+
+        assert [take(database).job_id for _ in range(2)] == [two, last]
+        assert leases.lease(database, 1, 0, LEASE_S) is None
+
+    assert [take(database).job_id for _ in range(2)] == [single, two]
 
 
 def test_a_paused_job_is_skipped_until_it_is_resumed(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -204,7 +227,7 @@ def test_a_worker_that_lost_its_lease_pauses_nothing(database: Database, add_wai
     assert value(database, tables.Shard.state) == "ready"
 
 
-@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 def test_a_lease_reads_the_documents_and_results_of_its_own_shard_alone(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:

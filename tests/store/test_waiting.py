@@ -53,6 +53,20 @@ def test_a_queue_is_served_only_by_live_workers_with_the_device_or_model_it_need
     assert not is_served(database, "cpu", "m", 60), "the process is dead, although its last heartbeat is recent"
 
 
+def test_jobs_ahead_are_those_that_a_lease_takes_before(database: Database, add_job: AddJob) -> None:
+    """With a chain whose second stage is newer than other jobs, and one of a high priority."""
+    stages = {"chain": 2, "stage": 1}, {"chain": 2, "stage": 2}, {"chain": 5, "stage": 2, "priority": 5}
+    jobs = [add_job(Line("a"), **columns) for columns in ({}, stages[0], {}, stages[1], stages[2])]
+    ahead = {job: ahead_of(database, job).jobs for job in jobs}
+
+    leased = []
+    while work := leases.lease(database, 1, 0, 60.0):
+        leased.append(work.job_id)
+
+    assert leased == [5, 4, 1, 2, 3]
+    assert [ahead[job] for job in leased] == [0, 1, 2, 2, 4], "the stages of one chain do not wait for one another"
+
+
 def ahead_of(database: Database, job_id: int) -> JobsAhead:
     with database.reading() as connection:
         return jobs_ahead(connection, job_id)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from jobs.formatting import counted, duration
-from jobs.store.leases import IS_READY
+from jobs.store.leases import IS_READY, LEASABLE
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard, ShardEvent
-from jobs.store.waiting import LEASABLE
 
 PROGRESS = ("leased", "recorded", "finished")  # events of a worker that takes work, or gets on with it
 NEWEST_EVENTS = 500  # that are looked at: the log has one or more for each batch
