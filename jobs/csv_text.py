@@ -11,8 +11,12 @@ import orjson
 
 from jobs.json_text import iso, to_json
 
-# What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# What a spreadsheet takes for the start of a formula: a sign, also a full-width or small one, or a tab or line break,
+# which it drops (OWASP, "CSV injection"). Blanks and what cannot be seen, such as a byte order mark, may come before.
+_FORMULA = re.compile(
+    r"[\t\r\n]|[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*"
+    r"[=+\-@＝＋－＠﹦﹢﹣﹫]"
+)
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # a negative number is not a formula
 
 
@@ -30,7 +34,7 @@ def csv_cell(value: Any, clean: Callable[[str], str] = str, *, defuse: bool = Tr
 
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet would take this text for a formula."""
-    return text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
+    return _FORMULA.match(text) is not None and not NUMBER.fullmatch(text)
 
 
 def csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:

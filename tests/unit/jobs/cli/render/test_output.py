@@ -57,10 +57,19 @@ def test_an_empty_result_is_an_empty_json_list(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == '[\n  {"a":1},\n  {"a":2}\n]\n'
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "-1\n", "-", "-x", "@x", "\tx", "\rx"])
+PLAIN_FORMULAS = ["=1+1", "+1", "-1+1", "-1\n", "-", "-x", "@x", "\tx", "\rx", "\nx", "\n=1+1", "\r\n=1+1"]
+HIDDEN_FORMULAS = ["＝1+1", "＋1", "－1", "＠x", "﹦1", "\ufeff=1+1", " =1+1", "\xa0=1", "\u200b-x", "\x00=1", "\v\f+1"]
+
+
+@pytest.mark.parametrize("text", [*PLAIN_FORMULAS, *HIDDEN_FORMULAS])
 def test_a_cell_never_starts_a_formula(text: str) -> None:
     assert csv_cell(text) == f"'{text}"
     assert csv_cell(f"a{text}") == f"a{text}"
+
+
+@pytest.mark.parametrize("text", ["a=b", " a = b", "\ufeffa", "(=1)", "…", "—x", "译文", "1-2", "'=1"])
+def test_other_texts_are_written_unchanged(text: str) -> None:
+    assert csv_cell(text) == text
 
 
 @pytest.mark.parametrize("number", ["-1", "-0.50", "-1.5e-7"])
