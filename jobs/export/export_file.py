@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from jobs.export.export_formats import Format
-from jobs.export.export_options import Export, check_format
+from jobs.export.export_options import Export, check_chain_format, check_format, format_of
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
@@ -27,6 +27,17 @@ def export_file(
         check_original_name(database, job, path)
     with result_file(path, corpus=job.source) as target:
         return write_results(database, job, target, form, export, tell=tell)
+
+
+def check_results_file(path: Path, *, task: str, corpus: str, is_chain: bool) -> None:
+    """Refuse now what could not be written after hours of work. Raises SpecError."""
+    from jobs.export.result_file import check_place
+
+    check_place(path, corpus=corpus)
+    form = format_of(path)
+    check_format(form, task)
+    if is_chain:
+        check_chain_format(form)
 
 
 def write_results(

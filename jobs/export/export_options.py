@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.choices import Only
-from jobs.compression import inner_suffix, packing_of
+from jobs.compression import PACKINGS, inner_suffix, packing_of
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # The format that a file name means, before .gz, .zst ...
 SUFFIXES = {
     ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
     ".csv": Format.CSV,
     ".tsv": Format.TSV,
     ".txt": Format.TXT,
@@ -62,8 +64,20 @@ class Export:
 
 
 def format_of(path: Path) -> Format:
-    """The format by the file name: results.csv.gz is CSV; an unknown suffix is JSON Lines."""
-    return SUFFIXES.get(inner_suffix(path) or "", Format.JSONL)
+    """The format by the file name: results.csv.gz is CSV, a name without a suffix is JSON Lines. Raises SpecError for
+    an unknown suffix."""
+    suffix = inner_suffix(path)
+    if suffix is None:
+        return Format.JSONL
+    if suffix not in SUFFIXES:
+        near = get_close_matches(suffix, SUFFIXES, n=1, cutoff=0.7)
+        raise SpecError(
+            f"{path}: results are not written as {suffix}; "
+            + (f"did you mean {near[0]}? The" if near else "the")
+            + f" suffixes are {', '.join(SUFFIXES)}, a further {', '.join(PACKINGS)} compresses the file, and "
+            "kvjobs export --format FORMAT writes any name"
+        )
+    return SUFFIXES[suffix]
 
 
 def check_chain_format(form: Format) -> None:

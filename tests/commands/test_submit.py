@@ -192,6 +192,20 @@ def test_json_prints_the_job_on_one_line_and_messages_as_json_on_standard_error(
     assert kvjobs("submit", corpus, "--json").json["already"] == "running"
 
 
+def test_a_file_of_results_in_an_unknown_format_is_refused_before_the_work(
+    kvjobs: Kvjobs, database: Database, corpus: Path, tmp_path: Path
+) -> None:
+    refused = kvjobs("submit", corpus, "--wait", "-o", tmp_path / "out.xlsx")
+
+    assert refused.exit_code == 2
+    assert "results are not written as .xlsx" in refused.err
+    assert kvjobs("ls", "-q").out == ""
+    kvjobs("submit", corpus)
+    assert kvjobs("watch", "last", "--work", "-o", tmp_path / "out.xlsx").exit_code == 2
+    assert kvjobs("export", "last", "-o", tmp_path / "out.srt").exit_code == 2
+    assert kvjobs("export", "last", "-o", tmp_path / "out.xlsx", "--format", "csv").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

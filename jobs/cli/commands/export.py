@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(Format, case_sensitive=False),
-    help="The format.  [default: by the name of the file, else jsonl]",
+    help="The format.  [default: by the name of the file; jsonl without a suffix]",
 )
 @click.option(
     "--only",
@@ -124,9 +124,9 @@ def export(
     For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
     a line.
 
-    In CSV and TSV a text that begins with = + - or @ and is not a number gets an apostrophe in front, so that no
-    spreadsheet runs it; --raw writes it unchanged. In TSV a backslash, tab or newline within a text is written \\\\,
-    \\t or \\n.
+    In CSV and TSV a text that begins with = + - or @ (perhaps full-width, or behind blanks), a tab or a line break, and
+    is not a number, gets an apostrophe in front, so that no spreadsheet runs it; --raw writes it unchanged. In TSV a
+    backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
     from jobs.corpus.corpus import separator_of
     from jobs.export.originals import Addition

@@ -142,15 +142,10 @@ def _languages(options: SubmitOptions) -> dict[str, Any]:
 
 
 def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
-    """Refuse now what could not be written after hours of work."""
-    from jobs.export.export_options import check_chain_format, check_format, format_of
-    from jobs.export.result_file import check_place
+    from jobs.export.export_file import check_results_file
 
     if options.output and str(options.output) != "-":
-        check_place(options.output, corpus=corpus.source)
-        check_format(format_of(options.output), options.task)
-        if options.then:
-            check_chain_format(format_of(options.output))
+        check_results_file(options.output, task=options.task, corpus=corpus.source, is_chain=bool(options.then))
 
 
 def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> None:

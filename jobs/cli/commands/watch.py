@@ -85,10 +85,10 @@ def _work(
     as_json: bool,
 ) -> "Sequence[JobSummary]":
     from jobs.cli.wait_for_job import wait_for_job
-    from jobs.export.result_file import check_place
+    from jobs.export.export_file import check_results_file
 
     if output and str(output) != "-":
-        check_place(output, corpus=job.source)
+        check_results_file(output, task=job.task, corpus=job.source, is_chain=job.chain is not None)
     if job.state == "ingesting":
         print_message(
             f"The corpus of job {job.label} is not read completely. If no submit is reading it: {next_command(job)}"
