@@ -1,6 +1,6 @@
 """What the page of a job says of its decoder steps follows from their cost, whichever way it goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,43 +17,35 @@ def steps(ms_of: Callable[[int], float], rows_of: Callable[[int], float] = lambd
     return [DecoderCalls(step, 10, int(10 * rows_of(step)), ms_of(step) / 100) for step in range(1, 61)]
 
 
+def growing(step: int) -> float:
+    return 1.0 + step / 10
+
+
+def flat(step: int) -> float:
+    return 3.1 + step / 1000
+
+
+STEADY, GROWN, NO_CACHE, TOO_SHORT = "the cache works", "although the cache is on", "the cache is off", "too short"
+
+
 @pytest.mark.parametrize(
-    ("options", "ms_of", "sentence"),
+    ("cache", "ms_of", "facts", "not_said"),
     [
-        (
-            AUTO,
-            lambda step: 3.1 + step / 1000,
-            "A step costs 3.1 ms at the start and 3.2 ms at the end: the cache works.",
-        ),
-        (
-            AUTO,
-            lambda step: 1.0 + step / 10,
-            "A step costs 1.5 ms at the start and 6.6 ms at the end: it grows 4.4-fold, although the cache is on.",
-        ),
-        (
-            AUTO | {"cache": "off"},
-            lambda step: 1.0 + step / 10,
-            "A step costs 1.5 ms at the start and 6.6 ms at the end: it grows 4.4-fold, because the cache is off and "
-            "each step computes the whole prefix again.",
-        ),
-        (
-            AUTO | {"cache": "off"},
-            lambda step: 2.0,
-            "A step costs 2.0 ms at the start and 2.0 ms at the end: it does not grow, though the cache is off; these "
-            "texts are too short to show what a cache saves.",
-        ),
-        (
-            AUTO | {"cache": "hybrid:8"},
-            lambda step: 2.0,
-            "A step costs 2.0 ms at the start and 2.0 ms at the end: the cost does not grow; the first 8 steps compute "
-            "the whole prefix, those after them use the cache.",
-        ),
+        ("auto", flat, ("3.1 ms", "3.2 ms", STEADY), ("fold",)),
+        ("auto", growing, ("1.5 ms", "6.6 ms", "4.4-fold", GROWN), (STEADY,)),
+        ("off", growing, ("1.5 ms", "6.6 ms", "4.4-fold", NO_CACHE), (STEADY, GROWN)),
+        ("off", flat, ("3.1 ms", "does not grow", NO_CACHE, TOO_SHORT), (STEADY, "fold")),
+        ("hybrid:8", flat, ("does not grow", "first 8 steps"), (STEADY, NO_CACHE)),
+        ("hybrid:8", growing, ("the cost grows", "first 8 steps"), (GROWN, NO_CACHE)),
     ],
 )
 def test_the_sentence_says_whether_the_cache_works(
-    options: dict[str, Any], ms_of: Callable[[int], float], sentence: str
+    cache: str, ms_of: Callable[[int], float], facts: Sequence[str], not_said: Sequence[str]
 ) -> None:
-    assert step_chart(steps(ms_of), Task.TRANSLATE, options).sentence == sentence
+    sentence = step_chart(steps(ms_of), Task.TRANSLATE, AUTO | {"cache": cache}).sentence
+
+    assert [fact for fact in facts if fact not in sentence] == []
+    assert [words for words in not_said if words in sentence] == []
 
 
 def test_steps_with_few_rows_are_not_compared_with_full_ones() -> None:
@@ -64,31 +56,23 @@ def test_steps_with_few_rows_are_not_compared_with_full_ones() -> None:
         AUTO | {"cache": "off"},
     )
 
-    assert chart.sentence.startswith("A step costs 3.5 ms at the start and 37.5 ms at step 40, the last with half")
-    assert "it grows 10.7-fold, because the cache is off" in chart.sentence
+    for fact in ("3.5 ms", "37.5 ms", "step 40", "10.7-fold", NO_CACHE):
+        assert fact in chart.sentence
 
 
 @pytest.mark.parametrize(
-    ("task", "options", "sentence"),
+    ("task", "options", "reason"),
     [
-        (Task.SCORE, {}, "This task reads known tokens and generates none, so it has no decoder steps."),
-        (
-            Task.TRANSLATE,
-            AUTO | {"timing": "off"},
-            "The job was submitted with --timing off, so no durations are stored.",
-        ),
-        (
-            Task.TRANSLATE,
-            AUTO | {"timing": "batches"},
-            "Durations are summed by batch (--timing batches), so single steps are not known.",
-        ),
-        (Task.TRANSLATE, AUTO, "No decoder step was recorded yet."),
+        (Task.SCORE, {}, "generates none"),
+        (Task.TRANSLATE, AUTO | {"timing": "off"}, "--timing off"),
+        (Task.TRANSLATE, AUTO | {"timing": "batches"}, "--timing batches"),
+        (Task.TRANSLATE, AUTO, "recorded yet"),
     ],
 )
-def test_without_steps_each_chart_says_why_it_is_empty(task: Task, options: dict[str, Any], sentence: str) -> None:
+def test_without_steps_each_chart_says_why_it_is_empty(task: Task, options: dict[str, Any], reason: str) -> None:
     for chart in (step_chart([], task, options), slots_chart([], task, options), past_length_chart([], task, options)):
         assert chart.is_empty
-        assert chart.sentence == sentence
+        assert reason in chart.sentence
 
 
 def test_of_many_steps_neighbours_are_drawn_together() -> None:
@@ -105,25 +89,26 @@ def test_cached_positions_are_compared_range_by_range() -> None:
     chart = past_length_chart(lengths, Task.TRANSLATE, AUTO)
 
     assert list(chart.x) == ["0-31", "32-63", "64-95"]
-    assert chart.sentence == (
-        "With 0-31 cached positions a step costs 3.1 ms, with 64-95 3.3 ms: hardly more (32 and 10 rows on average)."
-    )
+    for fact in ("0-31", "3.1 ms", "64-95", "3.3 ms", "hardly more", "32 and 10 rows"):
+        assert fact in chart.sentence
     off = past_length_chart(lengths, Task.TRANSLATE, AUTO | {"cache": "off"})
-    assert off.sentence == "The cache is off, so no step attends to cached positions."
+    assert NO_CACHE.lower() in off.sentence.lower()
 
 
 def test_slots_are_sentences_times_beams() -> None:
     half_full = steps(lambda step: 1.0, lambda step: 16.0)
 
-    assert slots_chart(half_full, Task.TRANSLATE, AUTO).sentence == (
-        "32 slots, 16.0 rows in flight on average: 50.0 % full. The fullest step has 16.0 rows."
-    )
+    one_beam = slots_chart(half_full, Task.TRANSLATE, AUTO)
+    for fact in ("32 slots", "16.0 rows", "50.0 % full"):
+        assert fact in one_beam.sentence
     four_beams = slots_chart(half_full, Task.TRANSLATE, AUTO | {"beam_size": 4})
-    assert four_beams.sentence.startswith("128 slots, 16.0 rows in flight on average: 12.5 % full.")
+    for fact in ("128 slots", "16.0 rows", "12.5 % full"):
+        assert fact in four_beams.sentence
     assert set(four_beams.series[1].values) == {128}
 
 
 def test_more_rows_than_sentences_mean_that_the_model_has_beams() -> None:
     chart = slots_chart(steps(lambda step: 1.0, lambda step: 100.0), Task.TRANSLATE, AUTO)
 
-    assert chart.sentence.startswith("128 slots, 100.0 rows")
+    assert set(chart.series[1].values) == {128}
+    assert "100.0 rows" in chart.sentence
