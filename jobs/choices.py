@@ -2,8 +2,15 @@
 
 import enum
 
-PAUSED, CANCELLING = "paused", "cancelling"  # displayed as states; a paused or cancelling job is `running`
-SHOWN_STATES = ("ingesting", "running", PAUSED, CANCELLING, "done", "cancelled", "failed")
+# Displayed as states; in the database such a job is `running`. `waiting`: it has work, and no live worker takes it.
+PAUSED, CANCELLING, WAITING = "paused", "cancelling", "waiting"
+SHOWN_STATES = ("ingesting", "running", WAITING, PAUSED, CANCELLING, "done", "cancelled", "failed")
+STATE_WORDS = {WAITING: "waits for a worker"}  # of a state whose name does not say it
+
+
+def state_in_words(state: str) -> str:
+    """A state as a page or a sentence has it."""
+    return STATE_WORDS.get(state, state)
 
 
 class Only(enum.StrEnum):

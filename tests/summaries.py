@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.live_job import LiveJob
 
 READ_AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 RUNNING_JOB = JobSummary(
@@ -48,4 +49,12 @@ RUNNING_JOB = JobSummary(
     idle_s=0.0,
     reads=None,
     corpus_documents=None,
+)
+
+# The same job, with a worker and the speed of its last minute.
+LIVE_JOB = LiveJob(
+    **{name: getattr(RUNNING_JOB, name) for name in JobSummary.__dataclass_fields__},
+    has_worker=True,
+    recent_tokens_per_s=600.0,
+    pace=600.0,
 )

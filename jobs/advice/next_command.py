@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from jobs.choices import WAITING
+from jobs.queues import GPU
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ def next_command(job: "JobSummary") -> str:
         return f"kvjobs submit {job.source}{task}"  # continues where it was interrupted
     if job.state == JobState.FAILED:
         return f"kvjobs db prune {job.job_id}"
+    if job.shown_state == WAITING:
+        return "kvjobs worker --device cuda:0" if job.queue == GPU else "kvjobs worker"
     if not job.has_ended:
         return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
     if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:

@@ -4,7 +4,7 @@ import contextlib
 import time
 
 from jobs.advice.waiting_reasons import jobs_ahead_sentence, no_worker_sentence
-from jobs.choices import PAUSED
+from jobs.choices import PAUSED, WAITING, state_in_words
 from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
 from jobs.formatting import counted
@@ -52,12 +52,13 @@ class StallNotice:
         self._since = time.monotonic()
         hint = None
         if job.shown_state == PAUSED:
+            self.note = ""
             reason = f" ({job.reason})" if job.reason else ""
             hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"
         elif job.shards_open:
             with contextlib.suppress(TransientError):  # unknown for now
                 hint = no_worker_message(self._database, job.queue, job.model, self._silence_s)
-                self.note = self._jobs_ahead.note(job) if hint is None else ""
+                self.note = self._jobs_ahead.note(job) if hint is None else state_in_words(WAITING)
         if hint and hint != self._printed:
             print_message(hint)
         self._printed = hint

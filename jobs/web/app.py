@@ -18,6 +18,7 @@ from jobs.web import access, live, problems
 from jobs.web.guards import Guards
 from jobs.web.pages import (
     actions,
+    bulk_actions,
     compare,
     document,
     documents,
@@ -29,11 +30,15 @@ from jobs.web.pages import (
     overview,
     query,
     schema,
+    worker_actions,
     workers,
 )
 from jobs.web.same_origin import SameOrigin
 
-PAGES = (overview, jobs, job, compare, documents, document, export, actions, workers, models, query, schema, monitoring)
+PAGES = (
+    *(overview, jobs, job, compare, documents, document, export, actions, bulk_actions, workers, worker_actions),
+    *(models, query, schema, monitoring),
+)
 
 
 @dataclass(frozen=True, slots=True)

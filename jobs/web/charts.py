@@ -34,6 +34,7 @@ class Chart:
     x: Sequence[Any]  # numbers, or names
     series: Sequence[Series]
     is_time: bool = False  # x are ISO 8601 times
+    window: tuple[str, str] | None = None  # of times: from when to when the axis goes; None: as far as the figures
     right_name: str = ""  # what the axis on the right measures, with the unit
     num_marked: int | None = None  # so many bars from the left are in colour, the others pale
 
@@ -54,6 +55,7 @@ def spec_of(chart: Chart) -> dict[str, Any]:
         "x_name": chart.x_name,
         "y_name": chart.y_name,
         "is_time": chart.is_time,
+        "window": chart.window,
         "title": chart.title,
         "right_name": chart.right_name,
         "num_marked": chart.num_marked,

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, Response
 
 from jobs import __version__, formatting
+from jobs.choices import state_in_words
 from jobs.visible_text import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
@@ -41,7 +42,9 @@ class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return orjson.dumps(content, default=_as_json, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
+        # By `_as_json`: orjson itself leaves out the properties of a data class, and fields of its base with slots.
+        options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+        return orjson.dumps(content, default=_as_json, option=options) + b"\n"
 
 
 def add_page(router: APIRouter, path: str, template: str, data: Callable[..., Data]) -> None:
@@ -123,6 +126,7 @@ def _make_environment() -> jinja2.Environment:
     for name in ("count", "counted", "percent", "duration", "size", "moment", "plain"):
         environment.filters[name] = getattr(formatting, name)
     environment.filters["visible"] = visible
+    environment.filters["in_words"] = state_in_words
     environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
     environment.filters["marked"] = marked

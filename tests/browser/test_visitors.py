@@ -1,5 +1,6 @@
 """What a visitor does on the pages: filter, act, watch a job run; and what hostile texts cannot do."""
 
+import json
 import re
 
 from tests.browser.conftest import HOSTILE, Dashboard, Visit
@@ -32,7 +33,7 @@ def test_a_job_is_paused_and_resumed_after_a_question(visit: Visit, dashboard: D
 
     page.get_by_role("link", name="Resume").click()
     page.get_by_role("button", name="Resume the job").click()
-    assert page.locator(".state").first.text_content() == "running"
+    assert page.locator(".state").first.text_content() == "waits for a worker"
     assert visited.problems == []
 
 
@@ -42,17 +43,53 @@ def test_counters_change_while_a_worker_runs(visit: Visit, dashboard: Dashboard)
     corpus.write_text('{"text": "Fog is expected over Alden."}\n' * 3, encoding="utf-8")
     dashboard.kvjobs("submit", corpus, "--name", name, "--priority", "high")
     page = visit("/").page
-    done = page.locator("tr", has_text=name).locator("[data-what=done]")
-    assert done.text_content() == "0.0 %"
+    progress = page.locator("tr", has_text=name).locator(".progress small")
+    assert progress.text_content() == "0.0 %"
 
     dashboard.kvjobs("watch", name, "--work", "-o", dashboard.home / "live.out.jsonl")
 
     page.wait_for_function(
         "name => [...document.querySelectorAll('tr')].some(row => row.textContent.includes(name)"
-        " && row.querySelector('[data-what=done]').textContent === '100.0 %')",
+        " && row.querySelector('.progress small')?.textContent === '100.0 %')",
         arg=name,
         timeout=10_000,
     )
+
+
+def test_the_page_of_a_job_is_shown_anew_as_a_whole_and_keeps_what_a_visitor_did(
+    visit: Visit, dashboard: Dashboard
+) -> None:
+    """Every figure follows the job: the sentence, the tiles, the buttons, the parts; a fold stays as it was set."""
+    corpus = dashboard.home / "anew.jsonl"
+    corpus.write_text('{"text": "Fog is expected over Alden."}\n' * 3, encoding="utf-8")
+    dashboard.kvjobs("submit", corpus, "--name", "anew", "--priority", "high")
+    visited = visit(f"/jobs/{json.loads(dashboard.kvjobs('show', 'anew', '--json'))['job_id']}")
+    page = visited.page
+    page.locator("#shards > summary").click()
+    page.locator(".button", has_text="Pause").focus()
+
+    dashboard.kvjobs("watch", "anew", "--work", "-o", dashboard.home / "anew.out.jsonl")
+
+    page.locator(".job-head .state", has_text="done").wait_for(timeout=10_000)
+    assert page.locator(".tile-value").first.text_content() == "3"
+    assert "3 of 3 documents translated" in (page.locator(".lead").text_content() or "")
+    assert page.locator(".banner").count() == 0 or "anew" not in (page.locator(".banner").text_content() or "")
+    assert page.locator("#speed .plot svg").count() == 1, "a chart that was not there is drawn"
+    assert page.locator("#shards").get_attribute("open") is None
+    assert "done" in (page.locator("[data-said]").text_content() or "")
+    assert visited.problems == []
+
+
+def test_ticked_jobs_are_compared(visit: Visit, dashboard: Dashboard) -> None:
+    visited = visit("/jobs")
+    page = visited.page
+    page.get_by_label(f"Job {dashboard.jobs['translation']}", exact=True).check()
+    page.get_by_label(f"Job {dashboard.jobs['hostile']}", exact=True).check()
+
+    page.get_by_role("button", name="Compare two").click()
+
+    assert page.url.endswith(f"/compare?a={dashboard.jobs['translation']}&b={dashboard.jobs['hostile']}")
+    assert visited.problems == []
 
 
 def test_texts_of_documents_are_texts(visit: Visit, dashboard: Dashboard) -> None:

@@ -54,16 +54,17 @@ COLUMNS = (
 @click.pass_obj
 def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
     """List jobs, newest first."""
-    from jobs.store.report.job_summary import SUMMARY_FIELDS, list_jobs
+    from jobs.store.report.live_job import LIVE_FIELDS, list_live_jobs
 
     with context.database() as database, database.reading() as connection:
-        jobs = list_jobs(connection, states=states, limit=None if everything else limit + 1)
+        most = None if everything else limit + 1
+        jobs = list_live_jobs(connection, context.settings.lease_s, states=states, limit=most)
     shown = jobs if everything else jobs[:limit]
     if output.is_table and not jobs:
         print_message(
             "No job is in such a state." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
         )
         return
-    output.rows((job.as_row() for job in shown), COLUMNS, SUMMARY_FIELDS)
+    output.rows((job.as_row() for job in shown), COLUMNS, LIVE_FIELDS)
     if len(shown) < len(jobs):
         print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N another number.")

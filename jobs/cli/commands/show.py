@@ -22,16 +22,17 @@ def show(context: Context, output: Output, reference: str) -> None:
     from jobs.store.report.failures import failures
     from jobs.store.report.finish_counts import finish_counts
     from jobs.store.report.job_providers import providers_of
-    from jobs.store.report.job_summary import find_chain, find_job
+    from jobs.store.report.job_summary import find_chain
+    from jobs.store.report.live_job import find_live_job, live_jobs
     from jobs.store.report.timings.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:
-        job = find_job(connection, reference)
+        job = find_live_job(connection, reference, context.settings.lease_s)
         phases = summarize_steps(connection, job.job_id, By.PHASE)
         bad = failures(connection, job)
         answers = providers_of(connection, job)
         finishes = finish_counts(connection, job)
-        stages = find_chain(connection, job)
+        stages = live_jobs(connection, find_chain(connection, job), context.settings.lease_s)
     found = {"phases": phases, "failures": bad, "answers": answers, "finishes": finishes, "next": next_command(job)}
     if len(stages) > 1:
         found["stages"] = [stage.as_row() for stage in stages]

@@ -7,6 +7,7 @@ import orjson
 
 from jobs.advice.next_command import next_command
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
+from jobs.choices import state_in_words
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.outcome import STAGE, Finish
 from jobs.routing.routes import models_in_words
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
     from jobs.store.report.job_providers import JobProviders
     from jobs.store.report.job_summary import JobSummary
+    from jobs.store.report.live_job import LiveJob
     from jobs.store.report.timings.steps import StepSummary
 
 PHASES_SHOWN = 3
@@ -25,16 +27,16 @@ LONGEST_MESSAGE = 200  # characters of an error message; the export has all of i
 
 
 def describe(
-    job: "JobSummary",
+    job: "LiveJob",
     phases: "Sequence[StepSummary]",
     bad: "Sequence[Failure]",
     answers: "JobProviders",
     finishes: Mapping[str, int] | None = None,
-    chain: "Sequence[JobSummary]" = (),
+    chain: "Sequence[LiveJob]" = (),
 ) -> Iterator[str]:
     """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
     `chain`: the jobs of its chain."""
-    yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
+    yield f"Job {job.label}: {state_in_words(job.shown_state)}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
     if job.task != FILTER:
@@ -75,12 +77,12 @@ def describe(
     yield f"Next: {next_command(job)}"
 
 
-def _chain(job: "JobSummary", stages: "Sequence[JobSummary]") -> Iterator[str]:
+def _chain(job: "LiveJob", stages: "Sequence[LiveJob]") -> Iterator[str]:
     yield f"Stages of the chain (all results: kvjobs export {stages[0].job_id} --chain -o FILE)"
     for stage in stages:
         here = " <- this job" if stage.job_id == job.job_id else ""
         model = "" if stage.task == FILTER else f" ({stage.model})"
-        what = f"{stage.task}{model}: {stage.shown_state}, {_documents(stage)}"
+        what = f"{stage.task}{model}: {state_in_words(stage.shown_state)}, {_documents(stage)}"
         yield f"  {stage.stage}  job {stage.job_id}  {what}{here}"
 
 
@@ -160,12 +162,14 @@ def _documents(job: "JobSummary") -> str:
     return f"{count(job.total_documents)}, {percent(job.share_done)} done" + (f": {counts}" if counts else "")
 
 
-def _times(job: "JobSummary") -> str:
+def _times(job: "LiveJob") -> str:
     if job.task == FILTER:
         return f"submitted {moment(job.created_at)}; the database filters, as the stage before it records its results"
     if job.started_at is None:
         return f"submitted {moment(job.created_at)}; no worker has started it"
     speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""
+    recent = job.recent_tokens_per_s
+    speed += f", {recent:,.0f} in the last minute" if recent is not None else ""
     end = f" to {moment(job.finished_at)}" if job.finished_at else ""
     left = f", about {duration(job.eta_s)} to go" if job.eta_s is not None else ""
     return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{speed}{left}"

@@ -104,7 +104,7 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     if job.has_ended:
         if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"
-    elif recent.eta_s is not None:
+    elif recent.eta_s is not None and job.shown_state == "running":
         parts["time"] = f"{duration(recent.eta_s)} to go"
     if job.unsuccessful:
         parts["failed"] = f"{count(job.unsuccessful)} not ok"

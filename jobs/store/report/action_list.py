@@ -1,5 +1,6 @@
 """What people did to a job."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,6 +32,12 @@ def find_action(connection: Connection, job_id: int, number: int) -> LoggedActio
         select(*_COLUMNS).where(JobAction.job_id == job_id, JobAction.id == number)
     ).one_or_none()
     return None if found is None else LoggedAction(*found)
+
+
+def find_actions(connection: Connection, numbers: Collection[int]) -> list[tuple[int, LoggedAction]]:
+    """These actions, each with its job, in the order of the log."""
+    found = select(JobAction.job_id, *_COLUMNS).where(JobAction.id.in_(numbers)).order_by(JobAction.id)
+    return [(row[0], LoggedAction(*row[1:])) for row in connection.execute(found)]
 
 
 def list_actions(connection: Connection, job_id: int) -> list[LoggedAction]:

@@ -1,14 +1,14 @@
 """Each job with its progress, from counters alone: as quick with ten million documents as with ten."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, case, column, func, or_, select, table
+from sqlalchemy import Boolean, ColumnElement, Connection, Select, case, column, func, or_, select, table
 
-from jobs.choices import CANCELLING, PAUSED
+from jobs.choices import CANCELLING, PAUSED, WAITING
 from jobs.errors import NotFoundError, SpecError
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
@@ -140,15 +140,13 @@ class JobSummary:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Average since the first lease. (`RecentSpeed`: over the last minute.)"""
+        """Average since the first lease. (`LiveJob`: over the last minute.)"""
         return self.tokens / self.elapsed_s if self.elapsed_s else None
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds that remain at the average speed so far; None while the job is not running or nothing is done."""
-        if self.shown_state != JobState.RUNNING or not self.elapsed_s or not self.estimated_done:
-            return None
-        return self.estimated_left * self.elapsed_s / self.estimated_done
+        """Seconds that remain; unknown to counters alone (`LiveJob`)."""
+        return None
 
     @property
     def exit_code(self) -> int | None:
@@ -194,7 +192,7 @@ V_JOBS = table(
 
 def find_job(connection: Connection, reference: str) -> JobSummary:
     """The job with this number or name, or the newest for "last". Raises NotFoundError."""
-    statement = _summaries()
+    statement = summaries()
     if reference == LAST:
         statement = statement.order_by(V_JOBS.c.job_id.desc()).limit(1)
     elif reference.isascii() and reference.isdecimal():
@@ -213,13 +211,13 @@ def find_chain(connection: Connection, job: JobSummary) -> list[JobSummary]:
     """The jobs of the chain that a job belongs to, in the order of stages; the job alone where it belongs to none."""
     if job.chain is None:
         return [job]
-    found = connection.execute(_summaries().where(V_JOBS.c.chain == job.chain).order_by(V_JOBS.c.stage))
+    found = connection.execute(summaries().where(V_JOBS.c.chain == job.chain).order_by(V_JOBS.c.stage))
     return [JobSummary(*row) for row in found]
 
 
 def find_jobs(connection: Connection, job_ids: Collection[int]) -> list[JobSummary]:
     """The jobs with these numbers that there are, newest first."""
-    statement = _summaries().where(V_JOBS.c.job_id.in_(job_ids)).order_by(V_JOBS.c.job_id.desc())
+    statement = summaries().where(V_JOBS.c.job_id.in_(job_ids)).order_by(V_JOBS.c.job_id.desc())
     return [JobSummary(*row) for row in connection.execute(statement)]
 
 
@@ -234,7 +232,15 @@ def list_jobs(
 ) -> list[JobSummary]:
     """Jobs, newest first: with `states` only those whose `JobSummary.shown_state` is among them, with `search` those
     with that text in name, model or source, with `before` those whose number is lower (the next page)."""
-    statement = _summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
+    statement = summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
+    statement = statement.where(*conditions(states=states, task=task or "", search=search))
+    if before is not None:
+        statement = statement.where(V_JOBS.c.job_id < before)
+    return [JobSummary(*row) for row in connection.execute(statement)]
+
+
+def conditions(*, states: Collection[str], task: str, search: str) -> Iterator[ColumnElement[bool]]:
+    """What `list_jobs` asks of rows of `summaries`. A `waiting` job is `running` here: `LiveJob` tells them apart."""
     if states:
         shown = case(
             (V_JOBS.c.state.in_(ENDED_STATES), V_JOBS.c.state),
@@ -242,15 +248,12 @@ def list_jobs(
             (V_JOBS.c.paused, PAUSED),
             else_=V_JOBS.c.state,
         )
-        statement = statement.where(shown.in_(states))
+        yield shown.in_({JobState.RUNNING if state == WAITING else state for state in states})
     if task:
-        statement = statement.where(V_JOBS.c.task == task)
+        yield V_JOBS.c.task == task
     if search:
         found_in = (func.lower(V_JOBS.c[name]) for name in ("name", "model", "source"))
-        statement = statement.where(or_(*(text.contains(search.lower(), autoescape=True) for text in found_in)))
-    if before is not None:
-        statement = statement.where(V_JOBS.c.job_id < before)
-    return [JobSummary(*row) for row in connection.execute(statement)]
+        yield or_(*(text.contains(search.lower(), autoescape=True) for text in found_in))
 
 
 def require_ended(jobs: Sequence[JobSummary]) -> None:
@@ -264,7 +267,8 @@ def require_ended(jobs: Sequence[JobSummary]) -> None:
         raise SpecError(f"job {job.label} is {job.shown_state}; {first}")
 
 
-def _summaries() -> Select[Any]:
+def summaries() -> Select[Any]:
+    """Every job, with the columns of a `JobSummary`."""
     columns = [
         _FROM_JOBS[field.name] if field.name in _FROM_JOBS else V_JOBS.c[field.name] for field in fields(JobSummary)
     ]

@@ -13,6 +13,7 @@ from jobs.routing.routes import models_in_words
 from jobs.spec import OPTIONS, Task
 from jobs.stage import FILTER, FilterSpec
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.live_job import LiveJob
 from jobs.store.schema.states import JobState
 
 NOUNS: Mapping[str, str] = {
@@ -38,7 +39,6 @@ class Tile:
     name: str
     value: str
     note: str = ""
-    live: str | None = None  # which live counter it shows
     status: str | None = None  # of the documents that it counts
     is_bad: bool = False
 
@@ -52,7 +52,7 @@ class Fact:
     is_code: bool = False
 
 
-def state_sentence(job: JobSummary) -> str:
+def state_sentence(job: LiveJob) -> str:
     """What somebody who has five seconds wants to know."""
     done = DOING[job.task]
     noun = NOUNS[job.task]
@@ -70,6 +70,8 @@ def state_sentence(job: JobSummary) -> str:
             bad = f"; {count(job.unsuccessful)} without a result" if job.unsuccessful else ""
             took = f" in {duration(job.elapsed_s)}" if job.elapsed_s is not None else ""  # None: no worker began
             return f"{ended}{took}{bad}."
+        case "waiting":
+            return f"It waits for a worker: {ended} so far."
         case "paused":
             return f"Paused{_because(job)}: {ended} so far."
         case "cancelling":
@@ -79,14 +81,14 @@ def state_sentence(job: JobSummary) -> str:
     return f"{ended} so far."
 
 
-def time_left(job: JobSummary) -> str:
+def time_left(job: LiveJob) -> str:
     """`4 min 05 s to go`; nothing for a job that is not running."""
     if job.shown_state != JobState.RUNNING:
         return ""
     return f"{duration(job.eta_s)} to go" if job.eta_s is not None else "time left unknown"
 
 
-def tiles(job: JobSummary) -> list[Tile]:
+def tiles(job: LiveJob) -> list[Tile]:
     """Counts of documents by how they ended, then tokens, speed and reuse. States without a document are left out,
     except those that every job has."""
     of_all = job.documents or 1
@@ -96,29 +98,27 @@ def tiles(job: JobSummary) -> list[Tile]:
             name="With a result",
             value=count(job.succeeded),
             note=f"of {counted(job.documents, noun)}",
-            live="succeeded",
             status="ok",
         )
     ]
     if job.waiting or not job.has_ended:
-        found.append(
-            Tile(name="Waiting", value=count(job.waiting), note=_shards(job), live="waiting", status="waiting")
-        )
+        found.append(Tile(name="Waiting", value=count(job.waiting), note=_shards(job), status="waiting"))
     for status in ("failed", "quarantined", "rejected", "cancelled"):
         if number := getattr(job, status):
             note = f"{percent(number / of_all)} of all"
             is_bad = status != "cancelled"
             found.append(Tile(name=status.capitalize(), value=count(number), note=note, status=status, is_bad=is_bad))
     if not job.unsuccessful:
-        found.append(Tile(name="Without a result", value="0", note="none failed", live="unsuccessful"))
+        found.append(Tile(name="Without a result", value="0", note="none failed"))
     if job.skipped:
         note = "not kept, or without a result before" if job.task == FILTER else "without a result in the stage before"
         found.append(Tile(name="Skipped", value=count(job.skipped), note=note, status="skipped"))
     if job.task == FILTER:
         return found
-    speed = f"{job.tokens_per_s:,.0f}" if job.tokens_per_s else "-"
-    found.append(Tile(name="Tokens/s", value=speed, note="average since the start", live="tokens_per_s"))
-    found.append(Tile(name="Tokens", value=count(job.tokens), note=_tokens(job), live="tokens"))
+    speed = "-" if job.shown_tokens_per_s is None else f"{job.shown_tokens_per_s:,.0f}"
+    note = "on average, without pauses" if job.recent_tokens_per_s is None else "over the last minute"
+    found.append(Tile(name="Tokens/s", value=speed, note=note))
+    found.append(Tile(name="Tokens", value=count(job.tokens), note=_tokens(job)))
     return [*found, *_reuse(job)]
 
 

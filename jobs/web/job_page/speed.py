@@ -44,8 +44,18 @@ def speed_chart(intervals: Intervals, batches: Sequence[BatchSummary], job: JobS
         x=[point.start.isoformat() for point in points],
         series=series if points else [],
         is_time=True,
+        window=_window(points, job),
         right_name="documents" if any(failed) else "",
     )
+
+
+def _window(points: Sequence[Point], job: JobSummary) -> tuple[str, str] | None:
+    """The time in which the job has worked: one point alone has no width."""
+    if not points:
+        return None
+    end = (job.paused_at if job.paused else None) or job.finished_at or job.read_at
+    start = min(points[0].start, job.started_at or points[0].start)
+    return start.isoformat(), max(points[-1].start, end).isoformat()
 
 
 def _bars(intervals: Intervals, batches: Sequence[BatchSummary], task: str) -> Bars:

@@ -24,7 +24,7 @@ router = APIRouter()
 @router.get("/jobs/{job_id:int}/actions/{action}")
 def confirm(request: Request, connection: Reading, job_id: JobId, action: Action) -> Response:
     """Say what the action would do, and ask."""
-    _refuse_read_only(request)
+    refuse_read_only(request)
     job = find_job(connection, str(job_id))
     if action not in actions_of(job):
         raise SpecError(f"job {job.label} is {job.shown_state}, so there is nothing to {action.value}")
@@ -44,14 +44,14 @@ def act(
 ) -> Response:
     """Perform it, and go back to the page of the job."""
     require_own_form(request, form_token)
-    _refuse_read_only(request)
+    refuse_read_only(request)
     if action is Action.PRIORITY and priority is None:
         raise SpecError("give the new priority, a whole number")
     performed = perform(
         request.app.state.database,
         str(job_id),
         action,
-        _visitor(request),
+        visitor(request),
         reason=reason.strip() or None,
         priority=priority,
     )
@@ -80,7 +80,7 @@ def _consequence(job: JobSummary, action: Action) -> str:
             return f"Its priority is {job.priority}. Jobs with a higher one go first; low is -10, high is 10."
 
 
-def _visitor(request: Request) -> str:
+def visitor(request: Request) -> str:
     """Who asks, for the log: visitors have one token together, so their address is all that is known."""
     host = request.client.host if request.client else "unknown"
     try:
@@ -90,7 +90,7 @@ def _visitor(request: Request) -> str:
     return "dashboard on this machine" if is_here else f"dashboard, from {host}"
 
 
-def _refuse_read_only(request: Request) -> None:
+def refuse_read_only(request: Request) -> None:
     if request.app.state.options.read_only:
         raise SpecError("this dashboard is read-only")
 

@@ -3,10 +3,11 @@
 import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from jobs.comparison.compare import Bounds, Comparison, Wanted, compare
 from jobs.comparison.rankings import RankingAgreement
@@ -33,7 +34,7 @@ QUICK_PAGE, LONGER_PAGE = 200, 1000  # documents that are read between two looks
 QUICK_PAGE_WITH_REFERENCE = 25  # chrF and BLEU of a document take about 2 ms
 LARGEST = 10
 CONTEXT, LONGEST_PIECE = 90, 600  # characters of a text around a change, and of a change
-LONGEST_SOURCE = 400
+LONGEST_SOURCE, LONGEST_CANDIDATE = 400, 120
 RANKS_SHOWN = 10
 
 router = APIRouter()
@@ -60,11 +61,18 @@ def page(
     b: Annotated[str, Query(max_length=200)] = "",
     reference: Annotated[str, Query(max_length=500)] = "",
     longer: bool = False,
+    job: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> Response:
+    """`job`: those that are ticked on the list of jobs."""
+    if job is not None and len(job) == 2:
+        a, b = sorted(job, key=lambda one: (len(one), one))
+        return RedirectResponse(f"/compare?{urlencode({'a': a, 'b': b})}", 303)
     database: Database = request.app.state.database
     asked = Asked(a.strip(), b.strip(), reference, longer and not is_followed_link(request))
     found, problem, status_code = None, "", 200
-    if asked.has_jobs:
+    if job is not None:
+        problem, status_code = f"to compare, tick two jobs on the list; {len(job)} were ticked", 400
+    elif asked.has_jobs:
         try:
             found = _compare(database, asked)
         except KvjobsError as error:
@@ -190,10 +198,13 @@ def _difference(found: Comparison, number: int) -> dict[str, Any]:
         return shown | {"value": f"{one.value:+.4f}", "a": f"{one.a:.4f}", "b": f"{one.b:.4f}"}
     if isinstance(found.agreement, RankingAgreement):
         places = {candidate: place for place, candidate in enumerate(one.a)}
+        texts = _candidate_texts(one.text)
         ranks = [
             {
                 "a": visible(one.a[place]) if place < len(one.a) else NOTHING,
                 "b": visible(one.b[place]) if place < len(one.b) else NOTHING,
+                "a_text": texts.get(one.a[place], "") if place < len(one.a) else "",
+                "b_text": texts.get(one.b[place], "") if place < len(one.b) else "",
                 "moved": places[one.b[place]] - place if place < len(one.b) and one.b[place] in places else None,
             }
             for place in range(min(RANKS_SHOWN, max(len(one.a), len(one.b))))
@@ -215,8 +226,18 @@ def _source(payload: str | None, task: str) -> str:
     text = payload or ""
     if task == Task.RERANK and payload:
         text = orjson.loads(payload)["query"]
+    return _shortened(text, LONGEST_SOURCE)
+
+
+def _shortened(text: str, longest: int) -> str:
     flat = " ".join(text.split())
-    return visible(flat if len(flat) <= LONGEST_SOURCE else f"{flat[:LONGEST_SOURCE]}…")
+    return visible(flat if len(flat) <= longest else f"{flat[:longest]}…")
+
+
+def _candidate_texts(payload: str | None) -> dict[str, str]:
+    """The beginning of the text of each candidate of a query, by its id."""
+    given = orjson.loads(payload)["candidates"] if payload else ()
+    return {one["id"]: _shortened(one.get("text") or "", LONGEST_CANDIDATE) for one in given}
 
 
 def _command(found: Comparison, asked: Asked) -> str:

@@ -1,5 +1,6 @@
 """/jobs/N/documents: the documents of a job with their results, searched, filtered and sorted; and their download."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -8,6 +9,8 @@ from starlette.responses import Response
 
 from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
+from jobs.export.export_formats import Format
+from jobs.export.export_options import WITH_EXTRAS
 from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
@@ -44,7 +47,16 @@ ORDERS = {
 }
 
 JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
-FORMS = {"jsonl": "JSON Lines", "csv": "CSV", "parquet": "Parquet", "original": "Lines of the corpus"}  # of a download
+FORMS = {  # of a download
+    Format.JSONL: "JSON Lines",
+    Format.CSV: "CSV",
+    Format.TSV: "TSV",
+    Format.PARQUET: "Parquet",
+    Format.TXT: "Text, a line a document",
+    Format.TREC: "TREC run",
+    Format.COHERE: "Answers of Cohere's rerank",
+    Format.ORIGINAL: "Lines of the corpus",
+}
 PlaceText = Annotated[str, Query(max_length=60)]
 
 router = APIRouter()
@@ -59,7 +71,7 @@ def documents(
 ) -> dict[str, Any]:
     """A page of the list. A condition that is wrong is a sentence on the page, beside the form that can mend it."""
     job = find_job(connection, str(job_id))
-    forms = _forms(find_reading(connection, job_id))
+    forms = forms_of(job, find_reading(connection, job_id))
     backward = bool(before)
     place = Place.parse(before or after) if before or after else None
     try:
@@ -98,13 +110,11 @@ def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter)
 
 
 def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> dict[str, Any]:
-    counts = {"ok": job.succeeded, "waiting": job.waiting}
-    counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled", "skipped")}
     reasons = failures(connection, job, num_samples=0)
     codes = {one.code: one.documents for one in reasons if one.code and asked.status in ("", one.status)}
     possible = sortable(job)
     return {
-        "status": [(name, counts[name]) for name in STATUSES if counts[name] or name == asked.status],
+        "status": statuses_of(job, asked.status),
         "code": sorted(codes.items(), key=lambda one: -one[1]),
         "flag": [flag.value for flag in flags_of(job.task)],
         "field": names_of_fields(connection, job.job_id),
@@ -112,6 +122,13 @@ def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> 
         "unsorted": None if Order.LONGEST in possible else MAX_SORTED,
         "has_perplexity": job.task not in (Task.RERANK, FILTER),
     }
+
+
+def statuses_of(job: JobSummary, chosen: str = "") -> list[tuple[str, int]]:
+    """The statuses that documents of the job have, with their number, and the one that is `chosen`."""
+    counts = {"ok": job.succeeded, "waiting": job.waiting}
+    counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled", "skipped")}
+    return [(name, counts[name]) for name in STATUSES if counts[name] or name == chosen]
 
 
 def flags_of(task: str) -> list[Flag]:
@@ -125,15 +142,22 @@ def flags_of(task: str) -> list[Flag]:
     return of_task.get(task, [])
 
 
-def _forms(reading: str | None) -> dict[str, str]:
-    """The formats of a download: parquet where the package for it is installed, lines of the corpus where it has any.
-    (A corpus from a pipe, or whose file is gone or changed, has lines too: they are written from the database.)"""
-    kept = {"jsonl", "csv"}
+def forms_of(job: JobSummary, reading: str | None) -> dict[str, str]:
+    """The formats of a download that can hold the results of the job: parquet where the package for it is installed,
+    lines of the corpus where it has any. (A corpus from a pipe, or whose file is gone or changed, has lines too: they
+    are written from the database.)"""
+    kept = {Format.JSONL, Format.CSV, Format.TSV}
+    kept |= {Format.TREC, Format.COHERE} if job.task == Task.RERANK else {Format.TXT} if job.task != FILTER else set()
     if is_installed("pyarrow"):
-        kept.add("parquet")
+        kept.add(Format.PARQUET)
     if has_lines(reading) and (is_installed("pyarrow") or not is_parquet(reading)):
-        kept.add("original")
-    return {form: name for form, name in FORMS.items() if form in kept}
+        kept.add(Format.ORIGINAL)
+    return {form.value: name for form, name in FORMS.items() if form in kept}
+
+
+def chain_forms(forms: Mapping[str, str]) -> dict[str, str]:
+    """Those of them that can hold the results of all stages of a chain."""
+    return {form: name for form, name in forms.items() if form in WITH_EXTRAS}
 
 
 def _chips(job: JobSummary, asked: DocumentFilter) -> list[dict[str, str]]:

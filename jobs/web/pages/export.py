@@ -1,7 +1,7 @@
 """/jobs/N/export: a file of the documents that a list shows, as `kvjobs export` writes it."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
@@ -9,15 +9,16 @@ from starlette.responses import StreamingResponse
 from jobs.choices import Only
 from jobs.corpus.original import CorpusLayout
 from jobs.export.export_formats import Format
-from jobs.export.export_options import Export, check_format
+from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
 from jobs.export.result_lines import result_lines
 from jobs.store.corpus_source import find_source
 from jobs.store.database import Database
-from jobs.store.report.job_summary import find_job
+from jobs.store.report.job_summary import find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
 from jobs.web.pages.documents import JobId, selection_of
 
 CHUNK = 64 * 1024  # bytes that are sent at a time
+SUFFIXES = {Format.TREC: "run", Format.COHERE: "jsonl"}  # where it is not the name of the format
 TYPES = {
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
@@ -29,25 +30,32 @@ router = APIRouter()
 
 
 @router.get("/jobs/{job_id:int}/export")
-def export(
+def download(
     request: Request,
     job_id: JobId,
     asked: FilterOfAddress,
-    form: Annotated[Literal["jsonl", "csv", "tsv", "parquet", "original"], Query(alias="format")] = "jsonl",
+    form: Annotated[Format, Query(alias="format")] = Format.JSONL,
+    chain: bool = False,
 ) -> StreamingResponse:
-    """Every document that meets the conditions, in the order of the corpus. What is wrong is said before the file
-    begins; an error in the middle of it breaks the connection, so that a browser reports it."""
+    """Every document that meets the conditions, in the order of the corpus; with `chain` the results of all stages.
+    What is wrong is said before the file begins; an error in the middle of it breaks the connection, so that a browser
+    reports it."""
     database: Database = request.app.state.database
     with database.reading() as connection:
         job = find_job(connection, str(job_id))
         condition = selection_of(connection, job, asked).condition
-        suffix = _suffix(find_source(connection, job_id).reading) if form == "original" else form
-    chosen = Format(form)
-    check_format(chosen, job.task)
-    only = Only.ALL if job.waiting else None
-    lines = result_lines(database, job, chosen, Export(form=chosen, only=only, condition=condition), tell=_ignored)
+        is_original = form is Format.ORIGINAL
+        suffix = _suffix(find_source(connection, job_id).reading) if is_original else SUFFIXES.get(form, form.value)
+        stages = find_chain(connection, job) if chain else []
+    check_format(form, job.task)
+    if stages:
+        check_chain_format(form)
+    only = Only.ALL if job.waiting and form in WITH_EXTRAS else None
+    export = Export(form=form, only=only, condition=condition, stages=stages)
+    lines = result_lines(database, job, form, export, tell=_ignored)
     head = next(lines)
-    name = f"job-{job_id}{'' if asked.is_empty else '-selection'}.{suffix}"
+    what = f"chain-{job.chain}" if stages else f"job-{job_id}"
+    name = f"{what}{'' if asked.is_empty else '-selection'}.{suffix}"
     return StreamingResponse(
         _chunks(head, lines),
         media_type=TYPES.get(suffix, "text/plain; charset=utf-8"),

@@ -17,12 +17,12 @@ from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.spec import Timing
-from jobs.stage import FILTER
 from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import failures
 from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
+from jobs.store.report.live_job import LiveJob, find_live_job, live_jobs
 from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
     ShardSummary,
@@ -39,9 +39,12 @@ from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
+from jobs.web.live import stamp_of
+from jobs.web.pages.documents import chain_forms, forms_of, statuses_of
 from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
+from jobs.web.unserved_work import unserved_work
 
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
 SHARDS_A_PAGE = 50
@@ -49,19 +52,17 @@ CHANGES_SHOWN = 20
 LARGEST_PERPLEXITY = 1e12
 SECTIONS = (  # in the order of the page: id, title
     ("chain", "Chain"),
+    ("failures", "Failures"),
+    ("providers", "Providers"),
     ("speed", "Speed"),
     ("seconds", "Where the seconds went"),
     ("decoder", "Decoder steps"),
     ("lanes", "Lanes"),
     ("latency", "Length against latency"),
     ("perplexity", "Perplexity"),
-    ("providers", "Providers"),
-    ("failures", "Failures"),
     ("shards", "Shards"),
     ("events", "Events"),
 )
-
-OF_MODELS = ("speed", "seconds", "decoder", "lanes", "latency", "perplexity")  # a filter has none of them
 
 router = APIRouter()
 
@@ -81,13 +82,14 @@ def job(
     below: Annotated[float | None, Query(gt=0, le=LARGEST_PERPLEXITY)] = None,
     done: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
-    found = find_job(connection, str(job_id))
-    return {
+    found = find_live_job(connection, str(job_id), settings.lease_s)
+    stages = live_jobs(connection, find_chain(connection, found), settings.lease_s)
+    forms = forms_of(found, find_reading(connection, job_id))
+    shown = {
         "job": found,
-        "sections": [one for one in SECTIONS if _is_shown(one[0], found)],
         "actions": actions_of(found),
         "notice": find_action(connection, job_id, done) if done else None,  # the action after which this page is shown
-        "stages": find_chain(connection, found),
+        "stages": stages,
         "sentence": header.state_sentence(found),
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),
@@ -99,15 +101,37 @@ def job(
         "failures": failures(connection, found),
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
+        "download": {
+            "forms": forms,
+            "status": statuses_of(found),
+            "of_chain": chain_forms(forms) if stages[1:] else {},
+        },
+        "unserved": unserved_work(connection, settings.lease_s),
+        "stamp": stamp_of(connection, stages, settings.lease_s),
     }
+    return shown | {"sections": [one for one in SECTIONS if _is_shown(one[0], shown)]}
 
 
-def _is_shown(section: str, found: JobSummary) -> bool:
-    if section == "chain":
-        return found.chain is not None
-    if section in OF_MODELS:
-        return found.task != FILTER
-    return section != "providers" or not found.order.is_default
+def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:
+    """Whether a part of the page has something to show."""
+    found: LiveJob = shown["job"]
+    match section:
+        case "chain":
+            return len(shown["stages"]) > 1
+        case "failures" | "events":
+            return bool(shown[section])
+        case "providers":
+            return shown["answers"] is not None
+        case "shards":
+            return bool(found.shards)
+        case "seconds":
+            has_none = json.loads(found.options).get("timing") == Timing.OFF  # it says so
+            return bool(shown["phases"]) or not shown["seconds"].is_empty or (has_none and found.started_at is not None)
+        case "decoder":
+            return not all(shown[name].is_empty for name in ("steps", "past_lengths", "slots"))
+        case "lanes":
+            return bool(shown["timeline"].lanes)
+    return not shown[section].is_empty
 
 
 def shards(

@@ -4,26 +4,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
+from sqlalchemy import Connection
 
 from jobs.formatting import counted, duration
-from jobs.store.report.job_summary import JobSummary, list_jobs
+from jobs.store.report.job_lines import JobLine, list_job_lines
 from jobs.store.report.overview import MinuteOfWork, WaitingShard, oldest_waiting_shard, work_by_minute
 from jobs.store.report.worker_list import WorkerSummary, list_workers
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.web.charts import Chart, Series
+from jobs.web.live import list_stamp
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
+from jobs.web.unserved_work import unserved_work
 
 MINUTES = 60
 RECENT = 5
-OPEN = ("ingesting", "running", "paused", "cancelling")
+OPEN = ("ingesting", "running", "waiting", "paused", "cancelling")
 MAX_OPEN = 50
 
 router = APIRouter()
 
 
 def overview(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
-    running = list_jobs(connection, states=OPEN, limit=MAX_OPEN)
+    running = list_job_lines(connection, settings.lease_s, states=OPEN, limit=MAX_OPEN)
     workers = list_workers(connection, settings.lease_s)
     work = work_by_minute(connection, MINUTES)
     oldest = oldest_waiting_shard(connection)
@@ -31,11 +34,19 @@ def overview(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
         "sentence": _sentence(running, workers, oldest),
         "tiles": _tiles(running, workers, work),
         "running": running,
-        "recent": list_jobs(connection, states=ENDED_STATES, limit=RECENT),
+        "recent": _ended(connection, settings.lease_s),
+        "unserved": unserved_work(connection, settings.lease_s),
+        "stamp": list_stamp(connection, settings.lease_s),
         "oldest": oldest,
         "workers": workers,
         "throughput": throughput_chart(work),
     }
+
+
+def _ended(connection: Connection, silence_s: float) -> list[JobLine]:
+    """The newest lines of which every job has ended; a chain of which a stage has ended may be open."""
+    found = list_job_lines(connection, silence_s, states=ENDED_STATES, limit=2 * RECENT)
+    return [line for line in found if line.shown_state in ENDED_STATES][:RECENT]
 
 
 def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
@@ -64,21 +75,25 @@ def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
 
 
 def _tiles(
-    running: Sequence[JobSummary], workers: Sequence[WorkerSummary], work: Sequence[MinuteOfWork]
+    running: Sequence[JobLine], workers: Sequence[WorkerSummary], work: Sequence[MinuteOfWork]
 ) -> list[dict[str, Any]]:
     states = [worker.state for worker in workers]
     last = work[-2] if len(work) > 1 else work[-1]
     failed = sum(job.unsuccessful for job in running)
     return [
         {"name": "Open jobs", "value": len(running), "href": "/jobs?state=open"},
-        {"name": "Documents waiting", "value": sum(job.waiting for job in running), "href": "/jobs?state=open"},
+        {
+            "name": "Documents waiting",
+            "value": sum(stage.waiting for job in running for stage in job.stages),
+            "href": "/jobs?state=open",
+        },
         {"name": "Tokens/s, last minute", "value": round(last.target_tokens / 60), "href": "#throughput"},
         {"name": "Workers busy", "value": states.count("busy"), "of": len(states), "href": "/workers"},
         {"name": "Without a result", "value": failed, "is_bad": bool(failed), "href": "/jobs?state=open"},
     ]
 
 
-def _sentence(running: Sequence[JobSummary], workers: Sequence[WorkerSummary], oldest: WaitingShard | None) -> str:
+def _sentence(running: Sequence[JobLine], workers: Sequence[WorkerSummary], oldest: WaitingShard | None) -> str:
     """What somebody who has five seconds wants to know."""
     alive = sum(worker.is_alive for worker in workers)
     stale = sum(worker.state == "stale" for worker in workers)
@@ -92,9 +107,7 @@ def _sentence(running: Sequence[JobSummary], workers: Sequence[WorkerSummary], o
         sentence = f"{counted(len(at_work), 'job')} running" + (
             f", the longest for about {duration(max(left))} more." if left else "."
         )
-    if at_work and not alive:
-        sentence += " No worker answers: start one with kvjobs worker."
-    elif oldest and oldest.waits_s > 60:
+    if oldest and alive and oldest.waits_s > 60:
         sentence += f" The oldest shard has waited for {duration(oldest.waits_s)} (job {oldest.job_id})."
     if stale:
         sentence += f" {counted(stale, 'worker')} without a heartbeat."

@@ -5,10 +5,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from jobs.control.worker_actions import REQUESTS, actions_of_worker, worker_message
 from jobs.formatting import counted, size
+from jobs.store.report.job_summary import LARGEST_ID
 from jobs.store.report.worker_list import WorkerSummary, list_workers
+from jobs.store.schema.states import WorkerRequest
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
+from jobs.web.unserved_work import unserved_work
 
 A_PAGE = 50
 
@@ -20,16 +24,26 @@ def workers(
     settings: SettingsOfApp,
     stopped: bool = False,
     before: Annotated[int | None, Query(ge=1)] = None,
+    asked: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
+    """`asked`: the worker of which something was asked just now."""
     found = list_workers(connection, settings.lease_s, everything=stopped, before=before, limit=A_PAGE + 1)
     page = found[:A_PAGE]
     return {
         "sentence": _sentence(page),
         "workers": page,
+        "actions": {worker.worker_id: actions_of_worker(worker) for worker in page},
+        "asked": next((_message(worker, settings.heartbeat_s) for worker in page if worker.worker_id == asked), None),
+        "unserved": unserved_work(connection, settings.lease_s),
         "next_before": page[-1].worker_id if len(found) > A_PAGE else None,
         "filter": {"stopped": stopped, "before": before},
         "lease_s": settings.lease_s,
     }
+
+
+def _message(worker: WorkerSummary, heartbeat_s: float) -> str:
+    action = next(one for one, request in REQUESTS.items() if request == (worker.asked_to or WorkerRequest.WORK))
+    return worker_message(worker, action, heartbeat_s)
 
 
 def _sentence(workers: Sequence[WorkerSummary]) -> str:

@@ -44,6 +44,14 @@ function marked(values, number) {
   return values.map((value, at) => ({ value, itemStyle: { opacity: at < number ? 1 : 0.28 } }));
 }
 
+// Where an axis of time begins and ends. ECharts would show two days around a point that is alone.
+function ends(spec) {
+  if (spec.window) return { min: spec.window[0], max: spec.window[1] };
+  const times = spec.x.map((x) => Date.parse(x));
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  return first === last ? { min: first - 60_000, max: last + 60_000 } : {};
+}
+
 function optionOf(spec) {
   const top = (spec.series.length > 1 ? 34 : 8) + 22;
   const valueAxis = (name, side) => axis(name, {
@@ -61,7 +69,7 @@ function optionOf(spec) {
     legend: { show: spec.series.length > 1, top: 0, textStyle: { color: color("--ink") } },
     // As text, not HTML: names in a chart may come from documents.
     tooltip: { trigger: spec.shape === "scatter" ? "item" : "axis", renderMode: "richText", backgroundColor: color("--panel"), borderColor: color("--line-strong"), textStyle: { color: color("--ink") } },
-    xAxis: axis(spec.x_name, spec.is_time ? { type: "time" } : hasNumbers(spec) ? { type: "value", splitLine: { show: false }, ...(spec.shape === "scatter" ? { scale: true } : { min: "dataMin", max: "dataMax" }) } : { type: "category", data: spec.x }),
+    xAxis: axis(spec.x_name, spec.is_time ? { type: "time", ...ends(spec) } : hasNumbers(spec) ? { type: "value", splitLine: { show: false }, ...(spec.shape === "scatter" ? { scale: true } : { min: "dataMin", max: "dataMax" }) } : { type: "category", data: spec.x }),
     yAxis: [valueAxis(spec.y_name, "left"), ...(spec.right_name ? [valueAxis(spec.right_name, "right")] : [])],
     series: spec.series.map((one, number) => series(spec, one, number)),
   };
@@ -81,15 +89,28 @@ function specOf(place) {
 function draw() {
   for (const place of document.querySelectorAll("[data-chart]")) {
     if (!place.clientWidth) continue; // folded away: drawn when it is opened
-    if (!drawn.has(place)) {
+    const isNew = !drawn.has(place);
+    if (isNew) {
       drawn.set(place, echarts.init(place, null, { renderer: "svg" }));
       place.addEventListener("mark", mark);
     }
-    drawn.get(place).setOption(optionOf(specOf(place)), true);
+    const option = optionOf(specOf(place));
+    drawn.get(place).setOption(isNew ? option : { ...option, animation: false }, true);
   }
 }
 
+// The page was read anew: other figures, or a chart less.
+function drawAnew() {
+  for (const [place, chart] of drawn) {
+    if (place.isConnected) continue;
+    chart.dispose();
+    drawn.delete(place);
+  }
+  draw();
+}
+
 addEventListener("DOMContentLoaded", draw);
+document.addEventListener("refreshed", drawAnew);
 document.addEventListener("toggle", (event) => event.target.querySelector?.("[data-chart]") && draw(), true);
 addEventListener("resize", () => drawn.forEach((chart) => chart.resize()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -104,3 +104,4 @@ addEventListener("DOMContentLoaded", () => {
   followReading();
 });
 addEventListener("hashchange", openTarget);
+document.addEventListener("refreshed", () => document.querySelectorAll("[data-threshold]:has(.slider[hidden])").forEach(dragThreshold));

@@ -1,38 +1,76 @@
-// Counters that change while somebody looks, and buttons that copy a command. The page is whole without this script.
+// A page that shows jobs is read anew when they change, as a whole, so that all its figures are of one moment; and
+// buttons that copy a command. The page is whole without this script.
 "use strict";
 document.documentElement.classList.add("scripted");
 
-function update(counters) {
-  for (const element of document.querySelectorAll("[data-live]")) {
-    const counter = counters[element.dataset.live];
-    if (!counter) continue;
-    if (element.dataset.what in counter) element.textContent = counter[element.dataset.what];
-    if (element.dataset.what === "state") element.className = `state state-${counter.state}`;
-    if ("share" in element.dataset) {
-      const bar = element.querySelector(".bar-ok");
-      const bad = element.querySelector(".bar-bad");
-      const ok = Math.max(0, 100 * counter.share - bad.getAttribute("width"));
-      bar.setAttribute("width", ok);
-      bad.setAttribute("x", ok);
-    }
+// What a visitor or another script has changed, and a new reading does not undo.
+const OURS = ["open", "hidden", "aria-current"];
+
+function sync(old, now) {
+  for (const { name } of [...old.attributes]) {
+    if (!now.hasAttribute(name) && !OURS.includes(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of now.attributes) {
+    if (!OURS.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
 }
 
-// A page of one job says so when the job is in another state than when the page was made.
-function noteState(counters) {
-  const head = document.querySelector("[data-live-job]");
-  const counter = head && counters[`job-${head.dataset.liveJob}`];
-  if (counter) head.querySelector("[data-ended-note]").hidden = counter.state === head.dataset.state;
+// Make an element like another, and keep what is the same: focus, folds, ticks and the place on the page.
+function morph(old, now) {
+  if (old.isEqualNode(now)) return;
+  if (old.matches(".plot")) return old.setAttribute("aria-label", now.getAttribute("aria-label")); // charts.js draws it
+  if (old.matches("[data-threshold]") && old.contains(document.activeElement)) return;
+  if (old.matches("[data-threshold]")) return old.replaceWith(now); // job.js makes it move
+  if (old.matches("[data-said]")) return say(old, now);
+  sync(old, now);
+  const named = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
+  let at = old.firstChild;
+  for (const child of [...now.childNodes]) {
+    const match = child.id ? named.get(child.id) : at && !at.id && at.nodeName === child.nodeName ? at : undefined;
+    if (!match) {
+      old.insertBefore(child, at);
+      continue;
+    }
+    if (match === at) at = at.nextSibling;
+    else old.insertBefore(match, at);
+    if (match instanceof Element) morph(match, child);
+    else if (match.data !== child.data) match.data = child.data;
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
 }
 
-if (document.querySelector("[data-live]")) {
-  const own = document.querySelector("[data-live-job]");
-  const events = new EventSource(own ? `/events?job=${own.dataset.liveJob}` : "/events");
-  events.addEventListener("counters", (event) => {
-    const counters = JSON.parse(event.data);
-    update(counters);
-    noteState(counters);
-  });
+// A status that screen readers say when it changes.
+function say(old, now) {
+  if (old.dataset.said !== now.dataset.said) old.textContent = now.dataset.said;
+  old.dataset.said = now.dataset.said;
+}
+
+let isReading = false;
+async function show(stamp) {
+  const main = document.getElementById("main");
+  if (stamp === main.dataset.stamp || isReading || document.hidden) return;
+  isReading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    morph(main, page.getElementById("main"));
+    document.dispatchEvent(new CustomEvent("refreshed"));
+  } catch {
+    // The dashboard does not answer: the page keeps what it shows, and the next word of it tries again.
+  } finally {
+    isReading = false;
+  }
+}
+
+const live = document.querySelector("main[data-live]");
+if (live) {
+  const events = new EventSource(live.dataset.live ? `/events?${live.dataset.live}` : "/events");
+  events.addEventListener("stamp", (event) => show(event.data));
   addEventListener("pagehide", () => events.close());
 }
 
@@ -44,8 +82,14 @@ document.addEventListener("click", (event) => {
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
 });
-function showCopyButtons() {
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-tick-all]")) return;
+  for (const box of event.target.form.querySelectorAll("td.tick input[name=job]")) box.checked = event.target.checked;
+});
+function showButtons() {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  for (const box of document.querySelectorAll("[data-tick-all]")) box.hidden = false;
 }
-showCopyButtons();
-document.addEventListener("htmx:afterSettle", showCopyButtons); // a list that was replaced has new ones
+showButtons();
+document.addEventListener("htmx:afterSettle", showButtons); // a list that was replaced has new ones
+document.addEventListener("refreshed", showButtons);

@@ -37,7 +37,6 @@ def test_every_page_of_every_stage_is_there(client: TestClient, database: Databa
             assert client.get(f"/jobs/{job}{page}").status_code == 200, (job, page)
             assert client.get(f"/jobs/{job}.json").status_code == 200
     assert "What a filter keeps has no length" not in client.get("/jobs/3/documents").text
-    assert "stage 3 of job 1" in client.get("/jobs").text
 
 
 def test_the_page_of_a_filter_names_no_model_and_no_start(

@@ -54,8 +54,9 @@ def test_without_jobs_there_is_a_form_and_a_chosen_job_offers_those_of_its_task(
 def test_the_list_of_jobs_leads_to_a_comparison(client: TestClient, translations: tuple[int, int]) -> None:
     page = client.get("/jobs").text
 
-    assert 'action="/compare"' in page
-    assert '<select name="b" required>' in page
+    assert 'formaction="/compare"' in page
+    for job_id in translations:
+        assert f'<input type="checkbox" name="job" value="{job_id}"' in page
     assert 'href="/compare?a=1"' in client.get("/jobs/1").text
 
 
@@ -101,13 +102,14 @@ def test_scores_of_two_vocabularies_are_compared_per_byte(client: TestClient, ad
 def test_rankings_show_who_moved(client: TestClient, add_job: AddJob) -> None:
     for order in ("abc", "cab"):
         ranking = Ranking(tuple(RankedCandidate(one, at + 1, -at, None) for at, one in enumerate(order)), 5, 5, 0)
-        text = json.dumps({"query": "what <is> it?", "candidates": [{"id": one, "text": one} for one in "abc"]})
+        text = json.dumps({"query": "what <is> it?", "candidates": [{"id": one, "text": f"<i>{one}"} for one in "abc"]})
         add_job(Line("q", text=text, result=ranking), task=Task.RERANK, options=RerankOptions())
 
     page = client.get("/compare?a=1&b=2").text
     assert "what &lt;is&gt; it?" in page
     assert "↑ 2" in page
     assert "↓ 1" in page
+    assert page.count("&lt;i&gt;c") == 2, "on both sides stands what the candidate says"
 
 
 def test_references_are_measured_and_only_fields_of_the_first_documents_are_asked(

@@ -184,7 +184,9 @@ def test_a_search_that_takes_too_long_says_how_far_it_came(
 def test_scores_and_rankings_have_columns_of_their_own(client: TestClient, add_job: AddJob) -> None:
     score = add_job(Line("s", result=Score(10.0, 5, 4, 20)), task=Task.SCORE, options=ScoreOptions())
     candidates = tuple(RankedCandidate(name, rank, -rank, None) for rank, name in enumerate(("two", "one"), 1))
-    query = json.dumps({"query": "Which?", "candidates": [{"id": "one", "text": "1"}, {"id": "two", "text": "2"}]})
+    query = json.dumps(
+        {"query": "Which?", "candidates": [{"id": "one", "text": "1"}, {"id": "two", "text": "<i>2</i>"}]}
+    )
     ranked = add_job(
         Line("q", result=Ranking(candidates, 1, 1, 0), text=query), task=Task.RERANK, options=RerankOptions()
     )
@@ -193,7 +195,7 @@ def test_scores_and_rankings_have_columns_of_their_own(client: TestClient, add_j
     row = found(client, ranked)["documents"][0]
     assert row["source"]["text"] == "Which?"
     assert [(one["id"], one["old_rank"]) for one in row["moves"]] == [("two", 2), ("one", 1)]
-    assert client.get(f"/jobs/{ranked}/documents").status_code == 200
+    assert "&lt;i&gt;2&lt;/i&gt;" in client.get(f"/jobs/{ranked}/documents").text  # what the candidate says
     assert client.get(f"/jobs/{ranked}/documents?sort=worst").status_code == 400
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from sqlalchemy import event, update
 from starlette.testclient import TestClient
 
 from jobs.outcome import Score, StepTiming
-from jobs.spec import ScoreOptions, Task, TranslateOptions
+from jobs.spec import ScoreOptions, Task, Timing, TranslateOptions
 from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
@@ -23,14 +24,20 @@ from tests.answered_jobs import insert_answered_job
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, AddWaitingJob, Line, add_timings
+from tests.small_chains import KEPT, SCORED, begin, finish_all
 
-SECTIONS = ("speed", "seconds", "decoder", "lanes", "latency", "perplexity", "failures", "shards", "events")
+ORDER = ("failures", "providers", "speed", "seconds", "decoder", "lanes", "latency", "perplexity", "shards", "events")
 HOSTILE = "<script>alert(1)</script>\u202e&\"'`{{7*7}}"
 
 
 def plain(html: str) -> str:
     """The text of a page, with single spaces."""
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
+
+
+def sections_of(page: str) -> list[str]:
+    """The parts of the page, in their order."""
+    return re.findall(r'<details class="part" id="(\w+)"', page)
 
 
 @pytest.fixture
@@ -56,12 +63,14 @@ def test_the_page_and_its_json_say_the_same_of_every_part(client: TestClient, ti
     found = client.get(f"/jobs/{timed_job}.json").json()
 
     assert page.status_code == 200
-    for section in SECTIONS:
-        assert f'<details class="part" id="{section}"' in page.text
+    sections = sections_of(page.text)
+    assert set(sections) >= {"speed", "seconds", "decoder", "lanes", "perplexity", "shards"}
+    assert sections == [name for name, _ in found["sections"]]
+    for section in sections:
         assert f'href="#{section}"' in page.text
-    for chart in ("speed", "seconds", "steps", "past_lengths", "slots", "latency", "perplexity"):
+    for chart in ("speed", "seconds", "steps", "past_lengths", "slots", "perplexity"):
         assert found[chart]["sentence"] in plain(page.text)
-    assert found["steps"]["sentence"] == "A step costs 3.0 ms at the start and 3.0 ms at the end: the cache works."
+    assert "3.0 ms" in found["steps"]["sentence"]
     assert found["phases_sentence"].startswith("Decode takes 75.0 % and encode takes 25.0 % of the time")
     assert [lane["batches"] for lane in found["timeline"]["lanes"]] == [1, 1]
 
@@ -88,14 +97,81 @@ def test_a_job_of_many_batches_is_drawn_from_its_first_minute_to_its_last(
 
 
 @pytest.mark.parametrize("name", ["running_job", "mixed_job", "finished_job"])
-def test_a_job_without_timings_says_so_in_each_chart(
+def test_a_part_without_anything_to_show_is_left_out(
     client: TestClient, request: pytest.FixtureRequest, name: str
 ) -> None:
-    text = plain(client.get(f"/jobs/{request.getfixturevalue(name)}").text)
+    sections = sections_of(client.get(f"/jobs/{request.getfixturevalue(name)}").text)
 
-    assert "No durations are stored yet." in text
-    assert "No decoder step was recorded yet." in text
-    assert "No batch with durations was recorded." in text
+    assert not {"decoder", "lanes", "latency", "events", "chain", "providers"} & set(sections)
+    assert ("failures" in sections) == (name != "finished_job")
+
+
+def test_a_job_without_timings_says_why(client: TestClient, add_job: AddJob) -> None:
+    job_id = add_job(Line("a", "甲"), options=TranslateOptions(timing=Timing.OFF))
+
+    page = client.get(f"/jobs/{job_id}").text
+
+    assert "seconds" in sections_of(page)
+    assert "--timing off" in page
+
+
+def test_failures_and_providers_come_before_the_charts(client: TestClient, database: Database, mixed_job: int) -> None:
+    for job_id in (mixed_job, insert_answered_job(database)):
+        sections = sections_of(client.get(f"/jobs/{job_id}").text)
+
+        assert sections == [name for name in ORDER if name in sections]
+        assert sections[0] in ("failures", "providers")
+
+
+def test_what_is_shown_of_one_moment_is_of_one_snapshot(client: TestClient, running_job: int) -> None:
+    """The sentence, the tile and the list of statuses of a page are one reading; a page that is read anew is, too."""
+    found = client.get(f"/jobs/{running_job}.json").json()
+    succeeded = f"{found['job']['succeeded']:,}"
+
+    assert found["sentence"].startswith("It waits for a worker")
+    assert f" {succeeded} of " in found["sentence"]
+    assert found["tiles"][0]["value"] == succeeded
+    assert found["time_left"] == ""
+    page = client.get(f"/jobs/{running_job}").text
+    assert f'data-stamp="{found["stamp"]}"' in page
+    assert f'data-live="job={running_job}"' in page
+
+
+def test_the_stamp_of_a_page_changes_with_the_job(client: TestClient, database: Database, running_job: int) -> None:
+    def stamps() -> list[str]:
+        return [client.get(path).json()["stamp"] for path in (f"/jobs/{running_job}.json", "/jobs.json")]
+
+    before = stamps()
+    assert stamps() == before
+    with database.writing() as connection:
+        connection.execute(update(Job).values(paused=True))
+    assert all(one != other for one, other in zip(before, stamps(), strict=True))
+
+
+def test_the_results_are_downloaded_from_the_top_of_the_page(client: TestClient, mixed_job: int) -> None:
+    page = client.get(f"/jobs/{mixed_job}").text
+    form = page.split('<details class="download">')[1].split("</details>")[0]
+
+    assert page.index('class="download"') < page.index('id="counts"')
+    assert f'action="/jobs/{mixed_job}/export"' in form
+    for name in ("jsonl", "csv", "tsv", "txt", "original"):
+        if f'value="{name}"' in form:
+            assert client.get(f"/jobs/{mixed_job}/export?format={name}&status=&where=").status_code == 200
+    lines = client.get(f"/jobs/{mixed_job}/export?format=jsonl&status=failed&where=").text.splitlines()
+    assert [json.loads(line)["status"] for line in lines] == ["failed"]
+
+
+def test_all_stages_of_a_chain_are_downloaded_together(client: TestClient, database: Database, tmp_path: Path) -> None:
+    begin(database, tmp_path, SCORED, KEPT)
+    finish_all(database)
+    assert "chain=true&amp;format=jsonl" in client.get("/jobs/2").text
+
+    answer = client.get("/jobs/2/export?chain=true&format=jsonl")
+
+    assert "chain-1.jsonl" in answer.headers["content-disposition"]
+    assert all({"translation", "score"} <= json.loads(line).keys() for line in answer.text.splitlines())
+    assert client.get("/jobs/2/export?chain=true&format=txt").status_code == 400
+    assert client.get("/jobs/2/export?format=trec").status_code == 400
 
 
 def test_the_commands_of_the_page_are_commands_of_kvjobs(client: TestClient, kvjobs: Kvjobs, add_job: AddJob) -> None:

@@ -19,6 +19,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
 from jobs.web.app import Options, create_app
+from jobs.web.metric_families import WORKER_STATES
 from tests.databases import ON_BOTH
 from tests.places import CHECKOUT
 from tests.rows import AddJob, AddWaitingJob, Line, add_timings, enter
@@ -77,7 +78,9 @@ def test_workers_lanes_and_waiting_shards_are_counted(
         )
         connection.execute(update(tables.Shard).values(available_at=db_time(-50)))
 
-    assert values(client, "kvjobs_workers", "state") == {("busy",): 0, ("idle",): 1, ("stale",): 1}
+    assert values(client, "kvjobs_workers", "state") == {
+        (name,): int(name in ("idle", "stale")) for name in WORKER_STATES
+    }
     assert values(client, "kvjobs_lanes", "state") == {("busy",): 0, ("idle",): 1}
     assert values(client, "kvjobs_waiting_shards", "queue") == {("cpu",): 2}
     assert 50 <= values(client, "kvjobs_oldest_waiting_shard_seconds", "queue")[("cpu",)] < 90
@@ -109,7 +112,7 @@ def test_names_keep_the_conventions_and_every_family_has_a_help(client: TestClie
 
 
 def test_without_a_row_there_is_a_zero_or_nothing(client: TestClient) -> None:
-    assert values(client, "kvjobs_workers", "state") == {("busy",): 0, ("idle",): 0, ("stale",): 0}
+    assert values(client, "kvjobs_workers", "state") == {(name,): 0 for name in WORKER_STATES}
     assert values(client, "kvjobs_job_info", "job_id") == {}
 
 

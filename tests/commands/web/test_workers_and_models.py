@@ -60,6 +60,35 @@ def test_a_stale_worker_is_explained_and_a_stopped_one_shown_on_request(client: 
     assert "state-stopped" in everything
 
 
+def test_a_worker_is_paused_resumed_and_drained_after_a_question(client: TestClient, database: Database) -> None:
+    worker_id = enter(database, ELSEWHERE)
+    set_worker(database, worker_id, host=HOSTILE)
+
+    def act(action: str) -> tuple[str, str]:
+        assert f'href="/workers/{worker_id}/actions/{action}"' in client.get("/workers").text
+        asked = client.get(f"/workers/{worker_id}/actions/{action}").text
+        token = asked.split('name="form_token" value="')[1].split('"')[0]
+        after = client.post(f"/workers/{worker_id}/actions/{action}", data={"form_token": token})
+        assert after.status_code == 200
+        assert "<img src=x" not in asked + after.text
+        (worker,) = client.get("/workers.json").json()["workers"]
+        return worker["state"], worker["asked_by"]
+
+    assert act("pause") == ("paused", "dashboard, from testclient")
+    assert act("resume") == ("idle", None)
+    assert act("drain")[0] == "draining"
+    assert f"/workers/{worker_id}/actions/" not in client.get("/workers").text, "some lanes may have ended"
+    assert client.get(f"/workers/{worker_id}/actions/resume").status_code == 400
+    assert client.get(f"/workers/{worker_id + 1}/actions/pause").status_code == 404
+
+
+def test_a_form_of_another_page_asks_nothing_of_a_worker(client: TestClient, database: Database) -> None:
+    worker_id = enter(database, ELSEWHERE)
+
+    assert client.post(f"/workers/{worker_id}/actions/drain", data={"form_token": "guessed"}).status_code == 400
+    assert client.get("/workers.json").json()["workers"][0]["asked_to"] is None
+
+
 def test_without_a_worker_the_page_says_how_to_start_one(client: TestClient) -> None:
     assert "<code>kvjobs worker</code>" in client.get("/workers").text
 

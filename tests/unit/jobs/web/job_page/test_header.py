@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.web.job_page.header import options_given, state_sentence, tiles, time_left
-from tests.summaries import READ_AT, RUNNING_JOB
+from tests.summaries import LIVE_JOB, READ_AT
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from tests.summaries import READ_AT, RUNNING_JOB
     [
         ({}, "480 of 1,000 documents translated so far."),
         ({"started_at": None}, "No worker has begun."),
+        ({"has_worker": False}, "It waits for a worker: 480 of 1,000 documents translated so far."),
         ({"paused": True, "reason": "lunch"}, "Paused (lunch): 480 of 1,000 documents translated so far."),
         ({"cancel_requested_at": READ_AT}, "It is being cancelled: 480 of 1,000 documents translated so far."),
         (
@@ -29,25 +30,34 @@ from tests.summaries import READ_AT, RUNNING_JOB
     ],
 )
 def test_a_sentence_says_where_the_job_is(columns: dict[str, Any], sentence: str) -> None:
-    assert state_sentence(replace(RUNNING_JOB, **columns)) == sentence
+    assert state_sentence(replace(LIVE_JOB, **columns)) == sentence
 
 
 def test_time_left_is_told_of_a_running_job_alone() -> None:
-    assert time_left(RUNNING_JOB) == "1 min 40 s to go"
-    assert time_left(replace(RUNNING_JOB, estimated_done=0)) == "time left unknown"
-    assert time_left(replace(RUNNING_JOB, paused=True)) == ""
+    assert time_left(LIVE_JOB) == "1 min 40 s to go"
+    assert time_left(replace(LIVE_JOB, estimated_done=0)) == "time left unknown"
+    assert time_left(replace(LIVE_JOB, has_worker=False)) == ""
+    assert time_left(replace(LIVE_JOB, paused=True)) == ""
 
 
 def test_only_states_that_documents_have_are_tiles() -> None:
-    names = {tile.name: tile for tile in tiles(RUNNING_JOB)}
+    names = {tile.name: tile for tile in tiles(LIVE_JOB)}
 
     assert "Cancelled" not in names
     assert (names["Quarantined"].value, names["Quarantined"].is_bad) == ("2", True)
     assert (names["Segments reused"].value, names["Segments reused"].note) == ("300", "10.0 % of 3,000")
 
 
+def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
+    def speed(**columns: Any) -> str:
+        return next(tile.value for tile in tiles(replace(LIVE_JOB, **columns)) if tile.name == "Tokens/s")
+
+    assert (speed(recent_tokens_per_s=12.0), speed(recent_tokens_per_s=0.0)) == ("12", "0")
+    assert speed(state="done", finished_at=READ_AT, recent_tokens_per_s=None) == "600"
+
+
 def test_a_job_without_failures_says_0_once() -> None:
-    fine = replace(RUNNING_JOB, succeeded=500, failed=0, rejected=0, quarantined=0)
+    fine = replace(LIVE_JOB, succeeded=500, failed=0, rejected=0, quarantined=0)
 
     assert [tile.name for tile in tiles(fine)][:3] == ["With a result", "Waiting", "Without a result"]
 
@@ -55,4 +65,4 @@ def test_a_job_without_failures_says_0_once() -> None:
 def test_only_options_that_were_changed_are_named() -> None:
     given = '{"batch_size":16,"beam_size":null,"cache":"off","reuse":false,"source_language":"en","timing":"steps"}'
 
-    assert list(options_given(replace(RUNNING_JOB, options=given))) == ["batch_size 16", "cache off", "reuse off"]
+    assert list(options_given(replace(LIVE_JOB, options=given))) == ["batch_size 16", "cache off", "reuse off"]

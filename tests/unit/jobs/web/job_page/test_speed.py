@@ -1,6 +1,7 @@
 """Tokens per second over the life of a job."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from jobs.spec import Task
 from jobs.store.report.timings.minutes import Interval, Intervals
@@ -66,3 +67,13 @@ def test_a_job_without_results_says_so() -> None:
     chart = speed_chart(minutes(), [], RUNNING_JOB)
 
     assert (chart.is_empty, chart.sentence) == (True, "No result was recorded yet.")
+
+
+def test_a_chart_of_one_point_has_the_time_of_the_job() -> None:
+    chart = speed_chart(minutes(minute(0, 600)), [], DONE)
+
+    assert chart.window is not None
+    start, stop = map(datetime.fromisoformat, chart.window)
+    assert DONE.finished_at is not None
+    assert (stop - start).total_seconds() <= 200
+    assert start <= datetime.fromisoformat(chart.x[0]) <= stop

@@ -1,0 +1,153 @@
+"""A job as it stands at this moment: whether a worker is there for it, how fast it is now, and how long it may take.
+
+What shows a job that runs reads it here, so that pages and commands say the same.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, select
+
+from jobs.choices import WAITING
+from jobs.spec import Task
+from jobs.stage import FILTER
+from jobs.store.leases import LEASABLE
+from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, find_jobs, list_jobs
+from jobs.store.schema.rollup_tables import MinuteSums
+from jobs.store.schema.states import JobState, ShardState
+from jobs.store.schema.tables import Job, Shard
+from jobs.store.waiting import LiveWorker, live_workers, serves
+
+WINDOW_S = 60.0
+LONGER_S = 600.0  # where nothing was recorded in the window: a batch of a large model takes minutes
+MINUTE_S = 60.0
+MOST_RUNNING = 1000  # jobs that are looked at for those that wait
+
+Minutes = Sequence[tuple[datetime, int]]  # start of a minute, tokens that were recorded in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveJob(JobSummary):
+    """A job, with what depends on the moment."""
+
+    has_worker: bool  # a live worker takes its shards, or has one; of a job that needs none: True
+    recent_tokens_per_s: float | None  # over the last minute; None: it is not running, or has not begun
+    pace: float | None  # tokens per second, by which the time left is estimated; None: unknown
+
+    @property
+    def shown_state(self) -> str:
+        """As that of the summary, and `waiting`: it has work, and no live worker takes it."""
+        shown = super().shown_state
+        return WAITING if shown == JobState.RUNNING and self.shards_open and not self.has_worker else shown
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that remain at the pace of the last minutes; None while the job is not running, no worker is there
+        for it, or nothing was recorded lately."""
+        if self.shown_state != JobState.RUNNING or not (self.pace and self.tokens and self.estimated_done):
+            return None
+        return self.estimated_left * self.tokens / self.estimated_done / self.pace
+
+    @property
+    def shown_tokens_per_s(self) -> float | None:
+        """Of a job that runs over the last minute, of any other on average."""
+        return self.tokens_per_s if self.recent_tokens_per_s is None else self.recent_tokens_per_s
+
+
+LIVE_FIELDS = (*SUMMARY_FIELDS, "has_worker", "recent_tokens_per_s")
+
+
+def find_live_job(connection: Connection, reference: str, silence_s: float) -> LiveJob:
+    """As `find_job`. A worker without a heartbeat for `silence_s` counts as gone."""
+    return live_jobs(connection, [find_job(connection, reference)], silence_s)[0]
+
+
+def list_live_jobs(
+    connection: Connection, silence_s: float, *, states: Collection[str] = (), limit: int | None = None
+) -> list[LiveJob]:
+    """As `list_jobs`; with `states` those whose `LiveJob.shown_state` is among them."""
+    is_split = (WAITING in states) != (JobState.RUNNING in states)  # the database has one state for both
+    found = live_jobs(connection, list_jobs(connection, states=states, limit=None if is_split else limit), silence_s)
+    return [job for job in found if not states or job.shown_state in states][:limit]
+
+
+def list_unserved_jobs(connection: Connection, silence_s: float) -> list[LiveJob]:
+    """The jobs that wait for a worker, oldest first. Reads the jobs that run, by the index of states."""
+    running = connection.execute(select(Job.id).where(LEASABLE).order_by(Job.id).limit(MOST_RUNNING)).scalars().all()
+    found = live_jobs(connection, find_jobs(connection, running), silence_s)
+    return [job for job in reversed(found) if job.shown_state == WAITING]
+
+
+def live_jobs(connection: Connection, jobs: Iterable[JobSummary], silence_s: float) -> list[LiveJob]:
+    """Each of these jobs, as it stands at the moment of the snapshot."""
+    jobs = list(jobs)
+    running = {job.job_id for job in jobs if job.shown_state == JobState.RUNNING}
+    workers = list(live_workers(connection, silence_s)) if running else []
+    held = _held_by(connection, [worker.worker_id for worker in workers])
+    minutes = _minutes(connection, {job.job_id: job for job in jobs if job.job_id in running})
+    return [
+        _live(job, minutes.get(job.job_id, ()), job.job_id in running, job.job_id in held or _is_served(job, workers))
+        for job in jobs
+    ]
+
+
+def _live(job: JobSummary, minutes: Minutes, is_running: bool, has_worker: bool) -> LiveJob:
+    recent = speed_of(minutes, job, WINDOW_S) if is_running else None
+    values = {name: getattr(job, name) for name in JobSummary.__dataclass_fields__}
+    return LiveJob(
+        **values,
+        has_worker=has_worker or not is_running,
+        recent_tokens_per_s=recent,
+        pace=recent or (speed_of(minutes, job, LONGER_S) if is_running else None),
+    )
+
+
+def speed_of(minutes: Minutes, job: JobSummary, window_s: float) -> float | None:
+    """Tokens per second of a job over its last `window_s`, from sums of minutes: of the minute in which the window
+    begins, the part that lies in it. None for a job that has not begun."""
+    if job.started_at is None:
+        return None
+    start = max(job.read_at - timedelta(seconds=window_s), job.started_at)
+    seconds = (job.read_at - start).total_seconds()
+    if seconds <= 0:
+        return None
+    return sum(tokens * _share(minute, start, job.started_at) for minute, tokens in minutes) / seconds
+
+
+def _share(minute: datetime, start: datetime, started_at: datetime) -> float:
+    """The part of a minute that is behind `start`; all of it where nothing of the job was before."""
+    left_s = (minute - start).total_seconds() + MINUTE_S
+    return 1.0 if start == started_at else min(1.0, max(0.0, left_s / MINUTE_S))
+
+
+def _minutes(connection: Connection, jobs: Mapping[int, JobSummary]) -> dict[int, list[tuple[datetime, int]]]:
+    """The tokens of each job in its last minutes."""
+    if not jobs:
+        return {}
+    since = next(iter(jobs.values())).read_at - timedelta(seconds=LONGER_S + MINUTE_S)
+    sums = MinuteSums
+    rows = connection.execute(
+        select(sums.job_id, sums.minute, sums.source_tokens, sums.target_tokens).where(
+            sums.job_id.in_(jobs), sums.minute > since
+        )
+    )
+    found: dict[int, list[tuple[datetime, int]]] = {}
+    for row in rows:
+        tokens = row.source_tokens if jobs[row.job_id].task == Task.RERANK else row.target_tokens  # `JobSummary.tokens`
+        found.setdefault(row.job_id, []).append((row.minute, int(tokens)))
+    return found
+
+
+def _held_by(connection: Connection, worker_ids: Sequence[int]) -> set[int]:
+    """The jobs of which these workers have a shard."""
+    if not worker_ids:
+        return set()
+    leased = select(Shard.job_id).where(Shard.state == ShardState.LEASED, Shard.lease_owner.in_(worker_ids))
+    return set(connection.execute(leased.distinct()).scalars())
+
+
+def _is_served(job: JobSummary, workers: Sequence[LiveWorker]) -> bool:
+    if job.task == FILTER:  # the database filters
+        return True
+    return any(worker.takes_work and serves(worker.queues, job.queue, job.model) for worker in workers)
