@@ -70,7 +70,9 @@ class CausalTokenizer:
         self._special = special
         vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
         self._pieces = {piece_id: piece for piece, piece_id in vocabulary.items()} | dict(special)
-        self._added = frozenset(tokenizer.get_added_tokens_decoder())
+        added = tokenizer.get_added_tokens_decoder()
+        self._added = frozenset(added)
+        self._silent = {*special, *(token_id for token_id, token in added.items() if token.special)}
         description = orjson.loads(tokenizer.to_str())
         self._is_byte_level = _has_type(description["pre_tokenizer"], "ByteLevel") or _has_type(
             description["decoder"], "ByteLevel"
@@ -176,6 +178,10 @@ class CausalTokenizer:
         """The text of ids, without special tokens."""
         text: str = self._tokenizer.decode([int(i) for i in ids if int(i) not in self._special])
         return text
+
+    def is_silent(self, token_id: int) -> bool:
+        """Whether `decode` leaves a token out."""
+        return token_id in self._silent
 
     def token_text(self, token_id: int) -> str:
         """A token in readable form: a space for `▁`, `<0xE4>` for a byte that is not a character."""

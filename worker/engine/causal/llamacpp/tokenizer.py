@@ -97,9 +97,12 @@ class LlamaCppTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
-        control = llama_cpp().llama_vocab_is_control
-        pieces = [self._piece(int(one)) for one in ids if not control(self._vocabulary, int(one))]
+        pieces = [self._piece(int(one)) for one in ids if not self.is_silent(int(one))]
         return b"".join(pieces).decode("utf-8", "replace")
+
+    def is_silent(self, token_id: int) -> bool:
+        """Whether `decode` leaves a token out."""
+        return bool(llama_cpp().llama_vocab_is_control(self._vocabulary, token_id))
 
     def token_text(self, token_id: int) -> str:
         """A token in readable form: `<0xE4>` for a byte that is not a character."""

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from worker.engine.tasks.continued_text import ContinuedText
 
+SPECIAL = 256
+
 
 class Words:
     """SentencePiece's way: a space before each word, which the first one of a text loses."""
@@ -15,12 +17,18 @@ class Words:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(f" w{one}" if one else "." for one in ids).removeprefix(" ")
 
+    def is_silent(self, token_id: int) -> bool:
+        return False
+
 
 class Bytes:
-    """A token for each byte."""
+    """A token for each byte, and a special one."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        return bytes(ids).decode("utf-8", "replace")
+        return bytes(one for one in ids if one != SPECIAL).decode("utf-8", "replace")
+
+    def is_silent(self, token_id: int) -> bool:
+        return token_id == SPECIAL
 
 
 def test_the_first_new_word_keeps_its_space() -> None:
@@ -50,6 +58,29 @@ def test_a_stop_text_is_found_with_the_token_that_completes_it(stop: str) -> Non
     ends = [text.ends_in(list(content[:size]), (stop,)) for size in range(1, end + 1)]
 
     assert ends == [False] * (end - 1) + [True]
+
+
+@pytest.mark.parametrize("prompt", ["", "\ufffd", "a\ufffd\ufffd", "a"])
+@pytest.mark.parametrize("new", ["b", "\ufffd", "\ufffdb", "b\ufffd"])
+def test_the_replacement_character_is_a_character_like_others(prompt: str, new: str) -> None:
+    assert ContinuedText(Bytes(), list(prompt.encode())).text(list(new.encode())) == new
+
+
+def test_a_stop_text_begins_with_the_replacement_character_of_the_continuation() -> None:
+    text = ContinuedText(Bytes(), list("one\ufffd".encode()))
+
+    assert not text.ends_in(list(b"!"), ("\ufffd!",))
+    assert text.ends_in(list("\ufffd!".encode()), ("\ufffd!",))
+
+
+@given(st.integers(0, 3), st.integers(1, 40), st.integers(0, 40))
+def test_special_tokens_between_those_of_a_stop_text_hide_none_of_it(at: int, silent: int, after_prompt: int) -> None:
+    before, stop = list(b"one"), list(b"STOP")
+    ids = [*before, *stop[: at + 1], *[SPECIAL] * silent, *stop[at + 1 :]]
+    text = ContinuedText(Bytes(), [*b"prompt", *[SPECIAL] * after_prompt])
+
+    assert text.ends_in(ids, ("STOP",))
+    assert text.text(ids) == "oneSTOP"
 
 
 def test_a_stop_text_of_the_prompt_does_not_count() -> None:
