@@ -16,18 +16,26 @@ from typing import Any, Self
 
 from jobs.errors import ModelError
 from jobs.spec import GenerateOptions
-from worker.engine.search.generation_config import ForbiddenIds, in_vocabulary, refuse_unsupported
+from worker.engine.search.generation_config import (
+    ForbiddenIds,
+    in_vocabulary,
+    penalty,
+    refuse_unsupported,
+    whole_number,
+)
 from worker.engine.search.sampling import Sampling
 from worker.models.file_names import CONFIG, GENERATION_CONFIG
 from worker.models.json_file import read_json
 
 # Decided by the options of a job: what they are in the file does not count.
 _DECIDED = frozenset({"do_sample", "stop_strings"})
-# Settings that count a prompt's tokens too, or force one: no published causal model needs them.
+# Settings that count a prompt's tokens too, force one, or keep several continuations: no published causal model needs
+# them.
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "forced_bos_token_id": (None,),
     "forced_eos_token_id": (None,),
     "min_length": (None, 0),
+    "num_beams": (None, 1),
 }
 
 
@@ -122,12 +130,12 @@ def _read(
     stops = settings.get("stop_strings", [])
     return ContinuationRules(
         eos_ids=eos_ids,
-        min_new_tokens=settings.get("min_new_tokens", 0),
+        min_new_tokens=whole_number(settings, "min_new_tokens", 0),
         suppressed_ids=forbidden.always,
         begin_suppressed_ids=forbidden.first,
         bad_sequences=forbidden.sequences,
-        repetition_penalty=float(settings.get("repetition_penalty", 1.0)),
-        no_repeat_ngram_size=settings.get("no_repeat_ngram_size", 0),
+        repetition_penalty=penalty(settings),
+        no_repeat_ngram_size=whole_number(settings, "no_repeat_ngram_size", 0),
         renormalize_logits=settings.get("renormalize_logits", False),
         stop_texts=(stops,) if isinstance(stops, str) else tuple(stops),
     )

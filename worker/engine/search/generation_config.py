@@ -6,6 +6,7 @@ A setting that would change tokens and is not implemented raises ModelError; non
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -137,8 +138,8 @@ def _read_generation(
         start_id=_required_id({**fallback, **settings}, "decoder_start_token_id", vocab_size),
         eos_id=eos_id,
         max_new_tokens=_max_new_tokens(settings, max_positions),
-        min_new_tokens=settings.get("min_new_tokens", max(0, settings.get("min_length", 0) - 1)),
-        num_beams=settings.get("num_beams", 1),
+        min_new_tokens=whole_number(settings, "min_new_tokens", max(0, whole_number(settings, "min_length", 0) - 1)),
+        num_beams=whole_number(settings, "num_beams", 1, at_least=1),
         length_penalty=float(settings.get("length_penalty", 1.0)),
         early_stopping=settings.get("early_stopping", False),
         suppressed_ids=tuple(sorted({*forbidden.always, *unlisted})),
@@ -147,8 +148,8 @@ def _read_generation(
         bad_sequences=forbidden.sequences,
         forced_bos_id=_id(settings, "forced_bos_token_id", vocab_size),
         forced_eos_id=_id(settings, "forced_eos_token_id", vocab_size),
-        repetition_penalty=float(settings.get("repetition_penalty", 1.0)),
-        no_repeat_ngram_size=settings.get("no_repeat_ngram_size", 0),
+        repetition_penalty=penalty(settings),
+        no_repeat_ngram_size=whole_number(settings, "no_repeat_ngram_size", 0),
         renormalize_logits=settings.get("renormalize_logits", False),
     )
     for name, forced in (("forced_bos_token_id", rules.forced_bos_id), ("forced_eos_token_id", rules.forced_eos_id)):
@@ -221,6 +222,22 @@ def _max_new_tokens(settings: Mapping[str, Any], max_positions: int) -> int:
         settings = {"max_new_tokens": min(_DEFAULT_MAX_LENGTH, max_positions - 1), **settings}
     longest = settings.get("max_new_tokens", settings.get("max_length", max_positions + 1) - 1)
     return max(1, min(int(longest), max_positions))
+
+
+def whole_number(settings: Mapping[str, Any], name: str, default: int, *, at_least: int = 0) -> int:
+    """A setting that counts; raise ValueError where it is no such number."""
+    value = settings.get(name, default)
+    if type(value) is not int or value < at_least:
+        raise ValueError(f"{name} is {json.dumps(value)}, and has to be a whole number from {at_least} on")
+    return value
+
+
+def penalty(settings: Mapping[str, Any]) -> float:
+    """The repetition penalty, 1.0 unless it is set; raise ValueError where it is no factor."""
+    value = float(settings.get("repetition_penalty", 1.0))
+    if not 0 < value < math.inf:
+        raise ValueError(f"repetition_penalty is {json.dumps(value)}, and has to be a number above 0")
+    return value
 
 
 def in_vocabulary(token_id: int, name: str, vocab_size: int) -> int:

@@ -188,7 +188,7 @@ def _forbid(logits: Floats, steps: Ids, rules: LogitRules) -> None:
     """Forbid the tokens that the rules exclude at this step, whatever tokens came before."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
-    if rules.min_new_tokens:
+    if rules.min_new_tokens and rules.eos_ids:
         early = np.flatnonzero(steps < rules.min_new_tokens)
         logits[early[:, None], np.asarray(rules.eos_ids)] = -np.inf
     if rules.begin_suppressed_ids:

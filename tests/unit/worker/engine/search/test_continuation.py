@@ -177,6 +177,12 @@ def test_factors_of_rows_count_before_the_temperature() -> None:
     assert drawn == scaled
 
 
+def test_a_least_length_is_no_rule_where_nothing_ends_a_continuation() -> None:
+    (found,) = run([[1, 2]], ContinuationRules(min_new_tokens=5, max_new_tokens=3))
+
+    assert list(found.ids) == naive([1, 2], 3)[0]
+
+
 @pytest.mark.parametrize(
     ("config", "generation", "expected"),
     [
@@ -205,7 +211,11 @@ def test_the_rules_of_a_model_are_those_of_its_files(config: Any, generation: An
         ({"eos_token_id": 10}, "eos_token_id: 10; the graph has logits for ids below 10"),
         ({"guidance_scale": 2.0}, "guidance_scale = 2.0, which kvjobs does not implement"),
         ({"forced_eos_token_id": 1}, "forced_eos_token_id = 1"),
+        ({"num_beams": 4}, "num_beams = 4, which kvjobs does not implement for causal models"),
         ({"repetition_penalty": "much"}, "generation_config.json holds a setting that cannot be understood"),
+        ({"repetition_penalty": 0}, r"repetition_penalty is 0\.0, and has to be a number above 0"),
+        ({"min_new_tokens": "5"}, 'min_new_tokens is "5", and has to be a whole number from 0 on'),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size is -1"),
     ],
 )
 def test_a_setting_that_would_change_tokens_is_refused(generation: Any, message: str) -> None:

@@ -164,6 +164,9 @@ def test_a_setting_that_changes_no_token_is_accepted() -> None:
         ({"length_penalty": "long"}, "holds a setting that cannot be understood"),
         ({"suppress_tokens": [100]}, "suppresses an id that does not exist: 100"),
         ({"begin_suppress_tokens": [-1]}, "suppresses an id that does not exist: -1"),
+        ({"num_beams": 0}, "num_beams is 0, and has to be a whole number from 1 on"),
+        ({"num_beams": "4"}, 'num_beams is "4"'),
+        ({"min_length": 2.5}, r"min_length is 2\.5"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_the_reason(generation: dict[str, Any], message: str) -> None:
