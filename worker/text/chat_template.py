@@ -5,30 +5,26 @@ Knows: chat_template.jinja, tokenizer_config.json and their rules in transformer
 `_from_pretrained`; utils/chat_template_utils.py). Does not know: ids.
 
 A template is a program in a file that somebody else wrote, so it runs in jinja2's sandbox: it sees the messages and the
-names of special tokens, and cannot change them, open files or import modules. It may ask for today's date
-(`strftime_now`): then a prompt depends on the day.
+names of special tokens, and cannot change them, open files or import modules, nor run for long
+(worker/text/template_environment.py). It may ask for today's date (`strftime_now`): then a prompt depends on the day.
 """
 
-import datetime
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import jinja2
 from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from jobs.corpus.messages import Message
 from jobs.errors import ModelError
 from worker.text.file_names import CHAT_TEMPLATE
 from worker.text.special_tokens import named_token
+from worker.text.template_environment import TemplateEnvironment, bounded_run
 from worker.text.tokenizer_files import read_object
 
-MAX_CHARACTERS = 1 << 20  # of a template; those of published models have up to 20,000
+MAX_CHARACTERS = 1 << 17  # of a template, which take seconds to read; those of published models have up to 20,000
 _DEFAULT = "default"  # of several templates
 # The variables of a template, beside the messages.
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -63,10 +59,11 @@ class ChatTemplate:
         if len(source) > MAX_CHARACTERS:
             raise ModelError(f"the chat template in {file} has {len(source):,} characters; at most {MAX_CHARACTERS:,}")
         try:
-            environment = _environment()
-            parsed = environment.parse(source)
-            sought = frozenset(_sought(parsed))
-            return cls(file, environment.from_string(source), tokens, sought)
+            environment = TemplateEnvironment()
+            with bounded_run():
+                parsed = environment.parse(source)
+                sought = frozenset(_sought(parsed))
+                return cls(file, environment.compile_bounded(parsed), tokens, sought)
         except (jinja2.TemplateError, RecursionError) as error:
             raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
 
@@ -75,9 +72,10 @@ class ChatTemplate:
         values = [{"role": message.role, "content": message.content} for message in messages]
         try:
             # The variables that transformers gives every template; kvjobs has neither tools nor documents.
-            return self.compiled.render(
-                messages=values, tools=None, documents=None, add_generation_prompt=True, **self.tokens
-            )
+            with bounded_run():
+                return self.compiled.render(
+                    messages=values, tools=None, documents=None, add_generation_prompt=True, **self.tokens
+                )
         except Exception as error:  # whatever the template makes of its messages: TypeError, RecursionError ...
             raise RenderError(f"the chat template in {self.file.name} fails: {error}") from error
 
@@ -140,42 +138,3 @@ def _seeking(template: nodes.Template) -> Iterator[nodes.Node]:
     for filtered in template.find_all(nodes.Filter):
         if filtered.name in _SEEKING:
             yield from filtered.args[:1]
-
-
-class _Generation(Extension):
-    """`{% generation %}`, with which templates mark what the model says: the text inside stays as it is."""
-
-    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
-
-    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """jinja2's own filter escapes HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise(message: str) -> None:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(form: str) -> str:
-    return datetime.datetime.now().astimezone().strftime(form)

@@ -111,7 +111,7 @@ class PromptContinuer:
         try:
             self._chat.encode(with_system([Message("user", "?")], options.system))
         except RenderError as error:
-            raise SpecError(f"{error}; leave --system out") from error
+            raise SpecError(f"{error}; leave --system out" if options.system is not None else str(error)) from error
 
     def _ids(self, text: str, options: GenerateOptions) -> list[int]:
         """Raises ModelError."""
