@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 import orjson
 
-from jobs.json_numbers import digits, is_integer
+from jobs.json_numbers import whole_number
 
 MAX_ID_BYTES = 2048  # a B-tree entry of PostgreSQL holds 2,704 bytes, and the ids are indexed
 
@@ -118,9 +118,7 @@ def check_record(
             return reject(position, line, Reject.BAD_ID, reason)
     elif raw_id is None or raw_id == "":
         external_id, numeric_id, unnamed = str(line), True, True
-    elif type(raw_id) is int:
-        external_id, numeric_id = str(raw_id), True
-    elif type(raw_id) is orjson.Fragment and is_integer(written := digits(raw_id)):
+    elif (written := whole_number(raw_id)) is not None:
         external_id, numeric_id = written, True
         if len(written) > MAX_ID_BYTES:
             return reject(
@@ -154,7 +152,10 @@ def check_text(text: object, field: str, role: str, fields: Mapping[str, Any]) -
     if type(text) is not str:
         if text is None:
             return Problem(Reject.NO_TEXT, _no_text(field, role, fields))
-        reason = f"the field {quoted(field)} is {kind_of(text)}, not a string; put it in quotes"
+        cure = "put it in quotes"
+        if type(text) is dict and text and role != "content":
+            cure = f"name one of the fields in it, such as --{role}-field {field}.{next(iter(text))}"
+        reason = f"the field {quoted(field)} is {kind_of(text)}, not a string; {cure}"
         return Problem(Reject.TEXT_TYPE, reason)
     if not text or text.isspace():
         return Problem(Reject.EMPTY_TEXT, f"the field {quoted(field)} holds no text; fill it in or take the line out")
@@ -201,7 +202,9 @@ KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", 
 
 
 def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
-    names = ", ".join(quoted(name, 30) for name in islice(fields, 5)) + (", ..." if len(fields) > 5 else "")
+    found = [f"{name}.{inner}" for name, one in fields.items() if type(one) is dict for inner in islice(one, 3)]
+    found = [*(name for name, one in fields.items() if type(one) is not dict), *found]
+    names = ", ".join(quoted(name, 30) for name in found[:5]) + (", ..." if len(found) > 5 else "")
     there = f"it has {names}; name the right one with --{role}-field" if fields else "write one"
     if role == "text" and isinstance(fields.get("messages"), list):
         there = "it has messages, which --task generate --chat takes"

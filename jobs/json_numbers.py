@@ -61,6 +61,16 @@ def digits(number: orjson.Fragment) -> str:
     return orjson.dumps(number).decode()
 
 
+def whole_number(value: object) -> str | None:
+    """The digits of a number without a fraction, for an id: also of 1.0, which pandas writes for 1 in a column with
+    gaps. None for any other value."""
+    if type(value) is int:
+        return str(value)
+    written = digits(value) if type(value) is orjson.Fragment else repr(value) if type(value) is float else ""
+    whole, _, fraction = written.partition(".")
+    return whole if is_integer(whole) and not fraction.strip("0") else None
+
+
 def is_integer(number: str) -> bool:
     """Whether it is written as an integer, without point and exponent."""
     return _INTEGER.fullmatch(number) is not None

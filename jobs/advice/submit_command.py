@@ -11,7 +11,16 @@ from typing import Any
 
 import orjson
 
-from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, Format, format_of
+from jobs.corpus.corpus import (
+    BEIR,
+    DELIMITER_NAMES,
+    SEPARATORS,
+    Format,
+    default_line_bytes,
+    format_of,
+)
+from jobs.corpus.payload import PayloadKind
+from jobs.csv_text import csv_line
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
@@ -145,6 +154,14 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
     if delimiter != SEPARATORS.get(form):
         names = (name for name, sign in DELIMITER_NAMES.items() if sign == delimiter)
         yield from ("--delimiter", next(names, delimiter))
+    if columns := reading.get("columns"):
+        yield from ("--columns", csv_line(columns).rstrip())
+    if encoding := reading.get("encoding"):
+        yield from ("--encoding", encoding)
+    kind = PayloadKind(reading["holds"])
+    default = default_line_bytes(kind, in_windows=task is Task.SCORE)
+    if (limit := reading.get("max_line_bytes", default)) != default:
+        yield from ("--max-text", str(limit))
     if reading["id_field"] != "id":
         yield from ("--id-field", reading["id_field"])
     if reading.get("language_field", LANGUAGE_FIELD) != LANGUAGE_FIELD:

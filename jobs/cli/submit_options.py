@@ -10,6 +10,7 @@ import click
 from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
+from jobs.cli.size import Bytes
 from jobs.cli.then_option import then_option
 from jobs.errors import SpecError
 from jobs.providers import ProviderOrder
@@ -35,7 +36,10 @@ class SubmitOptions:
     queue: str
     form: str | None  # format of the corpus; None: by the name of the file
     delimiter: str | None
+    columns: str | None
+    encoding: str | None
     id_field: str
+    max_text: int | None  # bytes
     strict: bool
     tolerance: Tolerance | None
     dry_run: bool
@@ -154,13 +158,34 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--delimiter", metavar="SIGN", help="CSV, TSV: the character between two cells: ';', '|', tab ..."),
     click.option(
+        "--columns",
+        metavar="NAME,...",
+        help="CSV, TSV without a header: the names of all columns, in their order: id,text.",
+    ),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        help="What the text is written in: cp1252, utf-16, shift_jis ...  [default: utf-8]",
+    ),
+    click.option(
         "--id-field",
         default="id",
         show_default=True,
-        help="The field that holds a document's id. Where it is missing or empty, the line number is the id.",
+        help="The field that holds a document's id; in an object within the line: meta.id. Where it is missing or "
+        "empty, the line number is the id.",
     ),
     click.option(
-        "--text-field", default="text", show_default=True, help="The field to translate, to score or to continue."
+        "--text-field",
+        default="text",
+        show_default=True,
+        help="The field to translate, to score or to continue; in an object within the line: translation.en.",
+    ),
+    click.option(
+        "--max-text",
+        type=Bytes(),
+        metavar="SIZE",
+        help="The longest line that is not rejected: 64M, 500k ...  [default: 1M; to score a text, which a model reads "
+        "in windows, and to rerank, 16M]",
     ),
     click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read."),
     click.option(

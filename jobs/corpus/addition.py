@@ -25,11 +25,11 @@ class AddedLines:
         self._layout = layout
         self._names = names
         self._head = lines.head()
-        self._quotes_all = layout.delimiter is not None and self._is_quoted(layout.delimiter)
+        self._quotes_all = layout.has_header and self._is_quoted(layout.delimiter or ",")
 
     def head(self) -> bytes:
         """The header of a table, with the names added."""
-        return _behind(self._head, self._cells(self._names)) if self._layout.delimiter else self._head
+        return _behind(self._head, self._cells(self._names)) if self._layout.has_header else self._head
 
     def line(self, document: StoredLine, values: Sequence[str]) -> bytes:
         """A line with a value for each name: JSON for JSON Lines, else the text of a cell. Raises SpecError where the

@@ -30,6 +30,7 @@ from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
 from jobs.errors import CorpusError
+from jobs.json_numbers import whole_number
 
 PACKED = ("", *PACKINGS)
 
@@ -188,11 +189,12 @@ def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]
         if type(values) is not dict:
             raise file.error(number, f'the line is {kind_of(values)}, not an object; write {{"_id": ..., "text": ...}}')
         raw_id, text = values.get("_id"), values.get("text") or ""
-        if type(raw_id) is not int and (type(raw_id) is not str or not raw_id):
+        text_id = whole_number(raw_id) or raw_id
+        if type(text_id) is not str or not text_id:
             raise file.error(number, 'there is no id in the field "_id"; write a string')
         if type(text) is not str:
             raise file.error(number, f"the text is {kind_of(text)}, not a string")
         title: Any = values.get("title") if has_title else None
         if isinstance(title, str) and title:
             text = f"{title} {text}"  # as BEIR hands it to a model (`SentenceBERT.encode_corpus`)
-        yield text.strip(), str(raw_id)
+        yield text.strip(), text_id

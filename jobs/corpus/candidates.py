@@ -2,6 +2,7 @@
 A query and its candidates: the document of a reranking job.
 
     {"query": "...", "candidates": [{"id": "d1", "text": "...", "score": 12.3}, ...]}
+    {"query": "...", "candidates": ["...", ...]}               ids are the places in the list: 1, 2, ...
 
 Candidates are in the order of the first stage; `score` is the score that it gave, if any. An id is a text (an integer
 becomes its digits) and unique in the list. An empty query and an empty text are accepted: the engine keeps the order
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import orjson
 
 from jobs.documents import MAX_ID_BYTES, Reject, kind_of, quoted
-from jobs.json_numbers import digits, is_integer
+from jobs.json_numbers import digits, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def check_candidates(query: object, candidates: object) -> str | tuple[Reject, s
         return Reject.NO_CANDIDATES, "the list of candidates is empty; fill it in or take the line out"
     checked = []
     for place, values in enumerate(candidates, 1):
-        one = _check(values)
+        one = _check({"id": place, "text": values} if type(values) is str else values)
         if isinstance(one, str):
             return Reject.BAD_CANDIDATE, f"candidate {place} of {len(candidates)}: {one}"
         checked.append(one)
@@ -81,12 +82,9 @@ def read_payload(text: str) -> tuple[str, list[Candidate]]:
 def _check(values: object) -> Candidate | str:
     """A candidate, or what is wrong with it."""
     if type(values) is not dict:
-        return f'it is {kind_of(values)}, not an object; write {{"id": ..., "text": ...}}'
+        return f'it is {kind_of(values)}, not an object; write {{"id": ..., "text": ...}}, or a text'
     candidate_id = values.get("id")
-    if type(candidate_id) is int:
-        candidate_id = str(candidate_id)
-    elif type(candidate_id) is orjson.Fragment and is_integer(written := digits(candidate_id)):
-        candidate_id = written
+    candidate_id = whole_number(candidate_id) or candidate_id
     if type(candidate_id) is not str or not candidate_id:
         what = "it has no id" if candidate_id in (None, "") else f"its id is {kind_of(candidate_id)}"
         return f"{what}; write a string or a whole number"

@@ -3,6 +3,7 @@
 Knows: file names, formats, options. Does not know: bytes.
 """
 
+import csv
 import enum
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from jobs.compression import inner_suffix, packing_of
 from jobs.corpus.beir import BeirRun
+from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder.files import CorpusFile, find_files, is_pattern, printable
 from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.read_errors import BEIR_ADVICE, NO_FILE, is_beir, naming
@@ -25,6 +27,8 @@ MAX_LINE_BYTES = {
     PayloadKind.CANDIDATES: 1 << 24,
     PayloadKind.MESSAGES: 1 << 20,
 }
+MAX_WINDOWED_BYTES = 1 << 24  # of a text that is scored in windows, however long it is: WikiText-2 as one is 1.3 MB
+MOST_LINE_BYTES = 1 << 29  # PostgreSQL holds no value of 1 GiB, and the text may take more bytes than the line
 
 
 class Format(enum.StrEnum):
@@ -32,8 +36,8 @@ class Format(enum.StrEnum):
 
     JSONL = "jsonl"  # an object per line
     TXT = "txt"  # a document per line
-    CSV = "csv"  # with a header
-    TSV = "tsv"  # with a header
+    CSV = "csv"  # with a header, or with `Corpus.columns`
+    TSV = "tsv"  # likewise
     PARQUET = "parquet"  # a row a document
 
 
@@ -59,6 +63,8 @@ class Corpus:
     path: str | os.PathLike[str]  # "-" is standard input; a folder or a pattern: all of its files
     format: str | None = None  # None: by the file's suffix; jsonl from standard input
     delimiter: str | None = None  # of csv and tsv: one character, or a name; None: the format's own
+    columns: tuple[str, ...] | None = None  # of csv and tsv without a header: the names of their columns
+    encoding: str | None = None  # by any name of Python's; None: UTF-8
     payload_kind: PayloadKind = PayloadKind.TEXT
     id_field: str = "id"
     text_field: str = "text"
@@ -67,7 +73,8 @@ class Corpus:
     language_field: str | None = None  # that holds a document's language; None: all documents have one
     default_language: str | None = None  # of a document without one there
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
-    max_line_bytes: int | None = None  # longer lines are rejected; None: `MAX_LINE_BYTES`
+    max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
+    in_windows: bool = False  # whether the model reads a text of any length, in windows
     files: tuple[CorpusFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
     _format_of_files: Format | None = field(init=False, default=None, repr=False)
 
@@ -75,6 +82,8 @@ class Corpus:
         if self.run is not None:
             if self.payload_kind is not PayloadKind.CANDIDATES or self.format is not None:
                 raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
+            if self.columns is not None or self.decoded_as is not None:
+                raise SpecError("a BEIR folder has JSON Lines in UTF-8; leave --columns and --encoding out")
             _ = self.beir_run
             return
         self._find_files()
@@ -82,10 +91,15 @@ class Corpus:
         if twice := [name for index, name in enumerate(names) if name in names[:index]]:
             what = " and the ".join(["id", *self.payload_fields])
             raise SpecError(f"the {what} cannot both be in the field {twice[0]!r}; change one of the two")
-        if self.line_limit < 1:
-            raise SpecError(f"max_line_bytes is {self.line_limit}; the smallest is 1")
+        if not 1 <= self.line_limit <= MOST_LINE_BYTES:
+            raise SpecError(
+                f"--max-text is {self.line_limit:,} bytes; the smallest is 1, the largest {MOST_LINE_BYTES:,}"
+            )
         read_as = self.read_as
         _ = self.separator
+        self._check_columns(names)
+        if self.decoded_as and read_as is Format.PARQUET:
+            raise SpecError(f"--encoding is for text, and {self.source} is read as parquet; leave it out")
         if self.payload_kind is PayloadKind.PAIRS and read_as is Format.TXT:
             raise SpecError(
                 f"a pair needs two fields, and {self.source} is read as txt, which has one; write jsonl or csv"
@@ -129,8 +143,19 @@ class Corpus:
 
     @property
     def line_limit(self) -> int:
-        """Bytes of the longest line that is not rejected."""
-        return MAX_LINE_BYTES[self.payload_kind] if self.max_line_bytes is None else self.max_line_bytes
+        """Bytes of the longest line, in UTF-8, that is not rejected."""
+        default = default_line_bytes(self.payload_kind, in_windows=self.in_windows)
+        return default if self.max_line_bytes is None else self.max_line_bytes
+
+    @property
+    def has_own_limit(self) -> bool:
+        """Whether the limit is not the default one."""
+        return self.line_limit != default_line_bytes(self.payload_kind, in_windows=self.in_windows)
+
+    @property
+    def decoded_as(self) -> str | None:
+        """The encoding as Python names it; None for UTF-8. Raises SpecError for a name that is none."""
+        return None if self.encoding is None else encoding_named(self.encoding)
 
     @property
     def reading(self) -> str:
@@ -141,6 +166,9 @@ class Corpus:
         how |= {"packing": self.packing} if self.packing else {}
         how |= {"files": True, "any_name": self.format is not None} if self.files is not None else {}
         how |= {"delimiter": self.separator} if self.has_own_separator else {}
+        how |= {"columns": self.columns} if self.columns is not None else {}
+        how |= {"encoding": self.decoded_as} if self.decoded_as is not None else {}
+        how |= {"max_line_bytes": self.line_limit} if self.has_own_limit or self.in_windows else {}
         how |= {"language_field": self.language_field} if self.language_field is not None else {}
         return json.dumps(how | {"fields": self.payload_fields})
 
@@ -206,6 +234,24 @@ class Corpus:
             return "standard input"
         return printable(os.path.abspath(self.path))
 
+    def _check_columns(self, needed: Sequence[str]) -> None:
+        """Raise SpecError where `columns` are not names of a table with the `needed` ones, the id's first."""
+        if self.columns is None:
+            return
+        if self.read_as not in SEPARATORS:
+            raise SpecError(f"--columns is for csv and tsv, and {self.source} is read as {self.read_as}; leave it out")
+        if "" in self.columns:
+            raise SpecError("--columns has a name that is empty; give every column of the table a name, in their order")
+        if twice := [name for index, name in enumerate(self.columns) if name in self.columns[:index]]:
+            raise SpecError(f"--columns has the name {quoted(twice[0], 30)} twice; change one")
+        for role, name in zip(["id", *self.payload_fields], needed, strict=True):
+            if name not in self.columns and (role, name) != ("id", "id"):
+                have = ", ".join(quoted(one, 30) for one in self.columns)
+                raise SpecError(
+                    f"--columns has no {quoted(name)} (it has {have}); name a column so, or say which one it is with "
+                    f"--{role}-field"
+                )
+
     def _find_files(self) -> None:
         """Look which files a folder or a pattern names. Raises CorpusError where they are not of one format."""
         path = os.fspath(self.path)
@@ -224,6 +270,16 @@ class Corpus:
 def format_of(path: Path) -> Format | None:
     """The format that a file's name says."""
     return SUFFIXES.get(inner_suffix(path) or "")
+
+
+def default_line_bytes(kind: PayloadKind, *, in_windows: bool) -> int:
+    """Bytes of the longest line, where no option says it."""
+    return MAX_WINDOWED_BYTES if in_windows and kind is PayloadKind.TEXT else MAX_LINE_BYTES[kind]
+
+
+def columns_of(written: str) -> tuple[str, ...]:
+    """The names that --columns gives: a row of csv."""
+    return tuple(next(csv.reader([written], skipinitialspace=True), []))
 
 
 def _format_of_all(files: Sequence[CorpusFile], given: Format | None) -> Format:

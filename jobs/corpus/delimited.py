@@ -1,4 +1,4 @@
-"""Comma- and tab-separated values with a header: RFC 4180, quoted as Excel, pandas and csv.writer do.
+"""Comma- and tab-separated values, with a header or named columns: RFC 4180, quoted as Excel, pandas and csv.writer do.
 
 A quote opens a quoted cell only at the start of the cell; elsewhere it is an ordinary character. The content of a
 quoted cell (line ends, delimiters, doubled quotes) is kept. Both formats are quoted in the same way.
@@ -6,10 +6,11 @@ quoted cell (line ends, delimiters, doubled quotes) is kept. Both formats are qu
 
 import csv
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader
 from typing import Any
 
+from jobs.corpus.encoding_guess import encoding_question
 from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text
@@ -24,9 +25,11 @@ def read_delimited(
     text_fields: Mapping[str, str],
     max_line_bytes: int,
     take: TakePayload | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[Record]:
     """A document per row; blank lines are skipped. The id is always a text, or the number of the row's first line.
     `text_fields`: the columns of the payload by role (text; or source and target, with a `take` that combines them).
+    `columns`: their names, of a table without a header.
 
     A row that does not end (a quote that never closes) rejects its first line only: reading continues with the second.
     Raises CorpusError for a header without the columns that are needed.
@@ -35,7 +38,7 @@ def read_delimited(
     csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
     lines = _TextLines(stream, max_line_bytes)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    names = _read_header(lines, rows, id_field, text_fields, delimiter)
+    names = _read_header(lines, rows, id_field, text_fields, delimiter) if columns is None else list(columns)
     text_field = next(iter(text_fields.values()))
     take = take or take_text(text_field)
     id_at = names.index(id_field) if id_field in names else None
@@ -55,12 +58,15 @@ def read_delimited(
             continue
         if not cells:
             continue
+        if columns is not None and cells == names and not position:
+            raise CorpusError("its first line has the names of --columns, so it is a header; leave --columns out")
         number = lines.first_number
         if lines.bad_utf8:
             yield bad_utf8(position, number, *lines.bad_utf8)
         elif len(cells) != len(names):
+            named = "the header" if columns is None else "--columns"
             reason = (
-                f"the row has {len(cells)} cells and the header {len(names)}; put a cell that holds the delimiter or "
+                f"the row has {len(cells)} cells and {named} {len(names)}; put a cell that holds the delimiter or "
                 "a line end in quotes"
             )
             yield reject(position, number, Reject.BAD_ROW, reason)
@@ -80,7 +86,8 @@ def _read_header(
         what = "it is too long" if isinstance(error, _TooLongError) else _in_words(error)
         raise CorpusError(f"the first line is not a header: {what}") from None
     if lines.bad_utf8:
-        raise CorpusError("the header is not UTF-8; save the corpus as UTF-8")
+        _, bad = lines.bad_utf8
+        raise CorpusError(f"the header is not UTF-8; {encoding_question(bad.object)}")
     if not names:
         return [*text_fields.values()]  # an empty file
     columns = ", ".join(quoted(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")

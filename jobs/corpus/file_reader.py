@@ -77,7 +77,9 @@ class CorpusReader:
         self.lines_read, self._has_begun_line = 0, False
         with (
             naming(self.source),
-            closing(unpacked(self._bytes, self._corpus.packing, self._look)) as stream,
+            closing(
+                unpacked(self._bytes, self._corpus.packing, self._look, encoding=self._corpus.decoded_as)
+            ) as stream,
         ):
             empty = not self._may_be_empty
             for record in _read(self._corpus, stream):
@@ -125,6 +127,6 @@ def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
             return read_text(stream, limit)
         case Format.CSV | Format.TSV:
             assert corpus.separator
-            return read_delimited(stream, corpus.separator, corpus.id_field, fields, limit, take)
+            return read_delimited(stream, corpus.separator, corpus.id_field, fields, limit, take, corpus.columns)
         case Format.PARQUET:
             raise AssertionError("ParquetReader reads it")

@@ -5,9 +5,11 @@ Knows: the first lines, and the fields that are missing in them. Does not know: 
 
 import csv
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from jobs.corpus.field_path import field_paths
 from jobs.documents import quoted
 from jobs.json_numbers import read_exactly
 
@@ -48,9 +50,29 @@ def guess_by_header(names: Sequence[str], fields: Collection[str], delimiter: st
         cells = _cells(line, other)
         if other != delimiter and (set(fields) <= set(cells) or (len(names) == 1 and len(cells) > 1)):
             return f"the delimiter is another: --delimiter {written}{_text_option(cells, fields)}?"
+    if any(map(_is_value, names)):
+        return f"its first line looks like values: {_columns_option(len(names), fields)}"
     if len(fields) == 1 and (name := likely_name(names, but=("id",))):
         return f"the text is in the column {quoted(name, 30)}: --text-field {name}?"
     return None
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell of a header is probably a value, and the table has no header."""
+    return bool(_VALUE.fullmatch(cell.strip())) or len(cell.split()) > 3
+
+
+_VALUE = re.compile(r"-?\d+([.,]\d+)*|https?://\S*|[\s\S]*[.!?。！？]")
+
+
+def _columns_option(num_cells: int, fields: Collection[str]) -> str:
+    """--columns for so many cells, as far as their order is known."""
+    if num_cells <= len(fields) + 1:
+        return f"--columns {','.join((['id'] if num_cells > len(fields) else []) + [*fields])}?"
+    wanted = " and ".join(map(quoted, fields))
+    return (
+        f"if it is no header, name its {num_cells} columns in their order, {wanted} among them: --columns NAME,NAME,..."
+    )
 
 
 def guess_by_text(lines: Sequence[bytes]) -> str | None:
@@ -114,7 +136,7 @@ def _guess_text(values: Mapping[str, Any], field: str) -> str | None:
             "the lines have source and target: --task score with a model that translates? To work on the source "
             "alone: --text-field source"
         )
-    texts = {name: value for name, value in values.items() if isinstance(value, str) and value.strip()}
+    texts = {name: value for name, value in field_paths(values) if isinstance(value, str) and value.strip()}
     name = likely_name(texts, but=("id", "_id"))
     if name is None and texts:
         name = max(texts, key=lambda one: len(texts[one]))
@@ -132,6 +154,10 @@ def _guess_pair(values: Mapping[str, Any], fields: Mapping[str, str]) -> str | N
                 f"the lines have {source} and {target}: "
                 f"{_option('source', source, fields)}{_option('target', target, fields)}?"
             ).replace(" ?", "?")
+    within = [name for name, value in field_paths(values) if "." in name and isinstance(value, str)]
+    if len(within) > 1:
+        source, target, *_ = within
+        return f"the lines have {source} and {target}: --source-field {source} --target-field {target}?"
     if "text" in values:
         return "the lines have a text and no pair: --model with a language model, such as demo-lm?"
     return None

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from jobs.corpus.field_path import take_field
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted, reject
@@ -45,7 +46,7 @@ def read_jsonl(
         if type(values) is not dict:
             yield _not_object(position, number, line, values)
         else:
-            raw_id = values.pop(id_field, None)
+            raw_id = take_field(values, id_field)
             yield check_record(position, number, raw_id, take(values), values, text_field)
         position += 1
 

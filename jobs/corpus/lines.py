@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from io import BufferedReader
 
+from jobs.corpus.encoding_guess import encoding_question
+from jobs.corpus.encodings import UNDECODABLE
 from jobs.documents import Record, Reject, Rejected, check_record, reject
+from jobs.formatting import size
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 16
@@ -49,13 +52,19 @@ def numbered_lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int
 
 
 def too_long(position: int, line: int, max_line_bytes: int) -> Rejected:
-    reason = f"the line is longer than {max_line_bytes:,} bytes; split it into several documents"
+    reason = (
+        f"the line is longer than {size(max_line_bytes)}; split it into several documents, or allow longer ones with "
+        "--max-text SIZE"
+    )
     return reject(position, line, Reject.TOO_LONG, reason)
 
 
 def bad_utf8(position: int, line: int, bad_line: int, error: UnicodeDecodeError) -> Rejected:
-    byte = error.object[error.start]
-    reason = f"byte {error.start + 1} of line {bad_line} (0x{byte:02x}) is not UTF-8; save the corpus as UTF-8"
+    where = f"byte {error.start + 1} of line {bad_line}"
+    if error.object.startswith(UNDECODABLE, error.start):
+        reason = f"before {where} is something that the encoding does not have; check the name after --encoding"
+    else:
+        reason = f"{where} (0x{error.object[error.start]:02x}) is not UTF-8; {encoding_question(error.object)}"
     return reject(position, line, Reject.BAD_UTF8, reason)
 
 

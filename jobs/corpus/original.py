@@ -1,8 +1,8 @@
 """The original lines of a corpus, for chosen documents (`kvjobs export --format original`).
 
-If the corpus is still there, byte for byte, its lines are copied. If not (it came through a pipe, it was changed, it is
-on another machine), they are written from what the job stores: the same values, with the id and the text first, spaced
-as orjson or the csv module does.
+If the corpus is still there, byte for byte, its lines are copied, in UTF-8 whatever it is written in. If not (it came
+through a pipe, it was changed, it is on another machine), they are written from what the job stores: the same values,
+with the id and the text first, spaced as orjson or the csv module does.
 
 Knows: how a corpus was read, from `Corpus.reading`. Does not know: results, tables.
 """
@@ -21,6 +21,7 @@ import orjson
 
 from jobs.compression import packing_of
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
+from jobs.corpus.field_path import put_back
 from jobs.corpus.folder.files import CorpusFile, digest_of_all, find_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.payload import PayloadKind
@@ -67,8 +68,16 @@ class CorpusLayout:
     fields: Mapping[str, str]  # of the payload, by role
     packing: str | None
     delimiter: str | None  # of a table
+    max_line_bytes: int
+    columns: Sequence[str] | None = None  # of a table without a header
+    encoding: str | None = None  # None: UTF-8
     is_folder: bool = False  # a folder of files, or a pattern
     any_name: bool = False  # of its files: their format was given
+
+    @property
+    def has_header(self) -> bool:
+        """Whether it is a table whose first row names the columns."""
+        return self.delimiter is not None and self.columns is None
 
     @classmethod
     def parse(cls, reading: str | None) -> "CorpusLayout":
@@ -81,13 +90,17 @@ class CorpusLayout:
         values = orjson.loads(reading)
         if values["format"] == BEIR:
             raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
+        payload_kind = PayloadKind(values["holds"])
         return cls(
             format=Format(values["format"]),
-            payload_kind=PayloadKind(values["holds"]),
+            payload_kind=payload_kind,
             id_field=values["id_field"],
             fields=values["fields"],
             packing=values.get("packing"),
             delimiter=values.get("delimiter", SEPARATORS.get(Format(values["format"]))),
+            max_line_bytes=values.get("max_line_bytes", MAX_LINE_BYTES[payload_kind]),
+            columns=values.get("columns"),
+            encoding=values.get("encoding"),
             is_folder=values.get("files", False),
             any_name=values.get("any_name", False),
         )
@@ -111,9 +124,9 @@ def is_parquet(reading: str | None) -> bool:
 @contextmanager
 def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
     """The lines of the file or folder `source` if its digest is still `digest`, else None. `first_line`: line of the
-    first document. Of a folder of tables: None, for each file has a header of its own."""
+    first document. Of a folder of tables with headers: None, for each file has its own."""
     if layout.is_folder:
-        files = [] if layout.delimiter else unchanged_files(source, layout, digest)
+        files = [] if layout.has_header else unchanged_files(source, layout, digest)
         yield CopiedLines(layout, b"", _lines_of(files, layout), first_line) if files else None
         return
     with ExitStack() as stack:
@@ -126,9 +139,9 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
             yield None
             return
         raw.seek(0)
-        stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing)))
+        stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing, encoding=layout.encoding)))
         mark = BOM if stream.peek(len(BOM)).startswith(BOM) else b""
-        yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]), first_line)
+        yield CopiedLines(layout, mark, numbered_lines(stream, layout.max_line_bytes), first_line)
 
 
 def unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
@@ -152,8 +165,11 @@ def _lines_of(files: Sequence[CorpusFile], layout: CorpusLayout) -> Iterator[tup
     for file in files:
         number = 0
         packing = packing_of(file.path)
-        with open(file.path, "rb", buffering=0) as raw, closing(unpacked(HashedBytes(raw), packing)) as stream:
-            for number, line in numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]):
+        with (
+            open(file.path, "rb", buffering=0) as raw,
+            closing(unpacked(HashedBytes(raw), packing, encoding=layout.encoding)) as stream,
+        ):
+            for number, line in numbered_lines(stream, layout.max_line_bytes):
                 yield before + number, line if line is None or line.endswith(b"\n") else line + b"\n"
         before += number
 
@@ -167,13 +183,15 @@ class CopiedLines:
         """`mark`: the byte order mark that the corpus begins with, or nothing. Without it Excel misreads umlauts."""
         self._mark = mark
         self._is_table = layout.delimiter is not None
+        self._has_header = layout.has_header
         self._lines = lines
         self._first_line = first_line
         self._next = next(lines, None)
 
     def head(self) -> bytes:
-        """The header of a table."""
-        return self._mark + b"".join(self._until(self._first_line)) if self._is_table else b""
+        """The mark and the header of a table."""
+        header = b"".join(self._until(self._first_line)) if self._has_header else b""
+        return self._mark + header if self._is_table else b""
 
     def line(self, document: StoredLine) -> bytes:
         """The line; of a table, where a quoted cell may contain line ends, all lines up to the next row."""
@@ -196,14 +214,14 @@ class RewrittenLines:
     """Writes lines from what the job stores."""
 
     def __init__(self, layout: CorpusLayout, columns: Sequence[str], *, has_ids: bool) -> None:
-        """For a table, `columns` are its columns except id and payload, and `has_ids` says whether it has a column of
-        ids."""
+        """For a table with a header, `columns` are its columns except id and payload, and `has_ids` says whether it has
+        a column of ids."""
         self._layout = layout
-        self._columns = [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
+        self._columns = layout.columns or [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
 
     def head(self) -> bytes:
         """The header of a table."""
-        return self._row(self._columns) if self._layout.delimiter else b""
+        return self._row(self._columns) if self._layout.has_header else b""
 
     def line(self, document: StoredLine) -> bytes:
         """The line; of a table, the row."""
@@ -222,13 +240,14 @@ class RewrittenLines:
 
 def stored_values(layout: CorpusLayout, document: StoredLine) -> dict[str, Any]:
     """The values of a line by field, from what the job stores."""
-    values: dict[str, Any] = {}
-    if not document.unnamed and document.external_id is not None:
-        number = orjson.Fragment(document.external_id) if document.numeric_id else None
-        values[layout.id_field] = document.external_id if number is None else number
+    values = read_fields(document.fields)
     text = document.text or ""
     payload = {"text": text} if layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
     may_lack = layout.payload_kind is PayloadKind.MESSAGES  # a line has messages or a text
-    fields = {role: field for role, field in layout.fields.items() if role in payload or not may_lack}
-    values |= {field: payload.get(role) for role, field in fields.items()}
-    return values | read_fields(document.fields)
+    for role, field in reversed(list(layout.fields.items())):
+        if role in payload or not may_lack:
+            values = put_back(values, field, payload.get(role))
+    if not document.unnamed and document.external_id is not None:
+        number = orjson.Fragment(document.external_id) if document.numeric_id else None
+        values = put_back(values, layout.id_field, document.external_id if number is None else number)
+    return values

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from jobs.corpus.candidates import check_candidates, read_payload
+from jobs.corpus.field_path import take_field
 from jobs.corpus.messages import check_messages
 from jobs.documents import Payload, Problem, check_text, estimate_tokens
 from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task
@@ -40,6 +41,8 @@ class PayloadKind(enum.StrEnum):
 
 def take_text(field: str) -> TakePayload:
     """The value of one field, unchecked."""
+    if "." in field:
+        return lambda values: take_field(values, field)
     return lambda values: values.pop(field, None)
 
 
@@ -47,7 +50,7 @@ def take_pair(source_field: str, target_field: str) -> TakePayload:
     """Two fields as JSON: {"source", "target"}."""
 
     def take(values: dict[str, Any]) -> Payload | Problem:
-        source, target = values.pop(source_field, None), values.pop(target_field, None)
+        source, target = take_field(values, source_field), take_field(values, target_field)
         problem = check_text(source, source_field, "source", values) or check_text(
             target, target_field, "target", values
         )
@@ -66,7 +69,7 @@ def take_messages(text_field: str) -> TakePayload:
         messages = values.pop("messages", None)
         if messages is not None:
             return check_messages(messages)
-        text = values.pop(text_field, None)
+        text = take_field(values, text_field)
         problem = check_text(text, text_field, "text", values)
         return problem or Payload(orjson.dumps({"text": text}).decode(), estimate_tokens(str(text)))
 

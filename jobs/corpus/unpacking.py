@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
+from jobs.corpus.encodings import Utf8Bytes
 from jobs.corpus.signatures import HEAD_BYTES, encoding_in, foreign_file, packing_in
 from jobs.errors import CorpusError
 
@@ -62,24 +63,31 @@ def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
     return read
 
 
-def unpacked(raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = None) -> io.BufferedReader:
-    """The decompressed bytes; without a `packing`, the compression is recognized by the first bytes. `on_bytes` is
-    called with each piece. Raises CorpusError for UTF-16, UTF-32, and files that are no corpus."""
+def unpacked(
+    raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = None, *, encoding: str | None = None
+) -> io.BufferedReader:
+    """The decompressed bytes in UTF-8; without a `packing`, the compression is recognized by the first bytes.
+    `encoding`: what they are written in. `on_bytes` is called with each piece. Raises CorpusError for UTF-16 and UTF-32
+    without `encoding`, and for files that are no corpus."""
     stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
     head = stream.peek(HEAD_BYTES)
     packing = (packing or packing_in(head)) if head else None
     if packing:
         stream = io.BufferedReader(_decompressed(stream, packing), BUFFER_BYTES)
         head = stream.peek(HEAD_BYTES)
-    _refuse_others(head)
+    _refuse_others(head, encoding)
+    if encoding is not None:
+        stream = io.BufferedReader(Utf8Bytes(stream, encoding, BUFFER_BYTES), BUFFER_BYTES)
     if on_bytes is None:
         return stream
     return io.BufferedReader(_ObservedBytes(stream, on_bytes), BUFFER_BYTES)
 
 
-def _refuse_others(head: bytes) -> None:
-    if other := encoding_in(head):
-        raise CorpusError(f"it is written in {other.upper()}; save it as UTF-8 (iconv -f {other.upper()} -t UTF-8)")
+def _refuse_others(head: bytes, encoding: str | None) -> None:
+    if encoding is None and (other := encoding_in(head)):
+        name = other.upper()
+        way_out = f"save it as UTF-8 (iconv -f {name} -t UTF-8), or submit it with --encoding {other}"
+        raise CorpusError(f"it is written in {name}; {way_out}")
     if other := foreign_file(head):
         raise CorpusError(f"it is {other}")
 

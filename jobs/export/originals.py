@@ -157,11 +157,13 @@ def _lines(
     with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
             why = "no longer holds the corpus as submitted"
-            if layout.is_folder and layout.delimiter:
+            if layout.is_folder and layout.has_header:
                 why = "is several tables, each with a header of its own"
             tell(f"{job.source} {why}, so its lines are written from the database.")
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
+            if layout.encoding:
+                tell(f"{job.source} is written in {layout.encoding}; its lines are exported in UTF-8.")
             yield copied, True
 
 

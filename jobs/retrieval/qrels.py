@@ -26,7 +26,7 @@ def read_qrels(path: Path) -> Qrels:
             query_id, document_id = ids if len(ids) == 2 else (ids[0], ids[2])
             if len(ids) > 3:
                 raise ValueError
-            qrels.setdefault(query_id, {})[document_id] = int(relevance)
+            qrels.setdefault(query_id, {})[document_id] = _relevance(relevance)
         except UnicodeDecodeError:
             raise file.error(number, "it is not UTF-8; save the judgements as UTF-8") from None
         except (ValueError, IndexError):
@@ -37,6 +37,14 @@ def read_qrels(path: Path) -> Qrels:
     if not qrels:
         raise CorpusError(f"{path}: there is no judgement in it; is it the right file?")
     return qrels
+
+
+def _relevance(written: str) -> int:
+    """A whole number, also as 1.0. Raises ValueError for any other text."""
+    whole, _, fraction = written.partition(".")
+    if fraction.strip("0"):
+        raise ValueError
+    return int(whole)
 
 
 def find_qrels(folder: Path, split: str = "test") -> Path:

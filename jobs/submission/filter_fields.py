@@ -54,10 +54,10 @@ def _resolved(spec: JobSpec | FilterSpec, objects: Sequence[dict[str, Any]]) -> 
         return spec
     dotted = []
     for name in _fields_of(spec):
-        if any(has_path(one, name.path) for one in objects):
-            continue
         key = ".".join(name.path)
         if not any(key in one for one in objects):
+            if any(has_path(one, name.path) for one in objects):
+                continue
             known = list(dict.fromkeys(spell_field(field) for one in objects for field in one))
             more = ", ..." if known[NAMES_SHOWN:] else ""
             there = f"there are {', '.join(known[:NAMES_SHOWN])}{more}" if known else "their lines have no other fields"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.field_path import find_field
 from jobs.corpus.record_reader import RecordReader
 from jobs.documents import Document, Record, Reject, Rejected, quoted
 from jobs.json_numbers import read_fields
@@ -61,7 +62,7 @@ class RoutedRecords:
 
     def _language(self, document: Document) -> str | None:
         """What the field says; None where it says nothing. Anything but a text is no language."""
-        value = read_fields(document.fields).get(self.field) if document.fields else None
+        value = find_field(read_fields(document.fields), self.field) if document.fields else None
         if value is None or value == "":
             return self.default
         return value if isinstance(value, str) else repr(value)

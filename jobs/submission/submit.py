@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from jobs.corpus.corpus import BEIR, Corpus
+from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
 from jobs.corpus.file_reader import Contents
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.record_reader import RecordReader
@@ -33,7 +33,9 @@ from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
 
-READERS = 1  # + 1 when a reader makes other documents of the same bytes, which is then another job
+# + 1 when a reader makes other documents of the same bytes, which is then another job. (Not when it takes lines that it
+# rejected before: a job that was complete stays so, and --again reads them.)
+READERS = 1
 SHOWN_REJECTED = 20
 SKIPPED_PER_STEP = 20_000
 
@@ -122,9 +124,17 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequ
     """sha256 of everything that identifies a job; `number` distinguishes those that were made with `again`."""
     if corpus.run is None:
         fields = corpus.payload_fields.values()
-        read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
+        # Keys are older than the larger default of scores.
+        limit = corpus.line_limit if corpus.has_own_limit else MAX_LINE_BYTES[corpus.payload_kind]
+        read: list[object] = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, limit]
+        if corpus.has_own_limit and corpus.in_windows:
+            read.append("own limit")
         if corpus.has_own_separator:
             read.append(corpus.separator)
+        if corpus.columns is not None:
+            read.append(["columns", *corpus.columns])
+        if corpus.decoded_as is not None:
+            read.append(["encoding", corpus.decoded_as])
         if corpus.language_field is not None:
             read += ["language", corpus.language_field, corpus.default_language or ""]
     else:

@@ -114,7 +114,7 @@ def _print_skipped(spec: JobSpec) -> None:
 
 def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
     """How the corpus is read, which the task decides, and for scoring the model."""
-    from jobs.corpus.corpus import Corpus
+    from jobs.corpus.corpus import Corpus, columns_of
     from jobs.corpus.payload import PayloadKind
 
     payload_kind = PayloadKind.of(spec)
@@ -126,6 +126,10 @@ def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
         path=options.corpus,
         format=options.form,
         delimiter=options.delimiter,
+        columns=columns_of(options.columns) if options.columns is not None else None,
+        encoding=options.encoding,
+        max_line_bytes=options.max_text,
+        in_windows=spec.task is Task.SCORE,
         payload_kind=payload_kind,
         id_field=options.id_field,
         **_languages(options),

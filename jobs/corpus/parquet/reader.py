@@ -21,7 +21,7 @@ from jobs.corpus.parquet.rows import REFUSED, Request
 from jobs.corpus.payload import PayloadKind
 from jobs.corpus.read_errors import naming
 from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes
-from jobs.documents import Record
+from jobs.documents import Record, Reject, Rejected
 from jobs.errors import CorpusError
 from jobs.process import how_it_ended
 
@@ -56,7 +56,8 @@ class ParquetReader:
                 if not self._num_rows and not self._may_be_empty:
                     raise CorpusError("there is no row in it; is it the right file?")
                 take = corpus.take_payload
-                yield from read_jsonl(stream, corpus.id_field, corpus.text_field, corpus.line_limit, take)
+                records = read_jsonl(stream, corpus.id_field, corpus.text_field, corpus.line_limit, take)
+                yield from map(_without_option, records)
 
     @property
     def lines_read(self) -> int:
@@ -89,6 +90,13 @@ class ParquetReader:
         self._num_lines += piece.count(b"\n")
         if self._on_bytes:
             self._on_bytes(piece)
+
+
+def _without_option(record: Record) -> Record:
+    """A text that is not UTF-8 with a cure that parquet has: --encoding is none."""
+    if type(record) is Rejected and record.code is Reject.BAD_UTF8:
+        return record._replace(reason=f"{record.reason.partition(';')[0]}; write the column as UTF-8")
+    return record
 
 
 def buffered(lines: io.RawIOBase) -> io.BufferedReader:

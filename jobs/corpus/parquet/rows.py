@@ -125,21 +125,25 @@ def _check_columns(schema: Any, request: Request) -> None:
     if twice := next((name for index, name in enumerate(names) if name in names[:index]), None):
         raise RefusedFileError(f"it has two columns {quoted(twice, 30)}; rename one")
     for role, field in request.text_fields.items():
-        if field not in names:
+        found = _type_of(schema, field)
+        if found is None:
             name = likely_name([name for name in names if is_text(schema.field(name).type)], but=("id",))
+            name = name or next(iter(_texts_within(schema)), None)
             hint = f"--{role}-field {name}?" if name and role == "text" else f"name it with --{role}-field"
             raise RefusedFileError(f"it has no column {quoted(field)} (it has {_listed(names)}); {hint}")
-        found = schema.field(field).type
-        if request.are_texts and not is_text(found):
-            texts = [name for name in names if is_text(schema.field(name).type)]
+        # Of old writers, a column of bytes may be one of texts; bytes in an object are read as Base64.
+        if request.are_texts and not (is_text(found) if field in names else _is_string(found)):
+            texts = [*(name for name in names if is_text(schema.field(name).type)), *_texts_within(schema)]
             there = f"texts are in {_listed(texts)}; name one with --{role}-field" if texts else "it has no text"
             raise RefusedFileError(f"the column {quoted(field)} holds {found}, not text; {there}")
-    if request.id_field in names:
+    found = _type_of(schema, request.id_field)
+    if found is not None:
         import pyarrow.types as is_type
 
-        found = schema.field(request.id_field).type
         inner = found.value_type if is_type.is_dictionary(found) else found
-        if not (is_text(found) or is_type.is_integer(inner) or is_type.is_null(found)):
+        # pandas makes doubles of integers where the column has gaps. Fractions are rejected one by one.
+        is_number = is_type.is_integer(inner) or is_type.is_floating(inner)
+        if not (is_text(found) or is_number or is_type.is_null(found)):
             raise RefusedFileError(
                 f"the column {quoted(request.id_field)} holds {found}, and an id is a text or a whole number; name "
                 f"another with --id-field (it has {_listed(names)})"
@@ -155,6 +159,37 @@ def _check_columns(schema: Any, request: Request) -> None:
             raise RefusedFileError(
                 f"the column {quoted(name, 30)} holds {error}, which has no JSON form; write the file without it"
             ) from None
+
+
+def _type_of(schema: Any, field: str) -> Any:
+    """The type of a column, or of a field in a column of objects (`translation.en`); None where there is none."""
+    import pyarrow.types as is_type
+
+    if field in schema.names or "." not in field:
+        return schema.field(field).type if field in schema.names else None
+    found, *inner = field.split(".")
+    data_type = schema.field(found).type if found in schema.names else None
+    for name in inner:
+        if data_type is None or not is_type.is_struct(data_type) or data_type.get_field_index(name) < 0:
+            return None
+        data_type = data_type.field(name).type
+    return data_type
+
+
+def _is_string(data_type: Any) -> bool:
+    import pyarrow.types as is_type
+
+    inner = data_type.value_type if is_type.is_dictionary(data_type) else data_type
+    return is_type.is_string(inner) or is_type.is_large_string(inner)  # type: ignore[no-any-return]  # pyarrow has no types
+
+
+def _texts_within(schema: Any) -> list[str]:
+    """The paths of texts in columns of objects."""
+    import pyarrow.types as is_type
+
+    columns = [field for field in schema if is_type.is_struct(field.type)]
+    inner = [(column.name, column.type.field(index)) for column in columns for index in range(column.type.num_fields)]
+    return [f"{name}.{field.name}" for name, field in inner if _is_string(field.type)]
 
 
 def _with_few_texts(about: Any) -> list[str]:

@@ -94,7 +94,8 @@ class RewrittenTable:
         kinds = {field: texts.get(role, payload) for role, field in layout.fields.items()}
         ids = {layout.id_field: Kind.INT if has_integer_ids else Kind.TEXT} if has_ids else {}
         others = {one.name: one.kind for one in infer(fields)}
-        self._columns = [Column(name, kind) for name, kind in (ids | kinds | others).items()]
+        own = {name: kind for name, kind in (ids | kinds).items() if name.partition(".")[0] not in others}
+        self._columns = [Column(name, kind) for name, kind in (own | others).items()]  # a path has its object's column
         self._table = TableBytes(schema([*self._columns, *added]))
 
     def line(self, document: StoredLine, values: Sequence[Any]) -> bytes:

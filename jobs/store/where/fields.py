@@ -68,9 +68,9 @@ def number_in(written: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
 
 
 def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: int | None = None) -> tuple[str, ...]:
-    """The path that some document of the job, or of its first `among` ones, has: `path` itself, else one name with the
-    dots in it. Raises SpecError where no document has either."""
-    candidates = [path] if len(path) == 1 else [path, (".".join(path),)]
+    """The path that some document of the job, or of its first `among` ones, has: one name with the dots in it, else
+    `path` itself. Raises SpecError where no document has either."""
+    candidates = [path] if len(path) == 1 else [(".".join(path),), path]
     first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_DOCUMENTS)
     objects = [_read(text) for text in connection.execute(first).scalars() if text]
     for candidate in candidates:

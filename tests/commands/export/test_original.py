@@ -119,6 +119,47 @@ def test_the_byte_order_mark_of_a_table_is_kept(kvjobs: Kvjobs, send: Send) -> N
     assert added == '\ufeff"id";"text";"Größe";"perplexity"\r\n"1";"Es regnet.";"ä";""\r\n'.encode()
 
 
+NESTED = b'{"key": {"n": 7}, "t": {"en": "one", "de": "eins"}, "x": 1}\n{"key": {"n": "b"}, "t": {"en": "two"}}\n'
+HEADERLESS = b'7,"a ""b""\nc",x\n8,plain,y\n'
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["copied", "rewritten"])
+@pytest.mark.parametrize(
+    ("name", "data", "how"),
+    [
+        ("a.jsonl", NESTED, {"id_field": "key.n", "text_field": "t.en"}),
+        ("a.csv", HEADERLESS, {"columns": ("id", "text", "n")}),
+        ("a.jsonl", '{"text": "größe"}\n'.encode("utf-16"), {"encoding": "utf-16"}),
+    ],
+    ids=["nested", "headerless", "utf-16"],
+)
+def test_fields_columns_and_encodings_come_out_as_they_went_in(
+    kvjobs: Kvjobs, send: Send, tmp_path: Path, name: str, data: bytes, how: dict[str, Any], gone: bool
+) -> None:
+    """In UTF-8, as every export."""
+    job, text = send(data, name, **how), data.decode(how.get("encoding", "utf-8"))
+    if gone:
+        (tmp_path / name).write_bytes(b"gone\n")
+
+    found = original(kvjobs, job).decode()
+
+    if name == "a.csv":
+        assert found == text
+        assert original(kvjobs, job, "--add", "status").decode().endswith("8,plain,y,waiting\n")
+    else:
+        assert list(map(json.loads, found.splitlines())) == list(map(json.loads, text.splitlines()))
+
+
+def test_files_without_a_header_are_copied_one_after_the_other(
+    kvjobs: Kvjobs, database: Database, tmp_path: Path
+) -> None:
+    files = {"1.csv": b"1,'one'\n", "2.csv": b'"2",two'}
+
+    job = send_folder(database, tmp_path / "corpus", files, columns=("id", "text"))
+
+    assert original(kvjobs, job) == b"1,'one'\n\"2\",two\n"
+
+
 def test_a_compressed_corpus_is_exported_uncompressed(kvjobs: Kvjobs, send: Send) -> None:
     import gzip
 

@@ -29,7 +29,8 @@ def corpus_of(*texts: str) -> bytes:
 
 
 def send(database: Database, path: Path, **how: Any) -> SubmittedJob:
-    return submit(database, Corpus(path=path), how.pop("spec", SPEC), spool=path.parent, **how)
+    corpus = Corpus(path=path, encoding=how.pop("encoding", None))
+    return submit(database, corpus, how.pop("spec", SPEC), spool=path.parent, **how)
 
 
 def kill_after(num_batches: int) -> Callable[[IngestProgress], None]:

@@ -1,5 +1,6 @@
 """Folders of files and parquet files become jobs, and killed submits of them continue, as with one file of lines."""
 
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,34 @@ def test_a_folder_makes_the_documents_that_one_file_makes(database: Database, fo
     assert everything(database, several.job_id) == everything(database, one.job_id)
 
 
-@pytest.mark.parametrize("corpus", ["folder", "parquet"])
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl.xz"
+    path.write_bytes(lzma.compress(corpus_of(*TEXTS)))
+    return path
+
+
+@pytest.fixture
+def utf16(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(corpus_of(*TEXTS).decode().encode("utf-16"))
+    return path
+
+
+@pytest.mark.parametrize("corpus", ["folder", "parquet", "packed", "utf16"])
 def test_a_killed_submit_continues_where_it_stopped(
     database: Database, corpus: str, request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue(corpus)
-    killed(database, path, 2)
+    encoding = "utf-16" if corpus == "utf16" else None
+    killed(database, path, 2, encoding=encoding)
     assert states(database) == [(1, "ingesting")]
 
-    resumed = send(database, path)
+    resumed = send(database, path, encoding=encoding)
 
     assert (resumed.job_id, resumed.prior_state, resumed.documents) == (1, PriorState.RESUMED, 20)
     assert [row for (row,) in rows(database, Document, "text", job_id=1)] == TEXTS
-    assert send(database, path).prior_state == PriorState.RUNNING
+    assert send(database, path, encoding=encoding).prior_state == PriorState.RUNNING
 
 
 def test_a_pattern_and_its_folder_are_one_job(database: Database, folder: Path) -> None:

@@ -36,6 +36,19 @@ def test_a_delimiter_makes_another_job_only_if_it_differs_from_that_of_the_forma
     assert rows(database, Document, "external_id", "text", job_id=semicolons) == [("1", "one")]
 
 
+@ON_SQLITE
+def test_other_columns_another_encoding_and_another_limit_are_another_job(database: Database, tmp_path: Path) -> None:
+    def job_of(**how: Any) -> int:
+        (tmp_path / "a.csv").write_bytes(b"1,x,one\n2,y,two\n")
+        corpus = Corpus(path=tmp_path / "a.csv", **{"columns": ("id", "n", "text"), "in_windows": True} | how)
+        return submit(database, corpus, SPEC, spool=tmp_path).job_id
+
+    assert job_of() == job_of(encoding="utf8") == job_of(max_line_bytes=1 << 24) == 1
+    others = [job_of(columns=("n", "id", "text")), job_of(encoding="cp1252"), job_of(max_line_bytes=1 << 20)]
+    assert others == [2, 3, 4]
+    assert rows(database, Document, "external_id", "text", job_id=2) == [("x", "one"), ("y", "two")]
+
+
 @pytest.mark.parametrize("name", ["17", "٣", "last", "-x", "", " a", "a\n", "a\x1b[0m", "a" * 101])
 def test_an_unusable_name_is_refused(database: Database, send: Submit, name: str) -> None:
     with pytest.raises(SpecError, match="the name"):

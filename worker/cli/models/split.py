@@ -1,34 +1,20 @@
 """`kvjobs models split`: cut a model into stages."""
 
 import dataclasses
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
+from jobs.cli.size import Bytes
 from jobs.formatting import counted, duration, percent, size
 
 if TYPE_CHECKING:
     from worker.model_tools.inspect.stages import StageDescription
     from worker.model_tools.split.split import SplitModel
-
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}  # powers of 2
-
-
-class Bytes(click.ParamType[int]):
-    """A number of bytes, as 500M, 1.5G, 2GiB or 2GB: units are powers of 1,024."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", str(value).strip().lower())
-        if match is None or not float(match[1]):
-            self.fail(f"{value!r} is not a size: write 500M or 1.5G", param, ctx)
-        return int(float(match[1]) * (1 << _UNITS[match[2]]))
 
 
 @click.command()

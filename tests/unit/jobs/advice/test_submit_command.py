@@ -11,7 +11,7 @@ from jobs.advice.submit_command import StoredSubmit, submit_command
 from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
 from jobs.cli.task_options import parse_task_options
-from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus import Corpus, columns_of
 from jobs.corpus.payload import PayloadKind
 from jobs.spec import (
     Bos,
@@ -87,6 +87,8 @@ def test_the_command_of_a_job_has_the_options_of_the_job(task: Task, options: Op
         Corpus(path="/data/odd name's.data", format="csv", delimiter=";"),
         Corpus(path="/data/corpus.tsv", delimiter="|"),
         Corpus(path="-", format="txt"),
+        Corpus(path="/data/a.csv", columns=("id", "a, b", "text"), encoding="latin-1"),
+        Corpus(path="/data/a.jsonl", text_field="translation.en", max_line_bytes=1 << 20, in_windows=True),
         Corpus(path="/data/p.jsonl", payload_kind=PayloadKind.PAIRS, source_field="en", target_field="de"),
     ],
 )
@@ -99,6 +101,10 @@ def test_the_command_of_a_job_reads_the_corpus_as_the_job_did(corpus: Corpus) ->
         path=made.corpus,
         format=made.form,
         delimiter=made.delimiter,
+        columns=columns_of(made.columns) if made.columns else None,
+        encoding=made.encoding,
+        max_line_bytes=made.max_text,
+        in_windows=corpus.in_windows,
         id_field=made.id_field,
         payload_kind=corpus.payload_kind,
         **fields,

@@ -50,6 +50,13 @@ def test_a_payload_is_the_query_and_its_candidates() -> None:
     assert found == '{"query":"why?","candidates":[{"id":"7","text":"x","score":2.0},{"id":"b","text":""}]}'
 
 
+def test_a_candidate_that_is_a_text_has_its_place_as_id() -> None:
+    found = check_candidates("why?", ["x", {"id": 7.0, "text": "y"}, ""])
+
+    assert isinstance(found, str)
+    assert [(one.id, one.text) for one in read_payload(found)[1]] == [("1", "x"), ("7", "y"), ("3", "")]
+
+
 def test_a_candidate_that_the_corpus_lacks_has_no_text() -> None:
     assert read_payload(payload("q", [Candidate("a", None, 1.0)])) == ("q", [Candidate("a", None, 1.0)])
 
@@ -101,7 +108,7 @@ def test_the_reason_names_the_candidate_and_its_error() -> None:
     assert bad_candidate(score=True).startswith("the score of 'b' is a boolean")
     for score in (float("nan"), float("inf"), 10**400):
         assert bad_candidate(score=score).startswith("the score of 'b' is too large or not a number")
-    assert rejected("q", ["x"])[1].startswith("candidate 1 of 1: it is a string, not an object")
+    assert rejected("q", [["x"]])[1].startswith("candidate 1 of 1: it is a list, not an object")
 
 
 def test_integers_that_are_given_as_text_are_exact() -> None:

@@ -35,6 +35,39 @@ def test_a_row_is_a_document_and_other_columns_pass_through() -> None:
     ]
 
 
+def test_a_table_without_a_header_has_the_columns_that_are_named() -> None:
+    data = b'7,"a\nb",en\n\n8,c\n'
+    names = {"text": "text"}
+    records = list(
+        read_delimited(BufferedReader(BytesIO(data)), ",", "id", names, 1 << 20, None, ("id", "text", "lang"))
+    )
+
+    assert records[0] == Document(0, "7", False, 1, "a\nb", '{"lang":"en"}', 1)
+    assert outcomes(records)[1:] == [(4, Reject.BAD_ROW)]
+    with pytest.raises(CorpusError, match="leave --columns out"):
+        list(
+            read_delimited(BufferedReader(BytesIO(b"id,text\n1,x\n")), ",", "id", names, 1 << 20, None, ("id", "text"))
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "fields", "option"),
+    [
+        ("Rain is expected.\tx", {"text": "text"}, "--columns id,text?"),
+        ("Rain is expected.", {"text": "text"}, "--columns text?"),
+        ("a\tRain is expected.\tEs regnet.", {"source": "source", "target": "target"}, "--columns id,source,target?"),
+        ("http://a.example\thttp://b.example\tRain\tx", {"text": "text"}, "name its 4 columns in their order, 'text'"),
+    ],
+)
+def test_a_header_of_values_is_refused_with_the_option_that_names_columns(
+    line: str, fields: dict[str, str], option: str
+) -> None:
+    with pytest.raises(CorpusError) as caught:
+        list(read_delimited(BufferedReader(BytesIO(f"{line}\n".encode())), "\t", "id", fields, 1 << 20))
+
+    assert option in str(caught.value)
+
+
 def test_without_an_id_the_line_number_is_the_id() -> None:
     assert [record[:4] for record in read('text\n"two\nlines"\n\nx\n')] == [(0, "2", True, 2), (1, "5", True, 5)]
     assert [record[:4] for record in read("id,text\n,x\na,y\n")] == [(0, "2", True, 2), (1, "a", False, 3)]

@@ -53,9 +53,34 @@ def test_without_an_id_the_line_number_is_the_id(line: str) -> None:
     assert [record[:4] for record in read(f"\n{line}\n\n{line}\n")] == [(0, "2", True, 2), (1, "4", True, 4)]
 
 
-@pytest.mark.parametrize("value", ["1.5", "true", "[1]", '{"a": 1}', "1e3", "1.0", "-0.0", "1E400"])
+@pytest.mark.parametrize("value", ["1.5", "true", "[1]", '{"a": 1}', "1e3", "1.01", "1E400"])
 def test_an_id_of_another_type_is_rejected(value: str) -> None:
     assert rejected(f'{{"id": {value}, "text": "x"}}').code == Reject.BAD_ID
+
+
+@pytest.mark.parametrize("written", ["1.0", "1.00", "1"])
+def test_an_integer_id_may_be_written_with_a_point(written: str) -> None:
+    """pandas does so where the column has a gap."""
+    assert document(f'{{"id": {written}, "text": "x"}}')[:4] == (0, "1", True, 1)
+
+
+def test_a_field_may_be_in_an_object_of_the_line() -> None:
+    line = '{"meta": {"key": 7.0, "n": 1}, "translation": {"en": "x", "zh": "y"}}'
+    found = document(line, id_field="meta.key", text_field="translation.en")
+
+    assert (found.external_id, found.text) == ("7", "x")
+    assert found.fields == '{"meta":{"n":1},"translation":{"zh":"y"}}'
+
+
+def test_a_field_whose_name_has_the_dot_comes_first() -> None:
+    found = document('{"a": {"b": "nested"}, "a.b": "own"}', text_field="a.b")
+
+    assert (found.text, found.fields) == ("own", '{"a":{"b":"nested"}}')
+
+
+def test_an_object_in_place_of_a_text_is_rejected_with_a_field_in_it() -> None:
+    assert "--text-field t.en" in rejected('{"t": {"en": "x"}}', text_field="t").reason
+    assert "'t.en'" in rejected('{"t": {"en": "x"}}', text_field="t.fr").reason
 
 
 def test_an_integer_id_of_any_length_is_kept_digit_by_digit() -> None:

@@ -83,6 +83,14 @@ def test_a_given_format_overrides_the_suffix() -> None:
             "'::' cannot be a delimiter; give one character, such as ';', or tab, comma",
         ),
         ({"path": "a.csv", "delimiter": '"'}, "give one character"),
+        ({"path": "a.jsonl", "columns": ("id", "text")}, "--columns is for csv and tsv"),
+        ({"path": "a.csv", "columns": ("id", "text", "id")}, "name 'id' twice"),
+        ({"path": "a.csv", "columns": ("", "text")}, "give every column of the table a name"),
+        ({"path": "a.csv", "columns": ("id", "body")}, "has no 'text' .* with --text-field"),
+        ({"path": "a.csv", "encoding": "cp1525"}, "no encoding 'cp1525'; did you mean cp125"),
+        ({"path": "a.csv", "encoding": "hex"}, "no encoding 'hex'"),
+        ({"path": "a.parquet", "encoding": "cp1252"}, "leave it out"),
+        ({"path": "a.csv", "max_line_bytes": 1 << 40}, "the largest"),
     ],
 )
 def test_contradictory_options_are_refused_before_a_file_is_opened(

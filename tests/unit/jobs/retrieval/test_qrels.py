@@ -14,6 +14,7 @@ from jobs.retrieval.qrels import find_qrels, read_qrels
         "q1 0 d1 2\nq1 0 d2 0\nq2 0 d1 -1\n",
         "q1\t0\td1\t2\n\nq1\t0\td2\t0\nq2\t0\td1\t-1",
         "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td1\t-1\n",
+        "q1 0 d1 2.0\nq1 0 d2 0.0\nq2 0 d1 -1.0\n",
         "q1\td1\t2\r\nq1\td2\t0\r\nq2\td1\t-1\r\n",
     ],
 )

@@ -168,7 +168,9 @@ def test_pairs_and_candidates_are_read_from_columns(tmp_path: Path) -> None:
         ),
         ({"text": [1], "body": ["x"]}, {}, "'text' holds int64, not text; texts are in 'body'; name one with --text-f"),
         ({"text": ["x"]}, {"id_field": "key"}, "no column 'key' (it has 'text'); name it with --id-field"),
-        ({"text": ["x"], "id": [0.5]}, {}, "'id' holds double, and an id is a text or a whole number"),
+        ({"text": ["x"], "id": [True]}, {}, "'id' holds bool, and an id is a text or a whole number"),
+        ({"t": [{"en": "x", "n": 1}]}, {}, "(it has 't'); --text-field t.en?"),
+        ({"t": [{"en": b"x"}]}, {"text_field": "t.en"}, "'t.en' holds dictionary<values=binary"),
         ({"text": []}, {}, "holds null, not text"),
         ({"text": pa.array([], pa.string())}, {}, "there is no row in it; is it the right file?"),
     ],
@@ -177,6 +179,17 @@ def test_a_table_that_is_no_corpus_is_refused_with_its_columns(
     tmp_path: Path, columns: dict[str, Any], how: dict[str, Any], says: str
 ) -> None:
     assert says in refusal(write_parquet(tmp_path / "a.parquet", columns), **how)
+
+
+def test_a_field_of_a_column_of_objects_and_an_id_with_gaps_are_read(tmp_path: Path) -> None:
+    columns = {"id": [1.0, None, 2.5], "t": [{"en": "x", "de": "a"}, {"en": "y", "de": "b"}, {"en": "z", "de": "c"}]}
+    path = write_parquet(tmp_path / "a.parquet", columns)
+
+    one, two, three = read_corpus(Corpus(path=path, text_field="t.en"))
+
+    assert [one[:5], two[:5]] == [(0, "1", True, 1, "x"), (1, "2", True, 2, "y")]
+    assert isinstance(three, Rejected)
+    assert three.code is Reject.BAD_ID
 
 
 def test_a_column_twice_is_refused(tmp_path: Path) -> None:
