@@ -22,8 +22,13 @@ class ProcessId:
     @classmethod
     def current(cls) -> "ProcessId":
         """The identity of this process."""
-        stat = _stat(os.getpid())
-        return cls(this_machine(), os.getpid(), float(stat[STARTED]) if stat else 0.0)
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId":
+        """The identity of the process of this machine that has the pid now."""
+        stat = _stat(pid)
+        return cls(this_machine(), pid, float(stat[STARTED]) if stat else 0.0)
 
     def is_dead(self) -> bool:
         """Whether it has certainly ended. False where that cannot be known: it is on another machine, this machine
@@ -69,6 +74,18 @@ def how_it_ended(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process (SIGSTOP, Ctrl-Z). One that a debugger holds is not meant."""
+    stat = _stat(pid)
+    return stat is not None and stat[STATE] == STOPPED
+
+
+def parent_of(pid: int) -> int | None:
+    """The pid of its parent; None where that cannot be known."""
+    stat = _stat(pid)
+    return int(stat[PARENT]) if stat else None
+
+
 def available_cores() -> int:
     """How many cores this process may use: those of its affinity, or fewer where a control group limits its time.
 
@@ -85,8 +102,8 @@ def _time_namespace() -> str:
         return ""  # Linux before 5.6 has none
 
 
-STATE, STARTED = 0, 19
-ENDED = (b"Z", b"X")
+STATE, PARENT, STARTED = 0, 1, 19
+STOPPED, ENDED = b"T", (b"Z", b"X")
 
 
 def _stat(pid: int) -> list[bytes] | None:

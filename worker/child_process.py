@@ -99,6 +99,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
         hang_s=settings.hang_s,
         wakeup=parent.wakeup,
         register=register_worker,
+        on_tick=parent.report_alive,
     )
     if arguments.has_run:  # what was asked of the last process is asked of this one too
         with suppress(StoreError):

@@ -17,6 +17,7 @@ from jobs.process import how_it_ended
 from jobs.store.database import Database
 from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED, Child
 from worker.process.connect import connect_with_retry
+from worker.process.frozen_child import FrozenChild
 from worker.process.reaper_thread import ReaperThread
 from worker.process.stderr_log import log_to_stderr
 
@@ -38,11 +39,13 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
         num_freed = reaper.num_freed
         child.spawn()
         started = time.monotonic()
+        frozen = FrozenChild(child, arguments.settings.lease_s, arguments.settings.hang_s)
         while (code := child.wait(LOOK_EVERY_S)) is None:
             database.cut_connections(arguments.settings.lease_s)  # of the reaper, and of the dispatcher if there is one
             if stop.is_set():
                 child.end()
                 return 0
+            frozen.look()
         if code == EXIT_REFUSED:
             return 1
         if code == EXIT_DRAINED:

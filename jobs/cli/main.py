@@ -18,6 +18,7 @@ from jobs.cli.context import Context
 from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
 from jobs.cli.streams import prepare_streams, settle_streams
+from jobs.suspension import suspend_between_transactions
 from jobs.visible_text import visible
 
 PROGRAM = "kvjobs"
@@ -136,6 +137,7 @@ def cli(ctx: click.Context, home: str | None, database: str | None, config: str 
 def main() -> None:
     """Run the command line of this process, and exit."""
     prepare_streams()
+    suspend_between_transactions()
     if instruction := os.environ.get("_KVJOBS_COMPLETE"):
         from click.shell_completion import shell_complete
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -13,6 +14,7 @@ from jobs.store.connection.engines import make_engine
 from jobs.store.connection.fair_lock import FairLock
 from jobs.store.connection.sockets import Sockets
 from jobs.store.schema.migrate import bring_up_to_date
+from jobs.suspension import unsuspended
 
 BUSY_TIMEOUT_S = 30.0
 
@@ -55,6 +57,11 @@ class Database:
         return self.engine.dialect.name == "sqlite"
 
     @property
+    def file(self) -> Path | None:
+        """The file of a SQLite database; None on PostgreSQL."""
+        return Path(self.engine.url.database or "") if self.is_sqlite else None
+
+    @property
     def shown_url(self) -> str:
         """The URL without its password, for messages."""
         return hide_passwords(self.engine.url.render_as_string(hide_password=False))
@@ -72,10 +79,11 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction that writes: all of it or nothing is committed. On SQLite it holds the write lock from its
         start, because a reader that begins to write is refused without waiting (SQLITE_BUSY_SNAPSHOT). On PostgreSQL
-        each statement sees what was committed before it (READ COMMITTED), so that it can read again behind a lock."""
+        each statement sees what was committed before it (READ COMMITTED), so that it can read again behind a lock.
+        Ctrl-Z stops this process after the transaction, not in it: nobody else could write to a SQLite file then."""
         with self._write_turn(), self.translated_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(kvjobs_writing=True)
-            with connection.begin():
+            with unsuspended(), connection.begin():
                 yield connection
 
     def cut_connections(self, silence_s: float) -> bool:
@@ -93,7 +101,7 @@ class Database:
             with self._sockets.in_use():
                 yield
         except (DBAPIError, PoolTimeout) as error:
-            raise explain(error, self.shown_url) from error
+            raise explain(error, self.shown_url, self.file) from error
 
     @contextmanager
     def _write_turn(self) -> Iterator[None]:
@@ -103,7 +111,7 @@ class Database:
             yield
             return
         if not self._write_lock.acquire(self._busy_timeout_s):
-            raise locked_error(self.shown_url)
+            raise locked_error(self.shown_url, self.file)
         try:
             yield
         finally:

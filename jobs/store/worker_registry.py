@@ -104,9 +104,12 @@ def mark_stopped(database: Database, worker_ids: list[int]) -> None:
 
 def dead_workers(database: Database) -> list[int]:
     """Workers of this machine that are not marked as stopped and whose process has ended."""
-    # Every worker asks every few seconds, so a large fleet must not read itself each time.
-    here = Worker.machine == this_machine()
-    return [worker_id for worker_id, process in _not_stopped(database, here) if process.is_dead()]
+    return [worker_id for worker_id, process in _here(database) if process.is_dead()]
+
+
+def processes_here(database: Database) -> list[ProcessId]:
+    """The processes of the workers of this machine that are not marked as stopped."""
+    return [process for _, process in _here(database)]
 
 
 def any_alive(database: Database, silence_s: float) -> bool:
@@ -114,6 +117,11 @@ def any_alive(database: Database, silence_s: float) -> bool:
     return any(
         not process.is_dead() for _, process in _not_stopped(database, Worker.heartbeat_at > db_time(-silence_s))
     )
+
+
+def _here(database: Database) -> list[tuple[int, ProcessId]]:
+    # Every worker asks every few seconds, so a large fleet must not read itself each time.
+    return _not_stopped(database, Worker.machine == this_machine())
 
 
 def _not_stopped(database: Database, *which: ColumnElement[bool]) -> list[tuple[int, ProcessId]]:

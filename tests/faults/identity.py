@@ -45,18 +45,21 @@ def frozen_across_restore(trial: Trial) -> None:
     trial.expect(trial.job_id == 1, f"the job that came after the restore has the number {trial.job_id}")
 
 
-def _freeze_with_a_batch_of_another_job(trial: Trial, heartbeat_s: int) -> int:
-    """The process id of the child. It is not stopped in the middle of a heartbeat: on SQLite no other process could
-    write then."""
+def _freeze_with_a_batch_of_another_job(trial: Trial, heartbeat_s: int) -> tuple[int, int]:
+    """The process ids of child and parent, which would end the child. It is not stopped in the middle of a heartbeat:
+    on SQLite no other process could write then."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": str(heartbeat_s), "KVJOBS_LEASE_S": str(2 * heartbeat_s)}
     trial.environment["KVJOBS_LANES"] = "1"
     other_texts = trial.folder / "other.jsonl"
     other_texts.write_text("".join(map(_with_sentences_reversed, trial.corpus.path.read_text().splitlines())))
     trial.submit(corpus=other_texts)
-    return _freeze(trial, trial.worker(KVJOBS_FAILPOINTS="after-compute:stop"), hits=1)
+    worker = trial.worker(KVJOBS_FAILPOINTS="after-compute:stop")
+    child = _freeze(trial, worker, hits=1)
+    worker.send(signal.SIGSTOP)
+    return child, worker.pid
 
 
-def _wake_into_the_next_job(trial: Trial, frozen: int) -> None:
+def _wake_into_the_next_job(trial: Trial, frozen: tuple[int, int]) -> None:
     """SIGCONT while another worker computes the same batch of the next job."""
     trial.submit()
     newest = trial.query(select(func.max(Job.id)))
@@ -64,7 +67,8 @@ def _wake_into_the_next_job(trial: Trial, frozen: int) -> None:
     trial.job_id = int(newest[0][0])
     begun = _freeze(trial, trial.worker(KVJOBS_FAILPOINTS="after-compute:stop:2"), hits=2)
     trial.deaths += 1
-    os.kill(frozen, signal.SIGCONT)
+    for pid in frozen:
+        os.kill(pid, signal.SIGCONT)
     trial.until(lambda: trial.logged("results dropped"), "the late commit is refused", timeout=30)
     trial.fault_ended()
     with contextlib.suppress(ProcessLookupError):

@@ -78,7 +78,8 @@ def failpoints(trial: Trial) -> None:
 
 
 def frozen_past_its_lease(trial: Trial) -> None:
-    """SIGSTOP with a batch computed, another worker finishes the job, SIGCONT: its commit comes too late."""
+    """SIGSTOP of a whole worker with a batch computed, another worker finishes the job, SIGCONT: its commit comes too
+    late. (Its parent, if it ran, would end the child.)"""
     # Not in the middle of a heartbeat: on SQLite no other process could write then.
     trial.environment |= {"KVJOBS_LEASE_S": "8", "KVJOBS_HEARTBEAT_S": "4", "KVJOBS_LANES": "1"}
     trial.submit()
@@ -86,14 +87,37 @@ def frozen_past_its_lease(trial: Trial) -> None:
     trial.until(lambda: trial.hits()["after-compute"], "a child stops itself after a batch is computed", timeout=30)
     child = frozen.child()
     assert child is not None
+    frozen.send(signal.SIGSTOP)
     trial.deaths += 1
     trial.keep_workers(1)
     trial.until(lambda: trial.events("expired"), "its lease is taken back")
     trial.fault_ended()
     trial.until_over()
     os.kill(child, signal.SIGCONT)
+    frozen.send(signal.SIGCONT)
     trial.until(lambda: trial.events("stale_commit"), "the late commit is refused and logged", timeout=30)
     trial.check()
+
+
+def frozen_with_the_lock(trial: Trial) -> None:
+    """SIGSTOP between the INSERTs and COMMIT, which leaves SQLite's write lock with the process: of a child, whose
+    parent ends it; of child and parent, where another worker does."""
+    trial.environment |= {"KVJOBS_LEASE_S": "2", "KVJOBS_HEARTBEAT_S": "0.5", "KVJOBS_BUSY_TIMEOUT_S": "1"}
+    trial.environment["KVJOBS_LANES"] = "1"
+    trial.keep_workers(1)
+    for number, victim in enumerate(("child", "child and parent"), start=1):
+        trial.job_id = number
+        frozen = trial.worker(KVJOBS_FAILPOINTS=f"before-commit:stop:{number}")
+        trial.submit(*(["--again", "--no-reuse"] if number > 1 else ["--no-reuse"]))
+        trial.until(lambda: trial.hits()["before-commit"] >= number, "a child stops itself", timeout=60)  # noqa: B023 - called at once
+        trial.deaths += 2  # the other worker cannot extend its leases
+        if victim == "child and parent":
+            frozen.send(signal.SIGSTOP)
+        trial.fault_ended()
+        trial.until_over()
+        frozen.send(signal.SIGCONT)
+        frozen.terminate()
+        trial.check()
 
 
 def frozen_at_random(trial: Trial) -> None:

@@ -60,6 +60,7 @@ SCENARIOS = (
     Scenario("failpoints", EVERYWHERE, processes_killed.failpoints, short=(POSTGRESQL,), long_tries=2),
     Scenario("chain-killed", EVERYWHERE, chains.killed_in_each_stage, short=(SQLITE,), long_tries=3),
     Scenario("frozen-past-lease", EVERYWHERE, processes_killed.frozen_past_its_lease, short=(POSTGRESQL,)),
+    Scenario("frozen-with-lock", (SQLITE,), processes_killed.frozen_with_the_lock, short=(), long_tries=3),
     Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(), long_tries=2),
     Scenario("frozen-across-restore", EVERYWHERE, identity.frozen_across_restore, short=(POSTGRESQL,), long_tries=2),
     Scenario("frozen-at-random", EVERYWHERE, processes_killed.frozen_at_random, short=()),

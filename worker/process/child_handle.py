@@ -2,24 +2,27 @@
 
 Two pipes connect them. Each byte written to the child's standard input wakes its lanes; the end of that pipe asks it to
 finish the current batch and exit. On its standard output the child writes a line `worker N` once the database knows it
-by the id N, and whenever all lanes wait, a line with the number of bytes that it has read so far.
+by the id N, a line `alive` at each tick of its watchdog, and whenever all lanes wait, a line with the number of bytes
+that it has read so far.
 """
 
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 from dataclasses import replace
 
 from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.process import is_stopped
 
 log = logging.getLogger(__name__)
 
 EXIT_DRAINED = 75  # a person has asked the worker to drain, and it has: no other process follows
 EXIT_REFUSED = 78  # wrong settings or database: starting again would not help (EX_CONFIG, sysexits.h)
-REGISTERED = b"worker "
+REGISTERED, ALIVE = b"worker ", b"alive"
 READ_REPORTS_S = 1.0  # for the reports of a process that has just ended
 GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM promises an exit within 30 s
 
@@ -32,6 +35,7 @@ class Child:
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
         self._woken = 0  # bytes written to the current process
+        self.signs_of_life = 0  # lines `alive` of the current process
         self._idle_at = -1  # bytes that it had read when all its lanes last waited
         self._is_closed = False
         self._worker_id: int | None = None
@@ -52,13 +56,17 @@ class Child:
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)  # a child that hangs must not block its parent
         with self._changed:
-            self._process, self._woken, self._idle_at = process, 0, -1
+            self._process, self._woken, self._idle_at, self.signs_of_life = process, 0, -1, 0
         self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         self._listener.start()
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
+
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it, as SIGSTOP does."""
+        return self._process is not None and is_stopped(self._process.pid)
 
     def worker_id(self) -> int | None:
         """The id of the current process in the database; before it has one, that of the last process that had one; None
@@ -107,6 +115,11 @@ class Child:
             process.kill()
             return process.wait()
 
+    def abort(self) -> None:
+        """Have it print where it is, and end."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGABRT)
+
     def kill(self) -> None:
         """End it at once. Its shards become ready again when a reaper sees that it has died."""
         if self._process is not None:
@@ -126,6 +139,8 @@ class Child:
             with self._changed:
                 if process is self._process and line.startswith(REGISTERED):
                     self._worker_id = int(line.removeprefix(REGISTERED))
+                elif process is self._process and line.startswith(ALIVE):
+                    self.signs_of_life += 1
                 elif process is self._process:
                     self._idle_at = int(line)
                     self._changed.notify_all()

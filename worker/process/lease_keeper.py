@@ -14,6 +14,7 @@ from jobs.store.database import Database
 from jobs.store.schema.states import WorkerRequest
 from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerStats
+from worker.process.frozen_writer import FrozenWriter
 from worker.process.wakeup import Wakeup
 from worker.process.watchdog import Watchdog
 from worker.process.work_log import WorkLog
@@ -36,15 +37,19 @@ class LeaseKeeper:
         hang_s: float = 120.0,
         wakeup: Wakeup | None = None,
         register: Callable[[], int] | None = None,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         """`register` enters this process into the database anew, where the database no longer has it; its new id."""
         self.worker_id = worker_id
         self.lease_s = lease_s
         self.wakeup = wakeup or Wakeup()
-        self.watchdog = Watchdog(hang_s, lease_s, cut_connections=lambda: database.cut_connections(lease_s))
+        self.watchdog = Watchdog(
+            hang_s, lease_s, cut_connections=lambda: database.cut_connections(lease_s), on_tick=on_tick
+        )
         self.outage = DatabaseOutage()  # of the database, for all lanes
         self.work_log = WorkLog(database)
         self.answered_at = time.monotonic()  # when the database last answered a heartbeat
+        self._frozen_writer = FrozenWriter(database, lease_s)
         self._register = register
         self._database = database
         self._heartbeat_s = heartbeat_s
@@ -107,6 +112,7 @@ class LeaseKeeper:
                 self.outage.over()
             except StoreError as error:
                 self.outage.met(error)
+                self._frozen_writer.look()
                 pause_s = min(1.0, self._heartbeat_s)
             self.watchdog.heard_heartbeat()
 

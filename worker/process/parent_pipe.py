@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from worker.process.child_handle import REGISTERED
+from worker.process.child_handle import ALIVE, REGISTERED
 from worker.process.wakeup import Wakeup
 
 
@@ -18,6 +18,7 @@ class ParentPipe:
         a report."""
         self.wakeup = Wakeup(lanes, on_idle=lambda count: self._report(b"%d" % count))
         self._reports = os.dup(sys.stdout.fileno())
+        os.set_blocking(self._reports, False)  # nobody reads while the parent is suspended
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._stopped = threading.Event()
         self._on_stop: Callable[[], None] | None = None
@@ -48,6 +49,10 @@ class ParentPipe:
         """Tell the parent the id of this worker in the database."""
         self._report(REGISTERED + b"%d" % worker_id)
 
+    def report_alive(self) -> None:
+        """Tell the parent that this process runs."""
+        self._report(ALIVE)
+
     def _report(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # the parent has ended, so the other pipe ends too
+        with contextlib.suppress(OSError):  # the parent is suspended, or has ended, and the other pipe with it
             os.write(self._reports, line + b"\n")

@@ -8,6 +8,7 @@ from jobs.dispatch.reaper import reap
 from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
+from worker.process.frozen_writer import FrozenWriter
 
 REAP_EVERY_S = 5.0
 RECONNECT_S = 20.0  # longer than a live worker takes to reconnect
@@ -24,6 +25,7 @@ class ReaperThread:
         self._due = threading.Event()
         self._ended: set[int] = set()  # workers that were children of this process; their shards may not be free yet
         self._outage = DatabaseOutage()
+        self._frozen_writer = FrozenWriter(database, lease_s)
         self._answers_since: float | None = float("-inf")  # None: the database does not answer
 
     def start(self, stop: threading.Event) -> None:
@@ -57,3 +59,4 @@ class ReaperThread:
             self._due.wait(REAP_EVERY_S)
             self._due.clear()
             self.reap()
+            self._frozen_writer.look()

@@ -33,13 +33,16 @@ class Watchdog:
         lease_s: float,
         on_hang: Callable[[str], None] | None = None,
         cut_connections: Callable[[], bool] = lambda: False,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_hang` gets the reason; by default it ends the process. `cut_connections` closes the connections that
-        have waited too long for the database, so that their threads get an error; whether there was one."""
+        have waited too long for the database, so that their threads get an error; whether there was one. `on_tick`
+        tells others that this process runs."""
         self.now = 0.0  # seconds, in ticks: most steps are far shorter than a tick and count as 0
         self._hang_s = hang_s
         self._lease_s = lease_s
         self._cut_connections = cut_connections
+        self._on_tick = on_tick
         self._on_hang = _end_process if on_hang is None else on_hang
         # So fine that a step of one tick, times `TIMES_USUAL`, does not raise the deadline above `hang_s`.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
@@ -100,6 +103,7 @@ class Watchdog:
     def tick(self, seconds: float) -> None:
         """Count so many seconds, in which this process was able to run, and act on every deadline that they reach."""
         self.now += seconds
+        self._on_tick()
         deadline_s = self.deadline_s()
         with self._lock:
             calls = tuple(self._calls)

@@ -23,7 +23,7 @@ from jobs.control_groups import cpu_quota, memory_limit
 from jobs.errors import KvjobsError
 from jobs.formatting import counted, size
 from jobs.private import is_readable_by_others
-from jobs.process import available_cores
+from jobs.process import available_cores, is_stopped
 from jobs.settings import hide_passwords
 from jobs.worker_port import worker_port
 
@@ -194,8 +194,24 @@ def _database(context: Context) -> Iterator[Check]:
     ok = version == migrate.HEAD
     found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", must be {migrate.HEAD}")
     yield Check("database", ok, found, "kvjobs db upgrade")
+    if database.file is not None:
+        yield from _frozen_writer(database.file)
     if url.startswith("sqlite:///"):
         yield from _readable_by_others(Path(url.removeprefix("sqlite:///")))
+
+
+def _frozen_writer(file: Path) -> Iterator[Check]:
+    """A process that somebody stopped in the middle of a transaction keeps all others from writing."""
+    from jobs.store.connection.lock_holder import lock_holder
+
+    holder = lock_holder(file)
+    if holder is not None and is_stopped(holder):
+        yield Check(
+            "database lock",
+            False,
+            f"process {holder} is stopped and holds the lock, so that nothing can be written",
+            f"to let it go on: kill -CONT {holder}; to end it: kill -9 {holder}",
+        )
 
 
 def _readable_by_others(file: Path) -> Iterator[Check]:

@@ -1,9 +1,12 @@
 """The errors of a database turned into those of kvjobs: what went wrong, where, and what to do."""
 
+from pathlib import Path
+
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jobs.errors import StoreError, TransientError, ValueRefused
+from jobs.store.connection.lock_holder import lock_holder, words_for
 
 # SQLSTATE classes and codes that may pass by themselves (postgresql.org/docs/current/errcodes-appendix.html).
 CONNECTION_LOST = ("08", "57P", "25P03")  # connection exceptions; the server ended the session, or is starting
@@ -24,23 +27,26 @@ PERMANENT = (
 )
 
 
-def explain(error: DBAPIError | PoolTimeout, url: str) -> StoreError:
-    """TransientError where waiting may help, ValueRefused for values that no retry could write, else StoreError."""
+def explain(error: DBAPIError | PoolTimeout, url: str, file: Path | None = None) -> StoreError:
+    """TransientError where waiting may help, ValueRefused for values that no retry could write, else StoreError.
+    `file`: of a SQLite database."""
     if isinstance(error, PoolTimeout):
         return TransientError(f"all connections of this program to the database {url} are in use; wait and try again")
     module = type(error.orig).__module__
-    explained = _sqlite(str(error.orig), url) if module.startswith("sqlite3") else _postgresql(error, url)
+    explained = _sqlite(str(error.orig), url, file) if module.startswith("sqlite3") else _postgresql(error, url)
     return ValueRefused(str(explained)) if isinstance(error, IntegrityError | DataError) else explained
 
 
-def locked_error(url: str) -> TransientError:
+def locked_error(url: str, file: Path | None) -> TransientError:
     """Another program is writing to the SQLite file."""
-    return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
+    holder = None if file is None else lock_holder(file)
+    whose = "another program; close it, or wait and try again" if holder is None else words_for(holder)
+    return TransientError(f"the database {url} is locked by {whose}")
 
 
-def _sqlite(text: str, url: str) -> StoreError:
+def _sqlite(text: str, url: str, file: Path | None) -> StoreError:
     if "database is locked" in text:
-        return locked_error(url)
+        return locked_error(url, file)
     if "disk is full" in text:
         return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
     if "disk I/O error" in text:

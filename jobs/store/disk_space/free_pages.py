@@ -178,7 +178,7 @@ def _explained(database: Database) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise explain(DBAPIError(None, None, error), database.shown_url) from error
+        raise explain(DBAPIError(None, None, error), database.shown_url, database.file) from error
 
 
 def _path(database: Database) -> Path:
