@@ -12,6 +12,9 @@ class Flag(enum.StrEnum):
     SPLIT = "split"  # a segment was longer than the model's positions and was translated in pieces
     TRUNCATED = "truncated"  # a hypothesis reached the length limit before its end; or a document was scored in part
     REPETITION = "repetition"  # a text repeats itself, and its source does not: the model probably looped
+    UNKNOWN_SOURCE = (
+        "unknown-source"  # the model's vocabulary lacks so much of a segment that its translation is invented
+    )
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
     UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
     UNSCORED = "unscored"  # no token could be scored; of a translation: the provider gives no log-probability
@@ -60,6 +63,9 @@ class Translation:
     alternatives: tuple[Alternative, ...] = ()  # best first; empty unless n_best > 1
     segments: tuple[AlignedSegment, ...] = ()  # in the order of both texts
     via: Via | None = None  # None: one model has translated it
+    unknown_share: float | None = (
+        None  # of the characters of its segments, those that the vocabulary lacks; None: unknown
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,7 @@ class SegmentTranslation:
     num_source_tokens: int
     num_target_tokens: int  # of the best, end-of-sentence included
     flags: tuple[Flag, ...] = ()
+    unknown_share: float = 0.0  # of its characters; not stored, since the tokenizer says it again
 
 
 # New entries for the memories: a segment's translation or a document's score, by key.

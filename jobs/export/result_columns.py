@@ -26,7 +26,7 @@ class Extra(enum.StrEnum):
 
     TEXT = "text"  # the document itself
     LOG_PROB = "log_prob"  # of a translation or a continuation, natural logarithm
-    TOKENS = "tokens"  # numbers of tokens: read, generated, scored, shared
+    TOKENS = "tokens"  # numbers of tokens: read, generated, scored, shared; and what is unknown of a source
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ SHAPES: Mapping[str, Shape] = {
     Task.TRANSLATE: _Translation(
         main="translation",
         columns=("translation",),
-        counts=("num_source_tokens", "num_target_tokens"),
+        counts=("num_source_tokens", "num_target_tokens", "unknown_share"),
         extras=frozenset(Extra),
         optional={"nbest": lambda options: options.get("n_best", 1) > 1},
     ),

@@ -32,7 +32,7 @@ OF_TASK: Mapping[str, frozenset[str]] = {
     Task.TRANSLATE: frozenset(
         (
             *("translation", "log_prob", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens"),
-            *("via", "via_log_prob", "via_source_tokens", "via_target_tokens", "flags"),
+            *("via", "via_log_prob", "via_source_tokens", "via_target_tokens", "unknown_share", "flags"),
         )
     ),
     Task.SCORE: frozenset(

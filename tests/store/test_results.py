@@ -127,16 +127,17 @@ def test_a_translation_of_two_models_is_recorded_with_the_text_and_the_seconds_b
     spec = dataclasses.replace(KINDS[0].spec, options=PIVOT_COLUMNS["options"])
     job = add_waiting_job(documents=2, per_shard=2, spec=spec)
     steps = [StepTiming(phase, 0, 2, 9, 0, 0.5) for phase in PHASES]
-    outcomes = (pivoted("Wind", "wind", (AlignedSegment(0, 4, 0, 4), (0, 4))), translated())
+    pivot = pivoted("Wind", "wind", (AlignedSegment(0, 4, 0, 4), (0, 4)))
+    outcomes = (dataclasses.replace(pivot, unknown_share=0.25), translated())
 
     record(database, take(database), 0, outcomes, learned={}, timings=steps, lease_s=LEASE_S)
 
     assert contradictions(database, job) == []
     with database.reading() as connection:
         rows = connection.execute(
-            text("SELECT via, via_source_tokens, via_segments FROM v_documents ORDER BY position")
+            text("SELECT via, via_source_tokens, via_segments, unknown_share FROM v_documents ORDER BY position")
         )
-        assert [tuple(row) for row in rows] == [("wind", 6, "[[0,4]]"), (None, None, None)]
+        assert [tuple(row) for row in rows] == [("wind", 6, "[[0,4]]", 0.25), (None, None, None, None)]
         assert connection.execute(text("SELECT model_s, busy_s FROM v_batches")).one() == (2.0, 2.5)
         phases = connection.execute(text("SELECT phase, step FROM v_decoder_steps ORDER BY phase"))
         assert [tuple(row) for row in phases] == [("decode", 0), ("decode.via", 0)]

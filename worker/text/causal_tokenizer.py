@@ -78,6 +78,10 @@ class CausalTokenizer:
             description["decoder"], "ByteLevel"
         )
         self._has_bytes = bool(description["model"].get("byte_fallback"))
+        # Of Unigram an id, of the others a name.
+        self.unk_id: int | None = description["model"].get(
+            "unk_id", vocabulary.get(description["model"].get("unk_token"))
+        )
 
     @classmethod
     def open(cls, folder: Path, vocab_size: int | None = None) -> Self:

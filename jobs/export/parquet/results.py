@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FLOATS = frozenset(
     {"nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_prob", "score", "first_score"}
-    | {"via_log_prob"}
+    | {"via_log_prob", "unknown_share"}
 )
 JSON = frozenset({"nbest", "tokens"})
 

@@ -37,6 +37,7 @@ EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
         *(Translation.text, Translation.flags, Translation.alternatives),
         *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens, Translation.provider),
         *(Translation.via, Translation.via_log_prob, Translation.via_source_tokens, Translation.via_target_tokens),
+        Translation.unknown_share,
     ),
     Score: (
         *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
@@ -121,6 +122,7 @@ def _translation(translation: outcome.Translation) -> Row:
         "flags": " ".join(translation.flags),
         "alternatives": _json(alternatives) if alternatives else None,
         "segments": _segments(translation.segments) if translation.segments else None,
+        "unknown_share": translation.unknown_share,
         **_via(translation.via),
     }
 

@@ -209,6 +209,12 @@ class Translation(ResultRow):
     via_segments: Mapped[str | None] = column(
         "where each sentence of `segments` is in `via`: a JSON list of [start, stop], in characters, in their order"
     )
+    unknown_share: Mapped[float | None] = column(
+        "of the characters of the source's sentences, white space aside, those that the model's vocabulary lacks (its "
+        "unknown tokens), from 0 to 1; null where there is no sentence, for a server's answer and for a result of an "
+        "older version",
+        unit="of 1",
+    )
 
     __table_args__ = (
         Index(

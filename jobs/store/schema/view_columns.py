@@ -219,6 +219,7 @@ VIEW_COLUMNS = {
             "via_target_tokens": _result(Translation.via_target_tokens, "translate"),
             "via_segments": _result(Translation.via_segments, "translate"),
             "route": _same(Document.route),
+            "unknown_share": _result(Translation.unknown_share, "translate"),
         },
     ),
     "v_steps": View(

@@ -39,7 +39,7 @@ VIEWS = {
                t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider, p.provider) AS provider,
                g.text AS generation, g.finish, g.num_prompt_tokens, g.num_new_tokens,
                t.via, t.via_log_prob, t.via_source_tokens, t.via_target_tokens, t.via_segments,
-               d.route
+               d.route, t.unknown_share
         FROM documents d
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position

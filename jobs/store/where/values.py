@@ -14,7 +14,10 @@ INTEGERS = (
     *("worker_id", "num_tokens", "num_words", "num_bytes", "num_candidates", "num_unscored", "num_computed"),
     *("num_shared", "via_source_tokens", "via_target_tokens"),
 )
-DOUBLES = ("log_prob", "via_log_prob", "nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
+DOUBLES = (
+    *("log_prob", "via_log_prob", "unknown_share", "nll_sum"),
+    *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"),
+)
 JSONS = ("fields", "token_scores", "ranking")
 TEXTS = ("id", "status", "text", "translation", "via", "route", "flags", "error_code", "error", "provider", *JSONS)
 MOMENT = "finished_at"

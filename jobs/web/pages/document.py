@@ -140,6 +140,7 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
             {"name": "log-probability", "value": log_prob, "unit": "nats"},
             {"name": "source tokens", "value": result["num_source_tokens"]},
             {"name": "target tokens", "value": count},
+            *_unknown(result),
             *_measures_of_via(result),
             {"name": "sentences", "value": result["num_segments"]},
             {"name": "from the memory", "value": result["num_reused"], "unit": "sentences"},
@@ -167,6 +168,12 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
         ]
     names = ("num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared")
     return [{"name": name.removeprefix("num_").replace("_", " "), "value": result[name]} for name in names]
+
+
+def _unknown(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The share of the source that the model does not know, where there is such a part."""
+    share = result.get("unknown_share")
+    return [{"name": "unknown to the model", "value": 100 * share, "unit": "% of the source"}] if share else []
 
 
 def _measures_of_via(result: Mapping[str, Any]) -> list[dict[str, Any]]:

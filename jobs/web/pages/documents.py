@@ -134,7 +134,7 @@ def statuses_of(job: JobSummary, chosen: str = "") -> list[tuple[str, int]]:
 def flags_of(task: str) -> list[Flag]:
     """The flags that results of a task may have."""
     of_task: dict[str, list[Flag]] = {
-        Task.TRANSLATE: [Flag.SPLIT, Flag.TRUNCATED, Flag.REPETITION, Flag.PASSED_THROUGH],
+        Task.TRANSLATE: [Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH],
         Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
         Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
         Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION],

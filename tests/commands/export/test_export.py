@@ -141,6 +141,7 @@ def test_extra_fields_are_added_only_on_request(kvjobs: Kvjobs, add_job: AddJob)
         "log_prob": -2.25,
         "num_source_tokens": 10,
         "num_target_tokens": 10,
+        "unknown_share": None,
     }
 
 

@@ -36,6 +36,7 @@ def test_both_texts_are_in_each_record_and_a_field_of_that_name_is_kept(kvjobs: 
         "via_log_prob": -2.0,
         "num_source_tokens": 5,
         "num_target_tokens": 4,
+        "unknown_share": None,
         "via_source_tokens": 6,
         "via_target_tokens": 7,
         "fields": {"via": "mail"},

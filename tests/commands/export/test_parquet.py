@@ -58,6 +58,7 @@ def test_translations_are_typed_columns(export: Export, add_job: AddJob) -> None
         "log_prob": "double",
         "num_source_tokens": "int64",
         "num_target_tokens": "int64",
+        "unknown_share": "double",
         "n": "double",
         "lang": "string",
         **ERROR,

@@ -84,6 +84,14 @@ def test_an_unknown_character_is_unk_and_not_the_end(tokenizers):
     assert tokenizer.encode("☃", None).count(tokenizer.eos_id) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("", 0.0), ("Rain", 0.0), ("ฝนตก", 1.0), (" ฝน ตก ", 1.0), ("Rain ฝนตก", 0.5), ("\ud800Raฝฝ", 0.4)],
+)
+def test_what_is_unknown_of_a_text_is_a_share_of_its_characters(tokenizers, text, share):
+    assert tokenizers["opus"].unknown_share(text) == pytest.approx(share)
+
+
 def test_a_character_that_only_the_target_side_knows_has_its_id(folders, tokenizers):
     """`source.spm` does not know it, but the vocabulary has it; transformers and Marian do the same."""
     assert vocabulary(folders["opus"])["雨"] in tokenizers["opus"].encode("the 雨 falls", None)

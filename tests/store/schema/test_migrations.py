@@ -18,7 +18,15 @@ from tests.databases import ON_SQLITE, own_database
 from tests.rows import insert_waiting_job, translated
 
 BEFORE_TOKENS = "0003"
-ADDED_LATER = ("segments", "via", "via_log_prob", "via_target_tokens", "via_source_tokens", "via_segments")
+ADDED_LATER = (
+    "segments",
+    "via",
+    "via_log_prob",
+    "via_target_tokens",
+    "via_source_tokens",
+    "via_segments",
+    "unknown_share",
+)
 Rows = dict[str, list[dict[str, Any]]]
 
 

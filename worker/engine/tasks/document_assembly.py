@@ -78,12 +78,22 @@ def join_document(
         if n_best > 1 and segments
         else (),
         segments=_align(spans, filled[0]),
+        unknown_share=_unknown_share([span.text for span in spans if span.translatable], segments),
     )
 
 
 def merge_flags(*some: Iterable[Flag]) -> tuple[Flag, ...]:
     """All flags, sorted, without duplicates."""
     return tuple(sorted({flag for flags in some for flag in flags}))
+
+
+def _unknown_share(sentences: Sequence[str], segments: Sequence[SegmentTranslation]) -> float | None:
+    """The share of the characters of all sentences, white space aside; None without a sentence."""
+    if not any(one.unknown_share for one in segments):
+        return 0.0 if segments else None
+    lengths = [sum(not character.isspace() for character in sentence) for sentence in sentences]
+    unknown = sum(length * one.unknown_share for length, one in zip(lengths, segments, strict=True))
+    return unknown / sum(lengths)
 
 
 def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[AlignedSegment, ...]:

@@ -132,6 +132,7 @@ def _with_middle(final: Translation, middle: Translation) -> Translation:
     return replace(
         final,
         num_source_tokens=middle.num_source_tokens,
+        unknown_share=middle.unknown_share,
         flags=merge_flags(final.flags, middle.flags),
         via=Via(
             text=middle.text,

@@ -28,6 +28,7 @@ from jobs.errors import ModelError, SpecError
 from worker.text.translation.piece_splits import split_pieces
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
+from worker.text.translation.unknown_share import share_of_characters
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")
@@ -133,6 +134,13 @@ class MarianTokenizer:
         drawn[1::2] = rng.choices([*self._ids.values()], k=num_pieces // 2)
         return self._wrap(drawn, rng.choice(sorted(self.languages)) if self.languages else None)
 
+    def unknown_share(self, text: str) -> float:
+        """The share of a sentence's characters that the vocabulary lacks."""
+        if all(piece in self._ids for piece in self._cut(text)):
+            return 0.0
+        places = ((start, stop) for piece, start, stop in _places(self._source, text) if piece not in self._ids)
+        return share_of_characters(text, places)
+
     def encode_target(self, text: str) -> list[int]:
         """The ids of a target sentence, as the decoder takes them: the pieces of target.spm with the ids of the
         target's vocabulary, and EOS; never a label."""
@@ -140,11 +148,10 @@ class MarianTokenizer:
 
     def cut_target(self, text: str) -> list[TargetPiece]:
         """The pieces of a target sentence with their ids and places in the text; without EOS."""
-        serialized = self._target.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
-        cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
+        found = self._target_ids
         return [
-            TargetPiece(self._target_ids.get(piece.piece, self.target_unk_id), piece.begin, piece.end)
-            for piece in cut.pieces
+            TargetPiece(found.get(piece, self.target_unk_id), start, stop)
+            for piece, start, stop in _places(self._target, text)
         ]
 
     def target_piece(self, piece_id: int) -> str:
@@ -204,6 +211,13 @@ class MarianTokenizer:
         shown = [*close, *sorted(self.languages - set(close))][:_NUM_SHOWN]
         num_more = len(self.languages) - len(shown)
         return ", ".join(shown) + (f" and {num_more} more" if num_more else "")
+
+
+def _places(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, int, int]]:
+    """The pieces of a text, each with its place in UTF-8 bytes."""
+    serialized = processor.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
+    cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
+    return [(piece.piece, piece.begin, piece.end) for piece in cut.pieces]
 
 
 def _read_vocabulary(file: Path, config: Mapping[str, Any], size_key: str) -> dict[str, int]:

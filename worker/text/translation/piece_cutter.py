@@ -36,6 +36,10 @@ class CutPiece:
 class PieceCutter(Protocol):
     """See above."""
 
+    @property
+    def unk_id(self) -> int | None:
+        """The id of a piece that the vocabulary lacks; None: it has every piece."""
+
     def cut(self, text: str) -> list[CutPiece]:
         """The pieces of a text. A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD."""
 
@@ -60,13 +64,13 @@ class SentencePieceCutter:
         self._processor = processor
         self._ids = ids
         self._pieces = {piece_id: piece for piece, piece_id in ids.items()}
-        self._unk_id = unk_id
+        self.unk_id = unk_id
         self._joins = joins
 
     def cut(self, text: str) -> list[CutPiece]:
         serialized = self._processor.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
         return [
-            CutPiece(piece.piece, self._ids.get(piece.piece, self._unk_id), piece.begin, piece.end)
+            CutPiece(piece.piece, self._ids.get(piece.piece, self.unk_id), piece.begin, piece.end)
             for piece in sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
         ]
 
@@ -86,6 +90,7 @@ class TokenizerJsonCutter:
     """Immutable, so several lanes may share one."""
 
     def __init__(self, tokenizer: CausalTokenizer) -> None:
+        self.unk_id = tokenizer.unk_id
         self._tokenizer = tokenizer
 
     def cut(self, text: str) -> list[CutPiece]:

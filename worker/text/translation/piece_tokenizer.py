@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from worker.text.translation.piece_cutter import PieceCutter
 from worker.text.translation.sentence_pieces import TargetPiece
 from worker.text.translation.space_cleaning import clean_spaces
+from worker.text.translation.unknown_share import share_of_characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,11 @@ class PieceTokenizer:
     def cut_target(self, text: str) -> list[TargetPiece]:
         """The pieces of a target sentence with their ids and places in the text; without all that surrounds them."""
         return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
+
+    def unknown_share(self, text: str) -> float:
+        """The share of a sentence's characters that the vocabulary lacks."""
+        unk_id = self.cutter.unk_id
+        return share_of_characters(text, ((one.start, one.stop) for one in self.cutter.cut(text) if one.id == unk_id))
 
     def target_piece(self, piece_id: int) -> str:
         """The text of a target piece, for messages."""

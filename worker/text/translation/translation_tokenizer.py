@@ -59,6 +59,9 @@ class TranslationTokenizer(Protocol):
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids."""
 
+    def unknown_share(self, text: str) -> float:
+        """The share of a sentence's characters that the vocabulary lacks: see `share_of_characters`."""
+
     def cut_target(self, text: str) -> list[TargetPiece]:
         """The pieces of a target sentence with their ids and places in the text; without all that surrounds them."""
 

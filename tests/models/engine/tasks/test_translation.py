@@ -211,6 +211,21 @@ def test_a_loop_over_the_pieces_of_a_long_segment_is_flagged(tiny: Any, monkeypa
     assert document.flags == (Flag.REPETITION, Flag.SPLIT)
 
 
+def test_a_source_that_the_model_does_not_know_is_flagged_also_from_the_memory(translator: Translator) -> None:
+    memory = DictMemory()
+    texts = ["ฝนฝน.", "Rain ฝน at noon.", "Rain.\nฝนฝน!", "42"]
+
+    first = translate(translator, texts, memory=memory)
+    memory.update({key: dataclasses.replace(value, flags=()) for key, value in first.learned.items()})  # type: ignore[arg-type]
+    again = translate(translator, texts, memory=memory)
+
+    for outcomes in (first.outcomes, again.outcomes):
+        found = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
+        assert [Flag.UNKNOWN_SOURCE in one.flags for one in found] == [True, False, True, False]
+        assert [one.unknown_share for one in found] == pytest.approx([0.8, 0.125, 0.4, None])
+    assert [one.num_reused for one in again.outcomes if isinstance(one, Translation)] == [1, 1, 2, 0]
+
+
 def test_non_finite_logits_fail_only_the_documents_with_that_segment(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

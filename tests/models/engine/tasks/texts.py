@@ -40,6 +40,9 @@ class WordTokenizer:
         room = min(max_tokens, self.max_tokens) - 1
         return [[*ids[start : start + room], 0] for start in range(0, max(1, len(ids)), room)]
 
+    def unknown_share(self, text: str) -> float:
+        return sum(not one.isascii() for one in text) / max(len(text), 1)
+
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(f"t{token_id}" for token_id in ids if token_id != 0)
 
