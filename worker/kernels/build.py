@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from worker.kernels.library import NoKernelsError, load
 
 # No contraction of a product and a sum that the source does not ask for: int8 models give the integers of onnxruntime's
 # operators, which round twice.
-_FLAGS = ("-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined", "-Wall", "-Wextra")
+_FLAGS = ("-fPIC", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra")
 _INSTRUCTION_SETS = {
     "any": (),
     "avx2": ("-mavx2", "-mfma"),
@@ -36,13 +37,15 @@ class NotCompiledError(Exception):
 
 
 def compiler() -> list[str] | None:
-    """The command of a C compiler: $CC, one on PATH, or zig's where it is installed; None: there is none."""
+    """The command of a C compiler: $CC (with -O or -g, if it is for finding errors), one on PATH, or zig's where it is
+    installed; None: there is none."""
     if os.environ.get("CC"):
         return shlex.split(os.environ["CC"])
     for name in ("cc", "gcc", "clang"):
         if path := shutil.which(name):
             return [path]
-    return [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline"] if find_spec(ZIG) else None  # not the builder's own
+    # zig compiles for the builder's own processor, and with sanitizers, unless told otherwise.
+    return [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline", "-fno-sanitize=undefined"] if find_spec(ZIG) else None
 
 
 def build(into: Path = LIBRARY) -> None:
@@ -68,24 +71,30 @@ def _build(into: Path) -> None:
     if command is None:
         raise NotCompiledError("there is no C compiler (cc, gcc, clang)")
     is_x86 = platform.machine().lower() in _X86_64
-    with tempfile.TemporaryDirectory() as name:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ThreadPoolExecutor() as pool,
+    ):  # a compiler a file: half as long on two cores
         objects = []
         for instruction_set, flags in _INSTRUCTION_SETS.items():
             if instruction_set == "any" or is_x86:
                 defines = (f'-DNAME="{instruction_set}"', f"-DKERNELS=kernels_{instruction_set}")
-                objects.append(_compile(command, "kernels.c", [*flags, *defines], Path(name, f"{instruction_set}.o")))
+                made = Path(name, f"{instruction_set}.o")
+                objects.append(pool.submit(_compile, command, "kernels.c", [*flags, *defines], made))
         digest = f'-DSOURCES="{sources_digest()}"'
         for source in _PLAIN:
-            objects.append(_compile(command, source, [digest], Path(name, source).with_suffix(".o")))
+            objects.append(pool.submit(_compile, command, source, [digest], Path(name, source).with_suffix(".o")))
         # Under another name first: a process may have the old one open.
         made = Path(name, into.name)
-        _run([*command, "-shared", "-s", "-o", str(made), *map(str, objects)])
+        symbols = [] if "-g" in command else ["-s"]
+        _run([*command, "-shared", *symbols, "-o", str(made), *(str(one.result()) for one in objects)])
         shutil.copy2(made, part := into.with_name(f"{into.name}.part"))
         part.replace(into)
 
 
 def _compile(command: Sequence[str], source: str, flags: Sequence[str], made: Path) -> Path:
-    _run([*command, *_FLAGS, *flags, "-c", str(FOLDER / source), "-o", str(made)])
+    optimization = [] if any(part.startswith("-O") for part in command) else ["-O3"]
+    _run([*command, *optimization, *_FLAGS, *flags, "-c", str(FOLDER / source), "-o", str(made)])
     return made
 
 

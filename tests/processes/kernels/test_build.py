@@ -1,26 +1,45 @@
 """Compiling the kernels, and what is said where that is impossible."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from worker.kernels import build as kernels_build
-from worker.kernels.build import ZIG, NotCompiledError, build, compiler
+from worker.kernels.build import ZIG, NotCompiledError, build, compiler, is_up_to_date
+from worker.kernels.files import LIBRARY
+from worker.kernels.functions import Kernels
 from worker.kernels.library import NoKernelsError, open_library
+from worker.kernels.probe import wrong_kernels
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if compiler() is None:
-        pytest.skip("there is no C compiler here: install gcc")
-    file = tmp_path_factory.mktemp("kernels") / "kernels.so"
+def compiled() -> Path:
+    """By the installation."""
+    if not is_up_to_date():
+        pytest.skip("the kernels are not compiled here: install a C compiler, then kvjobs again")
+    return LIBRARY
+
+
+@pytest.mark.may_skip  # .ci/kernels installs ziglang, and lets nothing be skipped
+@pytest.mark.timeout(300)  # a compiler of its own and a C library are compiled first: 17 s of processor time in all
+def test_the_compiler_that_an_installation_fetches_makes_right_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if find_spec(ZIG) is None:
+        pytest.skip("zig is not installed: pip install ziglang (100 MB)")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path / "cache"))
+    file = tmp_path / "kernels.so"
+
     build(file)
-    return file
 
-
-def test_what_was_compiled_is_used(compiled: Path) -> None:
-    assert open_library(compiled).instruction_set in ("any", "avx2", "avx512")
+    library = open_library(file)
+    assert wrong_kernels(Kernels(library)) == []
+    assert library.functions.kvjobs_choose_kernels(b"any") == b"any"
+    assert wrong_kernels(Kernels(library)) == []
 
 
 @pytest.mark.parametrize("name", ["any", "off", "vax"])
@@ -72,7 +91,7 @@ def test_without_a_compiler_on_the_machine_that_of_a_package_is_used(monkeypatch
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(kernels_build, "find_spec", lambda name: object() if name == ZIG else None)
-    assert compiler() == [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline"]
+    assert compiler() == [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline", "-fno-sanitize=undefined"]
 
     monkeypatch.setattr(kernels_build, "find_spec", lambda name: None)
     assert compiler() is None
