@@ -54,7 +54,7 @@ class Kernels:
         certain (n,): not where scores are equal, or not finite. For the other arrays see
         `worker.engine.search.beam_candidates.best_continuations`."""
         n, width = before.shape
-        num_rows, size = n * width, logits.shape[1]
+        num_rows, (_, size) = n * width, logits.shape
         scores = np.empty((n, count), np.float32)
         rows, ids = np.empty((n, count), np.int64), np.empty((n, count), np.int64)
         is_sure = np.empty(n, np.bool_)

@@ -52,6 +52,7 @@ def run_node(kernels: Kernels, node: NodeProto, feed: Arrays, outputs: dict[str,
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 4  # what an operator refuses is raised, too
     options.enable_cpu_mem_arena = False  # a tensor is a block of its own, whose ends a sanitizer watches
     options.register_custom_ops_library(str(kernels.file))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
