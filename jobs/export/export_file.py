@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from jobs.corpus.lines import BOM
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export, check_chain_format, check_format, format_of
 
@@ -52,8 +53,10 @@ def write_results(
     """Write the results of a job to a stream; return the number of documents. See `result_lines`."""
     from jobs.export.result_lines import result_lines
 
-    lines = result_lines(database, job, form, export or Export(), tell=tell, to_terminal=target.isatty())
-    target.write(next(lines))
+    export = export or Export()
+    lines = result_lines(database, job, form, export, tell=tell, to_terminal=target.isatty())
+    head = next(lines)
+    target.write(BOM + head if export.bom and not head.startswith(BOM) else head)
     num_pieces = 0
     for piece in lines:
         target.write(piece)

@@ -43,6 +43,7 @@ class Export:
     additions: "Sequence[Addition]" = ()  # values to append to the lines of the corpus
     defuse: bool = True
     delimiter: str = ","  # of CSV
+    bom: bool = False  # a byte order mark at the start of a table, by which Excel recognizes UTF-8
     stages: "Sequence[JobSummary]" = ()  # of a chain that is exported as a whole
 
     def format_for(self, path: Path | None) -> Format:
@@ -60,6 +61,8 @@ class Export:
             check_chain_format(form)
         if self.delimiter != "," and form is not Format.CSV:
             raise SpecError(f"--delimiter is for --format csv, and the format is {form}; leave it out")
+        if self.bom and form not in (Format.CSV, Format.TSV, Format.ORIGINAL):
+            raise SpecError(f"--bom is for csv and tsv, and the format is {form}; leave it out")
         return form
 
 

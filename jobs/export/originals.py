@@ -69,6 +69,8 @@ def original_lines(
     with database.reading() as connection:
         source = find_source(connection, job.job_id)
     layout = CorpusLayout.parse(source.reading)
+    if export.bom and layout.delimiter is None:
+        raise SpecError(f"--bom is for csv and tsv, and the corpus is {layout.format}; leave it out")
     shape, additions = shape_of(job), export.additions
     _check_names(database, job, layout, additions, shape)
     if layout.format is Format.PARQUET:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     help="The results of all stages of the chain that the job belongs to, as jsonl, csv, tsv or parquet.",
 )
 @click.option("--delimiter", metavar="SIGN", help="CSV: the character between two cells: ';', '|', tab ...")
+@click.option("--bom", is_flag=True, help="CSV, TSV: begin with a byte order mark, by which Excel recognizes UTF-8.")
 @click.option(
     "--defuse/--raw",
     default=True,
@@ -88,6 +89,7 @@ def export(
     additions: tuple[str, ...],
     whole: bool,
     delimiter: str | None,
+    bom: bool,
     defuse: bool,
 ) -> None:
     """Write the results of a job, in the order of its corpus.
@@ -141,6 +143,7 @@ def export(
         additions=[Addition.parse(addition) for addition in additions],
         defuse=defuse,
         delimiter=separator_of(delimiter) if delimiter else ",",
+        bom=bom,
     )
     to_file = path is not None and str(path) != "-"
     form = export.format_for(path if to_file else None)

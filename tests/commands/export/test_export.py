@@ -378,6 +378,17 @@ def test_where_accepts_texts_with_quotes_and_special_characters(kvjobs: Kvjobs, 
     assert [record["id"] for record in found] == ["it's; -- :x"]
 
 
+def test_a_table_begins_with_a_byte_order_mark_where_it_is_asked_for(
+    kvjobs: Kvjobs, mixed_job: int, tmp_path: Path
+) -> None:
+    plain, marked = tmp_path / "a.csv", tmp_path / "b.csv"
+    assert kvjobs("export", mixed_job, "-o", plain).exit_code == 0
+    assert kvjobs("export", mixed_job, "-o", marked, "--bom").exit_code == 0
+
+    assert marked.read_bytes() == b"\xef\xbb\xbf" + plain.read_bytes()
+    assert kvjobs("export", mixed_job, "-o", tmp_path / "a.jsonl", "--bom").exit_code == 2
+
+
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 @pytest.mark.parametrize("packing", [suffix.removeprefix(".") for suffix in PACKINGS])
 def test_a_compressed_file_unpacks_to_the_plain_one(

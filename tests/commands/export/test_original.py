@@ -115,6 +115,7 @@ def test_the_byte_order_mark_of_a_table_is_kept(kvjobs: Kvjobs, send: Send) -> N
     job = send(table, "a.csv", delimiter=";")
 
     assert original(kvjobs, job) == table
+    assert original(kvjobs, job, "--bom") == table  # not twice
     added = original(kvjobs, job, "--add", "perplexity")
     assert added == '\ufeff"id";"text";"Größe";"perplexity"\r\n"1";"Es regnet.";"ä";""\r\n'.encode()
 
