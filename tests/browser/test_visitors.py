@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
+
+import pytest
 
 from tests.browser.conftest import HOSTILE, Dashboard, Visit
 
@@ -37,6 +40,15 @@ def test_a_job_is_paused_and_resumed_after_a_question(visit: Visit, dashboard: D
     assert visited.problems == []
 
 
+@pytest.fixture
+def no_other_work(dashboard: Dashboard) -> Iterator[None]:
+    """An embedded worker takes no shard of the job that waits, before it is asked to stop."""
+    dashboard.kvjobs("pause", "waiting")
+    yield
+    dashboard.kvjobs("resume", "waiting")
+
+
+@pytest.mark.usefixtures("no_other_work")
 def test_counters_change_while_a_worker_runs(visit: Visit, dashboard: Dashboard) -> None:
     name = "live"
     corpus = dashboard.home / "live.jsonl"
@@ -56,12 +68,13 @@ def test_counters_change_while_a_worker_runs(visit: Visit, dashboard: Dashboard)
     )
 
 
+@pytest.mark.usefixtures("no_other_work")
 def test_the_page_of_a_job_is_shown_anew_as_a_whole_and_keeps_what_a_visitor_did(
     visit: Visit, dashboard: Dashboard
 ) -> None:
     """Every figure follows the job: the sentence, the tiles, the buttons, the parts; a fold stays as it was set."""
     corpus = dashboard.home / "anew.jsonl"
-    corpus.write_text('{"text": "Fog is expected over Alden."}\n' * 3, encoding="utf-8")
+    corpus.write_text('{"text": "Rain is expected over Alden."}\n' * 3, encoding="utf-8")
     dashboard.kvjobs("submit", corpus, "--name", "anew", "--priority", "high")
     visited = visit(f"/jobs/{json.loads(dashboard.kvjobs('show', 'anew', '--json'))['job_id']}")
     page = visited.page

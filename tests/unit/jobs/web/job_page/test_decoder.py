@@ -8,6 +8,7 @@ import pytest
 from jobs.spec import Task
 from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.web.job_page.decoder import past_length_chart, slots_chart, step_chart
+from tests.unit.jobs.web.sentences import missing
 
 AUTO = {"cache": "auto", "batch_size": 32, "beam_size": None, "timing": "steps"}
 
@@ -44,7 +45,7 @@ def test_the_sentence_says_whether_the_cache_works(
 ) -> None:
     sentence = step_chart(steps(ms_of), Task.TRANSLATE, AUTO | {"cache": cache}).sentence
 
-    assert [fact for fact in facts if fact not in sentence] == []
+    assert missing(sentence, *facts) == []
     assert [words for words in not_said if words in sentence] == []
 
 
@@ -56,8 +57,7 @@ def test_steps_with_few_rows_are_not_compared_with_full_ones() -> None:
         AUTO | {"cache": "off"},
     )
 
-    for fact in ("3.5 ms", "37.5 ms", "step 40", "10.7-fold", NO_CACHE):
-        assert fact in chart.sentence
+    assert missing(chart.sentence, "3.5 ms", "37.5 ms", "step 40", "10.7-fold", NO_CACHE) == []
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,7 @@ def test_cached_positions_are_compared_range_by_range() -> None:
     chart = past_length_chart(lengths, Task.TRANSLATE, AUTO)
 
     assert list(chart.x) == ["0-31", "32-63", "64-95"]
-    for fact in ("0-31", "3.1 ms", "64-95", "3.3 ms", "hardly more", "32 and 10 rows"):
-        assert fact in chart.sentence
+    assert missing(chart.sentence, "0-31", "3.1 ms", "64-95", "3.3 ms", "hardly more", "32 and 10 rows") == []
     off = past_length_chart(lengths, Task.TRANSLATE, AUTO | {"cache": "off"})
     assert NO_CACHE.lower() in off.sentence.lower()
 
@@ -99,11 +98,9 @@ def test_slots_are_sentences_times_beams() -> None:
     half_full = steps(lambda step: 1.0, lambda step: 16.0)
 
     one_beam = slots_chart(half_full, Task.TRANSLATE, AUTO)
-    for fact in ("32 slots", "16.0 rows", "50.0 % full"):
-        assert fact in one_beam.sentence
+    assert missing(one_beam.sentence, "32 slots", "16.0 rows", "50.0 % full") == []
     four_beams = slots_chart(half_full, Task.TRANSLATE, AUTO | {"beam_size": 4})
-    for fact in ("128 slots", "16.0 rows", "12.5 % full"):
-        assert fact in four_beams.sentence
+    assert missing(four_beams.sentence, "128 slots", "16.0 rows", "12.5 % full") == []
     assert set(four_beams.series[1].values) == {128}
 
 

@@ -7,13 +7,13 @@ import pytest
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.web.job_page.lanes import timeline
 from tests.unit.jobs.web.job_page.batches import batch
+from tests.unit.jobs.web.sentences import missing
 
 
 def test_gaps_between_batches_are_idle_time() -> None:
     found = timeline([batch(0, 4), batch(6, 4), batch(0, 10, lane=1)], is_whole_job=True)
 
-    for fact in ("2 lanes", "10.0 %", "10.0 s", "all 3 batches", "2.0 s (box, worker 1, lane 0)"):
-        assert fact in found.sentence
+    assert missing(found.sentence, "2 lanes", "10.0 %", "all 3 batches", "2.0 s (box, worker 1, lane 0)") == []
     first, second = found.lanes
     assert [(block.start, block.length) for block in first.blocks] == [
         (0.0, 0.4),
@@ -49,8 +49,7 @@ def test_batches_side_by_side_are_one_block_and_a_moment_is_counted_once() -> No
     assert (block.batches, block.documents, block.failed) == (2, 20, 2)
     assert lane.busy_s == pytest.approx(10.0)
     assert (lane.busy_share, lane.longest_gap_s) == (1.0, 0.0)
-    for fact in ("1 lane ", " 0.0 %", "10.0 s", "all 2 batches"):
-        assert fact in found.sentence
+    assert missing(found.sentence, "1 lane ", " 0.0 %", "10.0 s", "all 2 batches") == []
     assert "gap" not in found.sentence
 
 

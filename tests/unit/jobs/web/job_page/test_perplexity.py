@@ -9,6 +9,7 @@ from jobs.spec import Task
 from jobs.store.report.timings.histograms import Bucket
 from jobs.store.where.condition import Condition
 from jobs.web.job_page.perplexity import export_command, perplexity_chart, threshold_data, threshold_of, written
+from tests.unit.jobs.web.sentences import missing
 
 
 def bucket(number: int, documents: int) -> Bucket:
@@ -22,7 +23,8 @@ def test_at_the_end_of_a_bucket_the_count_is_exact() -> None:
     threshold = threshold_of(7, Task.SCORE, BUCKETS, float(written(BUCKETS[2].stop, 6)))
 
     assert threshold
-    assert threshold.sentence == "90 of 100 documents (90.0 %) are below 5.18736."
+    assert (threshold.at_least, threshold.at_most) == (90, 90)
+    assert missing(threshold.sentence, "90 of 100 documents", "90.0 %", "5.18736") == []
     assert threshold.num_buckets == 3
     assert threshold.command == "kvjobs export 7 --where 'perplexity < 5.18736' --format original"
 
@@ -31,9 +33,8 @@ def test_within_a_bucket_both_bounds_are_said() -> None:
     threshold = threshold_of(7, Task.SCORE, BUCKETS, 5.0)
 
     assert threshold
-    assert threshold.sentence == (
-        "Between 60 and 90 of 100 documents are below 5; at the end of a bar the count is exact."
-    )
+    assert (threshold.at_least, threshold.at_most) == (60, 90)
+    assert missing(threshold.sentence, "60 and 90 of 100 documents", "below 5;") == []
     assert threshold.num_buckets == 2
 
 
@@ -71,13 +72,12 @@ def test_the_condition_of_the_command_can_be_parsed(task: Task) -> None:
 
 
 def test_without_a_histogram_the_chart_says_why() -> None:
-    assert perplexity_chart([], Task.RERANK, None).sentence == "A ranking has no perplexity."
-    assert perplexity_chart([], Task.SCORE, None).sentence == "No document with a perplexity was recorded yet."
+    assert "ranking" in perplexity_chart([], Task.RERANK, None).sentence
+    assert "yet" in perplexity_chart([], Task.SCORE, None).sentence
     assert threshold_of(7, Task.SCORE, [], None) is None
 
 
 def test_the_sentence_names_where_most_documents_are() -> None:
-    assert perplexity_chart(BUCKETS, Task.SCORE, None).sentence == (
-        "Perplexity of the text under the model: half of 100 documents are below 4.36, 95 % below 5.66 (each to the "
-        "end of its bar)."
-    )
+    sentence = perplexity_chart(BUCKETS, Task.SCORE, None).sentence
+
+    assert missing(sentence, "half of 100 documents are below 4.36", "95 % below 5.66") == []

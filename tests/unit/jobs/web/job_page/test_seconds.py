@@ -8,6 +8,7 @@ from jobs.store.report.timings.minutes import WIDTHS_MIN, Interval, Intervals
 from jobs.store.report.timings.steps import StepSummary
 from jobs.web.job_page.seconds import phase_shares, phases_sentence, seconds_over_time
 from tests.unit.jobs.web.job_page.batches import batch, interval
+from tests.unit.jobs.web.sentences import missing
 
 PHASES = [
     StepSummary("decode", 100, 3200, 3200, 8.1, 0.81),
@@ -17,14 +18,16 @@ PHASES = [
 
 
 def test_the_sentence_names_the_phases_that_take_the_time() -> None:
-    assert phases_sentence(PHASES, "steps", 20.0) == (
-        "Decode takes 81.0 % and encode takes 12.0 % of the time; model calls are 93.0 % of it."
-    )
-    assert phases_sentence(PHASES, "steps", 5.0).endswith("Lanes work side by side: 10.0 s of work in 5.0 s.")
+    alone, side_by_side = phases_sentence(PHASES, "steps", 20.0), phases_sentence(PHASES, "steps", 5.0)
+
+    assert missing(alone, "Decode takes 81.0 %", "encode takes 12.0 %", "93.0 %") == []
+    assert "record" not in alone
+    assert missing(side_by_side, "10.0 s of work in 5.0 s") == []
+    assert "side by side" not in alone
 
 
 def test_without_timings_it_says_why() -> None:
-    assert phases_sentence([], "steps", 1.0) == "No durations are stored yet."
+    assert "yet" in phases_sentence([], "steps", 1.0)
     assert "--timing off" in phases_sentence([], "off", 1.0)
 
 
@@ -41,9 +44,7 @@ def test_a_batch_is_spread_over_the_seconds_that_it_took() -> None:
 
     assert list(model)[:4] == [1.5, 1.5, 0.75, 0.75]
     assert list(other)[:4] == [0.5, 0.5, 0.25, 0.25]
-    assert chart.sentence == (
-        "6.0 s of work in the whole job, 75.0 % of it in model calls; up to 2.0 lanes worked at a time."
-    )
+    assert missing(chart.sentence, "6.0 s of work", "75.0 %", "up to 2.0 lanes") == []
 
 
 def test_a_window_of_days_has_no_more_bars_than_can_be_seen() -> None:
@@ -59,17 +60,15 @@ def test_a_long_job_is_drawn_from_its_minutes_and_a_minute_without_work_is_0() -
 
     assert [list(series.values) for series in chart.series] == [[0.75, 0.0, 2.0], [0.25, 0.0, 0.0]]
     assert chart.x_name == "time, 2 min a bar"
-    assert chart.sentence == (
-        "6 min 00 s of work in the whole job, 91.6 % of it in model calls; up to about 2 lanes worked at a time."
-    )
+    assert missing(chart.sentence, "6 min 00 s of work", "91.6 %", "up to about 2 lanes") == []
 
 
 def test_of_a_long_job_the_number_of_lanes_at_work_is_not_told_more_exactly_than_it_is_known() -> None:
     """A lane that ends three batches of 90 s within 240 s did not work for more than these."""
-    for busy_s, sentence in ((270.0, "about 1 lane"), (2000.0, "about 8 lanes"), (60.0, "0.2 lanes")):
+    for busy_s, lanes in ((270.0, "about 1 lane "), (2000.0, "about 8 lanes "), (60.0, "0.2 lanes ")):
         chart = seconds_over_time(Intervals(4, [interval(0, busy_s=busy_s)]), [])
 
-        assert chart.sentence.endswith(f"; up to {sentence} worked at a time.")
+        assert f"up to {lanes}" in chart.sentence
 
 
 SECONDS = st.floats(0.0, 1000.0)
@@ -91,4 +90,4 @@ def test_without_durations_there_is_no_chart() -> None:
     for batches in ([], [batch(0, 0.0)]):
         chart = seconds_over_time(Intervals(1, [interval(0)]), batches)
 
-        assert (chart.is_empty, chart.sentence) == (True, "No batch with durations was recorded.")
+        assert (chart.is_empty, bool(chart.sentence)) == (True, True)

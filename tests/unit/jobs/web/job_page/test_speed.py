@@ -8,6 +8,7 @@ from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.web.job_page.speed import speed_chart
 from tests.summaries import RUNNING_JOB
 from tests.unit.jobs.web.job_page.batches import batch, interval
+from tests.unit.jobs.web.sentences import missing
 
 DONE = replace(RUNNING_JOB, state="done", finished_at=RUNNING_JOB.read_at)  # 60,000 tokens in 100 s
 
@@ -27,8 +28,7 @@ def test_a_long_job_is_drawn_from_its_minutes_and_a_minute_without_results_is_0(
 
     assert list(chart.series[0].values) == [10.0, 100.0, 0.0, 10.0, 1.0]
     assert list(chart.series[1].values) == [0, 0, 0, 2, 0]
-    assert chart.sentence.startswith("600 tokens/s on average, 100 at best (")
-    assert chart.sentence.endswith(" Nothing was processed for 1 min 00 s in all. 2 documents failed.")
+    assert missing(chart.sentence, "600 tokens/s on average", "100 at best", "1 min 00 s", "2 documents failed") == []
 
 
 def test_the_speed_is_that_of_an_interval() -> None:
@@ -46,15 +46,16 @@ def test_a_short_job_is_drawn_from_its_batches_second_by_second() -> None:
 
 
 def test_without_durations_minutes_are_drawn() -> None:
-    assert speed_chart(minutes(minute(0, 600)), [batch(0, 0.0)], DONE).sentence == (
-        "600 tokens/s on average. No document failed."
-    )
+    sentence = speed_chart(minutes(minute(0, 600)), [batch(0, 0.0)], DONE).sentence
+
+    assert missing(sentence, "600 tokens/s on average", "No document failed") == []
 
 
 def test_while_a_job_runs_the_end_of_the_line_is_explained() -> None:
     sentence = speed_chart(minutes(minute(0, 600)), [], RUNNING_JOB).sentence
 
-    assert sentence.endswith("What lanes have in hand is counted when it is recorded.")
+    assert "in hand" in sentence
+    assert "in hand" not in speed_chart(minutes(minute(0, 600)), [], DONE).sentence
 
 
 def test_reranking_is_measured_by_the_tokens_that_the_model_read() -> None:
@@ -66,7 +67,8 @@ def test_reranking_is_measured_by_the_tokens_that_the_model_read() -> None:
 def test_a_job_without_results_says_so() -> None:
     chart = speed_chart(minutes(), [], RUNNING_JOB)
 
-    assert (chart.is_empty, chart.sentence) == (True, "No result was recorded yet.")
+    assert (chart.is_empty, "yet" in chart.sentence) == (True, True)
+    assert "yet" not in speed_chart(minutes(), [], DONE).sentence
 
 
 def test_a_chart_of_one_point_has_the_time_of_the_job() -> None:
