@@ -54,14 +54,14 @@ def perform_on_worker(
 def worker_message(worker: WorkerSummary, action: WorkerAction, heartbeat_s: float) -> str:
     """What follows from an action, in a sentence."""
     name = f"Worker {worker.worker_id} on {worker.host}"
-    soon = f"with its next heartbeat, in {heartbeat_s:g} s at most"
+    soon = f"after its next heartbeat, in {heartbeat_s:g} s at most,"
     match action:
         case WorkerAction.PAUSE:
-            return f"{name} is paused: {PAUSING}, {soon}. To resume it: kvjobs worker resume {worker.worker_id}"
+            return f"{name} is paused: {soon} {PAUSING}. To resume it: kvjobs worker resume {worker.worker_id}"
         case WorkerAction.RESUME:
-            return f"{name} is resumed: it takes shards again {soon}."
+            return f"{name} is resumed: {soon} it takes shards again."
         case WorkerAction.DRAIN:
-            return f"{name} drains: {DRAINING}; it learns that {soon}."
+            return f"{name} drains: {soon} {DRAINING}."
 
 
 PAUSING = "it finishes its batches, gives its shards back, takes no more, and keeps its models loaded"
