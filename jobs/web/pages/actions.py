@@ -11,10 +11,11 @@ from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.live_job import find_live_job
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page, render
-from jobs.web.store_access import Reading
+from jobs.web.store_access import Reading, SettingsOfApp
 
 LOWEST, HIGHEST = -1000, 1000  # priorities that the form offers; the command line takes any
 
@@ -22,10 +23,10 @@ router = APIRouter()
 
 
 @router.get("/jobs/{job_id:int}/actions/{action}")
-def confirm(request: Request, connection: Reading, job_id: JobId, action: Action) -> Response:
+def confirm(request: Request, connection: Reading, settings: SettingsOfApp, job_id: JobId, action: Action) -> Response:
     """Say what the action would do, and ask."""
     refuse_read_only(request)
-    job = find_job(connection, str(job_id))
+    job = find_live_job(connection, str(job_id), settings.lease_s)
     if action not in actions_of(job):
         raise SpecError(f"job {job.label} is {job.shown_state}, so there is nothing to {action.value}")
     return render(

@@ -20,7 +20,8 @@ from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
 from jobs.store.report.failures import failures
-from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
+from jobs.store.report.job_summary import LARGEST_ID, JobSummary
+from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
 from jobs.web.document_view.document_filter import (
     FIELD_AMONG,
@@ -35,7 +36,7 @@ from jobs.web.document_view.document_filter import (
 from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.listed_rows import listed_rows
 from jobs.web.rendering import JsonResponse, render
-from jobs.web.store_access import Reading
+from jobs.web.store_access import Reading, SettingsOfApp
 
 A_PAGE = 50
 ORDERS = {
@@ -64,13 +65,14 @@ router = APIRouter()
 
 def documents(
     connection: Reading,
+    settings: SettingsOfApp,
     job_id: JobId,
     asked: FilterOfAddress,
     after: PlaceText = "",
     before: PlaceText = "",
 ) -> dict[str, Any]:
     """A page of the list. A condition that is wrong is a sentence on the page, beside the form that can mend it."""
-    job = find_job(connection, str(job_id))
+    job = find_live_job(connection, str(job_id), settings.lease_s)
     forms = forms_of(job, find_reading(connection, job_id))
     backward = bool(before)
     place = Place.parse(before or after) if before or after else None

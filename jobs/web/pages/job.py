@@ -21,7 +21,7 @@ from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import failures
 from jobs.store.report.job_providers import providers_of
-from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
+from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain
 from jobs.store.report.live_job import LiveJob, find_live_job, live_jobs
 from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
@@ -142,7 +142,7 @@ def shards(
     after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
     shard: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
-    found = find_job(connection, str(job_id))
+    found = find_live_job(connection, str(job_id), settings.lease_s)
     around = _circumstances(connection, found, settings.lease_s)
     listed = list_shards(connection, job_id, state, after=after, limit=SHARDS_A_PAGE + 1)
     page = listed[:SHARDS_A_PAGE]
