@@ -79,7 +79,7 @@ def test_the_page_of_a_job_is_shown_anew_as_a_whole_and_keeps_what_a_visitor_did
     visited = visit(f"/jobs/{json.loads(dashboard.kvjobs('show', 'anew', '--json'))['job_id']}")
     page = visited.page
     page.locator("#shards > summary").click()
-    page.locator(".button", has_text="Pause").focus()
+    page.locator(".crumbs a").first.focus()
 
     dashboard.kvjobs("watch", "anew", "--work", "-o", dashboard.home / "anew.out.jsonl")
 
@@ -89,6 +89,7 @@ def test_the_page_of_a_job_is_shown_anew_as_a_whole_and_keeps_what_a_visitor_did
     assert page.locator(".banner").count() == 0 or "anew" not in (page.locator(".banner").text_content() or "")
     assert page.locator("#speed .plot svg").count() == 1, "a chart that was not there is drawn"
     assert page.locator("#shards").get_attribute("open") is None
+    assert page.evaluate("document.activeElement.closest('.crumbs') !== null"), "the focus stays where it was"
     assert "done" in (page.locator("[data-said]").text_content() or "")
     assert visited.problems == []
 

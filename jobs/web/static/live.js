@@ -24,23 +24,32 @@ function morph(old, now) {
   if (old.matches("[data-said]")) return say(old, now);
   sync(old, now);
   const named = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
-  let at = old.firstChild;
+  const kept = new Set();
+  let at = old.firstChild; // what stands before it is done
   for (const child of [...now.childNodes]) {
-    const match = child.id ? named.get(child.id) : at && !at.id && at.nodeName === child.nodeName ? at : undefined;
+    const match = child.id ? named.get(child.id) : counterpart(child, at, kept);
+    kept.add(match ?? child);
     if (!match) {
       old.insertBefore(child, at);
       continue;
     }
-    if (match === at) at = at.nextSibling;
+    if (match === at || (at && match.compareDocumentPosition(at) & Node.DOCUMENT_POSITION_PRECEDING)) at = match.nextSibling;
     else old.insertBefore(match, at);
     if (match instanceof Element) morph(match, child);
     else if (match.data !== child.data) match.data = child.data;
   }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
+  for (const child of [...old.childNodes]) if (!kept.has(child)) child.remove();
+}
+
+// Of the nodes from `at` on the one that becomes `child`: the next of its kind, so that a part that comes or goes
+// replaces nothing behind it. A text only takes the place of a text, since texts stand everywhere.
+function counterpart(child, at, kept) {
+  const isKind = (one) => one && one.nodeName === child.nodeName && !one.id && !kept.has(one);
+  if (!(child instanceof Element)) return isKind(at) ? at : undefined;
+  for (let one = at; one; one = one.nextSibling) {
+    if (isKind(one) && one.className === child.className) return one;
   }
+  return isKind(at) ? at : undefined;
 }
 
 // A status that screen readers say when it changes.
