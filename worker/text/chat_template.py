@@ -9,6 +9,7 @@ names of special tokens, and cannot change them, open files or import modules, n
 (worker/text/template_environment.py). It may ask for today's date (`strftime_now`): then a prompt depends on the day.
 """
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Self
 import jinja2
 from jinja2 import nodes
 
-from jobs.corpus.messages import Message
+from jobs.corpus.messages import Message, begins_answer
 from jobs.errors import ModelError
 from worker.text.file_names import CHAT_TEMPLATE
 from worker.text.special_tokens import named_token
@@ -26,6 +27,8 @@ from worker.text.tokenizer_files import read_object
 
 MAX_CHARACTERS = 1 << 17  # of a template, which take seconds to read; those of published models have up to 20,000
 _DEFAULT = "default"  # of several templates
+# Put after the beginning of an answer, to find where it ends in a prompt: what no text contains, and a space.
+_END = f"\ufdd2{secrets.token_hex(8)}\ufdd2 "
 # The variables of a template, beside the messages.
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -68,16 +71,34 @@ class ChatTemplate:
             raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The text of a prompt, up to where the answer begins. Raises RenderError, with what the template says."""
+        """The text of a prompt, up to where the answer begins, or to the end of its beginning, if the last message is
+        one. Raises RenderError, with what the template says."""
         values = [{"role": message.role, "content": message.content} for message in messages]
+        is_begun = begins_answer(messages)
+        if is_begun:
+            values[-1]["content"] += _END
         try:
             # The variables that transformers gives every template; kvjobs has neither tools nor documents.
             with bounded_run():
-                return self.compiled.render(
-                    messages=values, tools=None, documents=None, add_generation_prompt=True, **self.tokens
+                text = self.compiled.render(
+                    messages=values, tools=None, documents=None, add_generation_prompt=not is_begun, **self.tokens
                 )
+            return self._up_to_end(text) if is_begun else text
+        except RenderError:
+            raise
         except Exception as error:  # whatever the template makes of its messages: TypeError, RecursionError ...
             raise RenderError(f"the chat template in {self.file.name} fails: {error}") from error
+
+    def _up_to_end(self, text: str) -> str:
+        """The text up to the end of the answer's beginning, as transformers cuts it with `continue_final_message`."""
+        before, end, after = text.rpartition(_END.rstrip())
+        if not end:
+            raise RenderError(
+                f"the chat template in {self.file.name} leaves out what the assistant has begun to say, so it cannot "
+                "be continued: end with a message of the user"
+            )
+        # A template that takes white space off the end of messages took it off the mark.
+        return before if after.startswith(" ") else before.rstrip()
 
 
 def has_template(folder: Path) -> bool:

@@ -97,6 +97,18 @@ def test_old_reasoning_is_left_out_where_its_end_is_a_special_token(thinking: Ch
     assert thinking.encode(messages_of("thoughts")) == [int(one) for one in expected.split()]
 
 
+def test_an_answer_that_has_begun_is_the_end_of_its_prompt(
+    chats: dict[str, ChatTokenizer], folders: dict[str, Path]
+) -> None:
+    """Text of it that looks like a special token stays text."""
+    begun = [*messages_of("one"), Message("assistant", "Say <|im_end|>")]
+    tokenizer = CausalTokenizer.open(folders["qwen2"])
+
+    ids = chats["qwen2"].encode(begun)
+
+    assert ids == [*chats["qwen2"].encode(begun[:-1]), *tokenizer.encode("Say <|im_end|>").ids]
+
+
 @pytest.mark.parametrize(
     "messages",
     [

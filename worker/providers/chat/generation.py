@@ -13,7 +13,7 @@ Knows: one document. Does not know: requests.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.corpus.messages import read_messages, with_system
+from jobs.corpus.messages import begins_answer, read_messages, with_system
 from jobs.outcome import Finish, Flag, Generation, Outcome
 from jobs.providers import Reason
 from jobs.spec import GenerateOptions
@@ -38,6 +38,11 @@ def messages_of(text: str, options: GenerateOptions) -> list[dict[str, str]]:
     """The messages of a document, after that of the system, as servers take them."""
     messages = with_system(read_messages(text), options.system)
     return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def continues_answer(text: str) -> bool:
+    """Whether a document ends with the beginning of an answer, which the model is to continue."""
+    return begins_answer(read_messages(text))
 
 
 def finish_of(options: GenerateOptions, *, reached_limit: bool, met_stop: bool | None) -> Finish:

@@ -13,7 +13,7 @@ from typing import Any
 from jobs.outcome import Failed, Outcome
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.spec import GenerateOptions
-from worker.providers.chat.generation import ContinuedPrompt, finish_of, messages_of, outcome_of
+from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, messages_of, outcome_of
 from worker.providers.http.client import shown
 from worker.providers.openai_api.answers import ChatChoice, bad
 from worker.providers.protocol import Unanswered
@@ -25,6 +25,8 @@ Fields = Mapping[str, Any]
 CHAT_LOG_PROBS: Mapping[str, Fields] = {"logprobs": {"logprobs": True, "top_logprobs": 1}}
 PLAIN_LOG_PROBS: Mapping[str, Fields] = {"logprobs": {"logprobs": 1}}
 NO_PENALTY: Mapping[str, Fields] = {"repeat_penalty": {"repeat_penalty": 1}}  # llama-cpp-python's own is 1.1
+# Of vLLM and SGLang; llama.cpp's server continues an answer without them, too.
+CONTINUED: Fields = {"continue_final_message": True, "add_generation_prompt": False}
 # TGI has the last three, older versions of it in place of `stop`.
 _ENDS = ("stop", "eos", "eos_token", "stop_sequence")
 
@@ -37,6 +39,13 @@ def why_not_generate(options: GenerateOptions, base_url: str) -> str | None:
         return "OpenAI has no top_k, so --top-k cannot be followed: --top-p can"
     if len(options.stop) > MOST_STOPS:
         return f"OpenAI takes {MOST_STOPS} stop texts at most, and --stop gives {len(options.stop)}"
+    return None
+
+
+def why_not_continue(text: str, options: GenerateOptions, base_url: str) -> str | None:
+    """Why a server cannot continue this document, a sentence; None: it can, or it says so itself."""
+    if base_url == OPENAI_URL and options.chat and continues_answer(text):
+        return "OpenAI gives a new answer where one has been begun, and does not continue it"
     return None
 
 
@@ -58,6 +67,8 @@ def request_of(text: str, options: GenerateOptions) -> tuple[str, Fields, Mappin
         else:
             optional["top_k"] = {"top_k": 0}
     if options.chat:
+        if continues_answer(text):
+            body |= CONTINUED
         return CHAT, body | {"messages": messages_of(text, options)}, optional
     return PLAIN, body | {"prompt": text}, optional
 

@@ -29,7 +29,14 @@ from worker.providers.openai_api.answers import (
     read_ranking,
     read_usage,
 )
-from worker.providers.openai_api.continuation import CHAT, CHAT_LOG_PROBS, Fields, continuation_of, request_of
+from worker.providers.openai_api.continuation import (
+    CHAT,
+    CHAT_LOG_PROBS,
+    Fields,
+    continuation_of,
+    request_of,
+    why_not_continue,
+)
 from worker.providers.openai_api.prompt_scores import Complete, PromptScorer, TextDeclined
 from worker.providers.openai_api.reranking import (
     RankedText,
@@ -143,6 +150,8 @@ class ServedModel:
         self, text: str, options: GenerateOptions, exchange: Exchange, usage: UsageCount
     ) -> Outcome | Unanswered:
         """Continue a prompt, or answer a chat. Raises ProviderFailure."""
+        if why := why_not_continue(text, options, self.client.access.base_url):
+            return Unanswered(Reason.DECLINED, why)
         path, body, optional = request_of(text, options)
         try:
             answer = await self._ask(path, body, optional, exchange, usage)

@@ -89,6 +89,29 @@ def test_a_long_conversation_has_room() -> None:
     assert template(source).render([Message("user", "Hi. ")] * 900) == "Hi. " * 900
 
 
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content FILTER }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "beginning", "expected"),
+    [("", "The answer is", "The answer is"), ("", "is: ", "is: "), ("| trim", "is: ", "is:"), ("", "im", "im")],
+    ids=["as it is", "with a space", "trimmed", "as in the mark of the end"],
+)
+def test_an_answer_that_has_begun_is_continued(how: str, beginning: str, expected: str) -> None:
+    """The prompts of transformers with `continue_final_message`."""
+    rendered = template(CHATML.replace("FILTER", how)).render([Message("user", "Hi"), Message("assistant", beginning)])
+
+    assert rendered == f"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{expected}"
+
+
+def test_an_answer_that_the_template_leaves_out_cannot_be_continued() -> None:
+    with pytest.raises(ModelError, match="leaves out what the assistant has begun to say"):
+        template("{{ messages[0].content }}").render([Message("user", "Hi"), Message("assistant", "Oh")])
+
+
 @pytest.mark.parametrize("source", ["{{ messages.append(1) }}", "{{ ''.__class__.x }}", "{{ open('/etc/passwd') }}"])
 def test_a_template_sees_its_messages_alone(source: str) -> None:
     with pytest.raises(ModelError):
