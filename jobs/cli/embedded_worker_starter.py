@@ -8,9 +8,11 @@ from jobs.cli.stalled_job import JobsAheadNotice
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
+from jobs.process import parent_of
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.worker_list import list_workers
 from jobs.store.schema.states import JobState
 from jobs.store.waiting import is_served
 from jobs.worker_port import worker_port
@@ -80,7 +82,7 @@ class EmbeddedWorkerStarter:
         if self._worker is None:
             return
         try:
-            if self._is_released and not self._worker.ends_within(SOON_S):
+            if self._is_released and not self._worker.ends_within(SOON_S) and self._has_shard(self._worker):
                 print_message(
                     "The worker started for this job is finishing a batch of another job; Ctrl-C stops it at once."
                 )
@@ -88,6 +90,13 @@ class EmbeddedWorkerStarter:
         except KeyboardInterrupt:  # the results are written: only the batch of the other job is lost
             self._worker.kill()
         self._worker = None
+
+    def _has_shard(self, worker: EmbeddedWorker) -> bool:
+        """Whether the embedded worker still holds a shard; one that only takes long to end does not."""
+        with contextlib.suppress(TransientError), self._database.reading() as connection:
+            workers = list_workers(connection, self._settings.lease_s)
+            return any(one.shards and one.is_here and parent_of(one.pid) == worker.pid for one in workers)
+        return False
 
     def kill(self) -> None:
         """Kill the embedded worker."""

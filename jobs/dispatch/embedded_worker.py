@@ -44,6 +44,11 @@ class EmbeddedWorker:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
+    @property
+    def pid(self) -> int:
+        """Of the parent process; the process that computes is its child."""
+        return self._process.pid
+
     def new_lines(self) -> list[str]:
         """The lines that the worker has written to standard error since the last call: warnings and errors."""
         lines = []

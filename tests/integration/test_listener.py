@@ -103,6 +103,29 @@ def test_an_acknowledgement_that_is_lost_with_its_connection_prints_no_traceback
     assert not [record.message for record in caplog.records if record.exc_info]
 
 
+def test_a_redis_that_takes_no_writes_is_one_sentence_until_it_does(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica, as after a failover."""
+    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
+    stop, said = threading.Event(), list[str]()
+    begun = count_calls(monkeypatch, HintListener, "_controller")
+    redis_server.client().replicaof("127.0.0.1", "1")
+    worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
+    listener = HintListener(worker_app, NODE, BrokerStatus(said.append), stop)
+    listener.start()
+    try:
+        until(lambda: begun() > 2)
+        redis_server.client().replicaof("NO", "ONE")
+        until(lambda: said[-1] == "the broker is back")
+    finally:
+        stop.set()
+        listener.join()
+
+    assert "read only replica" in said[0]
+    assert not [record.message for record in caplog.records if record.exc_info]
+
+
 def fail(error: Exception) -> None:
     raise error
 

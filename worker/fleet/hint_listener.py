@@ -12,6 +12,7 @@ from typing import Any
 from celery import Celery
 from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
+from redis.exceptions import RedisError
 
 from jobs.dispatch.broker_status import BrokerStatus
 from jobs.settings import hide_passwords
@@ -33,7 +34,7 @@ class HintListener:
         self._node = node
         self._broker_status = broker_status
         self._stop = stop
-        self._connection_errors = app.connection_for_read().connection_errors
+        self._connection_errors = (*app.connection_for_read().connection_errors, RedisError)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -63,6 +64,8 @@ class HintListener:
             state.should_stop = None  # a shutdown of all workers over the broker sets it
             try:
                 self._controller().start()
+            except RedisError as error:  # a replica that takes no writes, a lost permission
+                self._report(self._app.connection_for_read(), error)
             except Exception:  # of any kind: hints save seconds, and are not worth a worker
                 log.exception("the Celery worker ended; it starts again in %.0f s", RESTART_AFTER_S)
             # The ended worker is garbage in reference cycles that hold epoll files open, and a parent makes so little

@@ -126,10 +126,12 @@ class JobSummary:
     @property
     def elapsed_s(self) -> float | None:
         """Seconds from the first lease to the end of the job, or until now, without those in which it was paused; None
-        before the first lease."""
+        before the first lease, and where the database's clock went back behind that: then nobody knows."""
         if self.started_at is None:
             return None
         end = (self.paused_at if self.paused else None) or self.finished_at or self.read_at
+        if end < self.started_at:
+            return None
         return max(0.0, (end - self.started_at).total_seconds() - self.idle_s)
 
     @property

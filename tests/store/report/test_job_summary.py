@@ -61,6 +61,17 @@ def test_times_are_taken_from_the_clock_of_the_database(database: Database, fini
     assert job.finished_at.tzinfo is not None
 
 
+def test_a_job_that_ended_before_it_began_by_a_clock_that_went_back_has_no_time(
+    database: Database, finished_job: int
+) -> None:
+    with database.writing() as connection:
+        connection.execute(update(tables.Job).values(started_at=db_time(), finished_at=db_time(-3600)))
+
+    job = find(database, finished_job)
+
+    assert job.elapsed_s is job.tokens_per_s is job.eta_s is None
+
+
 @pytest.mark.parametrize(
     ("lines", "state", "exit_code"),
     [
