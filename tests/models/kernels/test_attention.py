@@ -150,7 +150,7 @@ def test_a_query_that_is_not_finite_gives_nan(kernels: Kernels) -> None:
     assert np.isnan(attended).all()
 
 
-@pytest.mark.parametrize("broken", ["last", "value", "rows", "bias"])
+@pytest.mark.parametrize("broken", ["last", "key", "value", "rows", "bias"])
 def test_operands_that_do_not_fit_are_refused(kernels: Kernels, broken: str) -> None:
     """A graph may come from anywhere: no memory beyond an operand is read or written."""
     cache = np.zeros((2, 1, 3, 16), np.float32)
@@ -164,12 +164,30 @@ def test_operands_that_do_not_fit_are_refused(kernels: Kernels, broken: str) -> 
     )  # fmt: skip
     run_node(kernels, node, feed, {"attended": FLOAT})
     wrong = {
-        "last": np.array([2, 3], np.int32), "value": cache[:, :, :2].copy(), "rows": np.zeros((2, 47), np.float32),
+        "last": np.array([2, 3], np.int32), "key": np.zeros((2, 2, 3, 16), np.float32),
+        "value": cache[:, :, :2].copy(), "rows": np.zeros((2, 47), np.float32),
         "bias": np.zeros((2, 1, 1, 2), np.float32),
     }  # fmt: skip
 
     with pytest.raises(REFUSED, match="kvjobs: "):
         run_node(kernels, node, feed | {broken: wrong[broken]}, {"attended": FLOAT})
+
+
+@pytest.mark.parametrize("last", [-1, 3, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("appends", [0, 1])
+def test_positions_that_the_cache_lacks_are_refused(kernels: Kernels, last: int, appends: int) -> None:
+    cache = np.zeros((2, 1, 3, 16), np.float32)
+    feed = {
+        "rows": np.zeros((2, 48 if appends else 16), np.float32), "key": cache, "value": cache,
+        "last": np.array([2, last], np.int32),
+    }  # fmt: skip
+    node = helper.make_node(
+        "AttendToCache", [*feed], ["attended", "new_key", "new_value"], domain=KERNELS, heads=1, beams=1,
+        appends=appends, scale=1.0,
+    )  # fmt: skip
+
+    with pytest.raises(REFUSED, match="kvjobs: "):
+        run_node(kernels, node, feed, {"attended": FLOAT})
 
 
 @pytest.mark.parametrize("attributes", [

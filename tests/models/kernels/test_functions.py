@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from worker.kernels.compiled import compiled_kernels
 from worker.kernels.functions import Kernels
+from worker.kernels.library import open_library
 
 ROWS = np.zeros((4, 50), np.float32)
 FOUR, PAIRS = np.zeros(4, np.float32), np.zeros((2, 2), np.float32)
@@ -18,9 +18,7 @@ FIRST, LAST = np.zeros(1, np.int32), np.full(1, 6, np.int32)
 
 @pytest.fixture(scope="module")
 def own(library_is_there: None) -> Kernels:
-    found = compiled_kernels()
-    assert found is not None
-    return found
+    return Kernels(open_library())
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
