@@ -73,7 +73,7 @@ def test_ls_without_jobs_suggests_what_to_do(kvjobs: Kvjobs) -> None:
 
 def test_ls_has_every_output_form(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
     assert kvjobs("ls", "-q").out == f"{running_job}\n{finished_job}\n"
-    assert [job["shown_state"] for job in kvjobs("ls", "--json").json] == ["running", "done"]
+    assert [job["shown_state"] for job in kvjobs("ls", "--json").json] == ["waiting", "done"]
     assert [row["name"] for row in csv.DictReader(io.StringIO(kvjobs("ls", "--csv").out))] == ["running", "nightly"]
     head, *rows = kvjobs("ls").out.splitlines()
     assert head.split()[:3] == ["JOB", "NAME", "STATE"]
@@ -133,7 +133,7 @@ def test_show_groups_failures_by_reason(kvjobs: Kvjobs, mixed_job: int) -> None:
     ("columns", "following"),
     [
         ({"state": JobState.INGESTING}, "kvjobs submit corpus.jsonl"),
-        ({}, "kvjobs watch 1"),
+        ({}, "kvjobs worker"),
         ({"paused": True, "reason": "lunch"}, "kvjobs resume 1"),
         ({"state": JobState.FAILED}, "kvjobs db prune 1"),
     ],
@@ -312,7 +312,7 @@ def test_retry_continues_a_cancelled_job_and_every_command_says_so(kvjobs: Kvjob
     assert kvjobs("retry", running_job).err == (
         f"2 documents of job {running_job} (running) will run again. To follow it: kvjobs watch {running_job}\n"
     )
-    assert kvjobs("show", running_job, "--json").json["shown_state"] == "running"
+    assert kvjobs("show", running_job, "--json").json["shown_state"] == "waiting"
     assert kvjobs("db", "check", running_job).exit_code == 0
 
 
