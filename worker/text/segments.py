@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import sentencex
 
+from worker.text.abbreviations import mend_cuts
+
 # Several rules of sentencex go back to the start of the text at every full stop: 100,000 characters of Chinese on one
 # line took 1.6 s, and a million would have taken minutes. In windows of this size a million take 1 s.
 WINDOW = 2048  # characters; a shorter line is one window
@@ -25,7 +27,7 @@ _WIDE_SPACE_BEFORE_STOP = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u
 
 # sentencex has rules for 31 languages, which some 290 more share. It expects two letters where ISO 639-1 has them, and
 # falls back to English for any other code. So `deu`, `de-DE` and `de_Latn` become `de`. Languages that have the English
-# rules anyway are left out.
+# rules anyway are left out, but those that have abbreviations of ours (abbreviations.toml).
 _TWO_LETTERS = {
     "abk": "ab", "amh": "am", "ara": "ar", "arb": "ar", "arg": "an", "ava": "av", "aym": "ay",
     "bak": "ba", "bam": "bm", "bel": "be", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs",
@@ -36,6 +38,9 @@ _TWO_LETTERS = {
     "ltz": "lb", "mal": "ml", "mar": "mr", "mlg": "mg", "mya": "my", "bur": "my", "nld": "nl",
     "dut": "nl", "oci": "oc", "oss": "os", "pan": "pa", "pol": "pl", "por": "pt", "que": "qu",
     "roh": "rm", "rus": "ru", "sag": "sg", "san": "sa", "slk": "sk", "slo": "sk", "spa": "es",
+    "bos": "hr", "bs": "hr", "est": "et", "hrv": "hr", "hun": "hu", "ind": "id", "lav": "lv", "lit": "lt",
+    "nb": "no", "nn": "no", "nno": "no", "nob": "no", "nor": "no", "ron": "ro", "rum": "ro", "slv": "sl",
+    "swe": "sv", "tur": "tr", "vie": "vi",
     "tah": "ty", "tam": "ta", "tat": "tt", "tel": "te", "ukr": "uk", "wln": "wa", "wol": "wo",
 }  # fmt: skip
 
@@ -125,7 +130,9 @@ def _cut(code: str, text: str) -> list[str]:
         if type(error).__name__ == "PanicException":
             return [text]
         raise
-    return sentences if "".join(sentences) == text else [text]  # no character is lost, whatever the library does
+    if "".join(sentences) != text:  # no character is lost, whatever the library does
+        return [text]
+    return mend_cuts(sentences, code)
 
 
 @functools.lru_cache(maxsize=256)
