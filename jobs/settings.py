@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from jobs.errors import SpecError
 from jobs.provider_settings.counterparts import parse_counterparts, read_counterparts
@@ -114,7 +115,13 @@ class Settings:
     @property
     def database_url(self) -> str:
         """The URL of the database that was set, else of a SQLite file under home."""
-        return self.database or f"sqlite:///{self.home / 'kvjobs.db'}"
+        return self.database or sqlite_url(self.home / "kvjobs.db")
+
+    @property
+    def database_file(self) -> Path | None:
+        """The file of a SQLite database, also one that does not exist yet; None: it is on a server."""
+        scheme, _, path = self.database_url.partition(":///")
+        return Path(unquote(path.partition("?")[0])) if scheme.partition("+")[0] == "sqlite" else None
 
     def provider_order(self, task: Task) -> ProviderOrder:
         """Who answers the jobs of a task."""
@@ -142,6 +149,18 @@ class Setting:
     name: str
     value: Any
     source: str  # flag | the variable's name | the file's path | default
+
+
+def sqlite_url(file: Path) -> str:
+    """The URL of a SQLite file, as `sqlalchemy.URL.create` makes it; without loading that, which takes `kvjobs --help`
+    longer than all else. What it would read otherwise is quoted: %, ?, # and control characters."""
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        raise SpecError(
+            f"the path {str(file)!r} is not UTF-8, so no URL can name it; set KVJOBS_HOME to another"
+        ) from None
+    return "sqlite:///" + "".join(quote(one) if one in "%?#" or one < " " else one for one in str(file))
 
 
 def _ignore(_sentence: str) -> None:

@@ -182,7 +182,8 @@ def _database(context: Context) -> Iterator[Check]:
 
     url = context.settings.database_url
     shown = hide_passwords(url)
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    file = context.settings.database_file
+    if file is not None and not file.exists():
         yield Check("database", True, f"{shown} (the first submit creates it)")
         return
     try:
@@ -196,8 +197,8 @@ def _database(context: Context) -> Iterator[Check]:
     yield Check("database", ok, found, "kvjobs db upgrade")
     if database.file is not None:
         yield from _frozen_writer(database.file)
-    if url.startswith("sqlite:///"):
-        yield from _readable_by_others(Path(url.removeprefix("sqlite:///")))
+    if file is not None:
+        yield from _readable_by_others(file)
 
 
 def _frozen_writer(file: Path) -> Iterator[Check]:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from jobs.errors import StoreError, TransientError
+from jobs.settings import sqlite_url
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
@@ -380,3 +381,10 @@ def test_a_worker_waits_for_a_lock_no_longer_than_for_a_locked_file(
         connection.execute(text("LOCK TABLE posts"))
         with pytest.raises(TransientError, match="lock timeout"), worker_like.writing() as other:
             other.execute(text("LOCK TABLE posts"))
+
+
+def test_two_homes_whose_names_differ_behind_a_question_mark_have_two_databases(tmp_path: Path) -> None:
+    for name in ("a?b", "a?c", "a"):
+        Database.open(sqlite_url(tmp_path / name / "kvjobs.db")).close()
+
+    assert {path.parent.name for path in tmp_path.rglob("kvjobs.db")} == {"a?b", "a?c", "a"}

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, strategies
+from sqlalchemy import URL, make_url
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
-from jobs.settings import OF_OTHERS, Settings, hide_passwords, read_settings
+from jobs.settings import OF_OTHERS, Settings, hide_passwords, read_settings, sqlite_url
 from jobs.spec import Task
 from tests.command_line import Kvjobs
 
@@ -394,3 +395,19 @@ def test_a_password_with_an_unescaped_at_sign_is_refused_before_a_part_of_it_is_
 def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="debug, info, warning, error"):
         read_settings({}, {"KVJOBS_HOME": str(tmp_path), "KVJOBS_LOG_LEVEL": "loud"})
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "a b", "a'b\"c", "a\nb", "ä@+&=é", "a:b"])
+def test_a_database_lies_in_its_home_whatever_characters_the_path_has(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name / "kvjobs.db"
+
+    settings = Settings(home=file.parent, models_dir=tmp_path)
+
+    assert make_url(settings.database_url).database == str(file)
+    assert settings.database_file == file
+    assert make_url(settings.database_url) == URL.create("sqlite", database=str(file))
+
+
+def test_a_home_that_no_url_can_name_is_refused() -> None:
+    with pytest.raises(SpecError, match="UTF-8"):
+        sqlite_url(Path("/home/\udcff/kvjobs.db"))

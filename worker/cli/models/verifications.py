@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs import __version__
@@ -16,13 +15,10 @@ if TYPE_CHECKING:
     from worker.model_tools.verify.checks import Check
 
 
-SQLITE = "sqlite:///"  # before the path of a file
-
-
 def stored_verifications(context: Context) -> "list[Verification]":
     """The newest of each model and revision, newest first. A database that cannot be read is named in a message."""
-    address = context.settings.database_url
-    if address.startswith(SQLITE) and not Path(address.removeprefix(SQLITE).partition("?")[0]).exists():
+    file = context.settings.database_file
+    if file is not None and not file.exists():
         return []  # nothing was stored yet, and a list need not create a database
     try:
         from jobs.store.verifications import newest_verifications
