@@ -3,7 +3,7 @@ The order of the candidates of a query by a model's scores. Needs only the stand
 
     the first stage's order   a    b    c    d
     scores                    -2   ?    -1   -2      ?: no score, with a reason
-    ranked                    c    b    a    d       by score, then by id; b keeps its rank
+    ranked                    c    b    a    d       by score, equal ones as before; b keeps its rank
 
 Knows: scores. Does not know: models, texts, files.
 """
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from jobs.outcome import RankedCandidate
 
+NO_TEXT = "the candidate holds no text"
+NOT_IN_CORPUS = "the corpus has no text for the candidate"
 NON_FINITE = "the model's log-probabilities are not finite (NaN or infinity)"
 NO_FIRST_SCORE = "the first stage gives it no score, and the order asks for both scores (fusion)"
 
@@ -31,15 +33,16 @@ class Judged:
 def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate, ...]:
     """Rank candidates, which are given in the order of the first stage.
 
-    By descending score, then by ascending id. With `fusion` > 0 the score is (1 - fusion) x model + fusion x first
-    stage, each scaled to 0 .. 1 by `scaled` among the candidates that have both. A candidate that cannot be scored (no
-    score of the model; no score of the first stage where fusion needs it; or one that is not finite) keeps its rank,
-    with the reason; the others fill the remaining ranks.
+    By descending score; equal scores keep the order of the first stage. With `fusion` > 0 the score is (1 - fusion) x
+    model + fusion x first stage, each scaled to 0 .. 1 by `scaled` among the candidates that have both. A candidate
+    that cannot be scored (no score of the model; no score of the first stage where fusion needs it; or one that is
+    not finite) keeps its rank, with the reason; the others fill the remaining ranks. One without a text goes behind
+    all that have one.
     """
-    checked = [_checked(one, fusion) for one in judged]
+    checked = sorted((_checked(one, fusion) for one in judged), key=lambda one: one.error in (NO_TEXT, NOT_IN_CORPUS))
     places = [place for place, one in enumerate(checked) if one.error is None]
     scores = _fused([checked[place] for place in places], fusion)
-    best_first = sorted(zip(places, scores, strict=True), key=lambda found: (-found[1], checked[found[0]].id))
+    best_first = sorted(zip(places, scores, strict=True), key=lambda found: -found[1])
     order = dict(enumerate(checked))
     final: dict[int, float] = {}  # by new place
     for place, (old_place, score) in zip(places, best_first, strict=True):

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.outcome import RankedCandidate
-from jobs.ranking import NO_FIRST_SCORE, NON_FINITE, Judged, rank, scaled, unranked
+from jobs.ranking import NO_FIRST_SCORE, NO_TEXT, NON_FINITE, NOT_IN_CORPUS, Judged, rank, scaled, unranked
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ANY = st.none() | st.floats()
@@ -32,9 +33,17 @@ def test_the_higher_score_comes_first() -> None:
     assert [one.score for one in rank(judged(-3.0, -1.0, -2.0))] == [-1.0, -2.0, -3.0]
 
 
-def test_equal_scores_are_ordered_by_id_whatever_their_original_order() -> None:
+def test_equal_scores_keep_the_order_of_the_first_stage_whatever_their_ids() -> None:
     for order in itertools.permutations(judged(-1.0, -1.0, -1.0, -0.5)):
-        assert ids(rank(order)) == ["d", "a", "b", "c"]
+        assert ids(rank(order)) == ["d", *(one.id for one in order if one.id != "d")]
+
+
+@pytest.mark.parametrize("reason", [NO_TEXT, NOT_IN_CORPUS])
+def test_a_candidate_without_a_text_goes_last(reason: str) -> None:
+    empty, *others = judged(None, -3.0, None, -1.0)
+
+    assert ids(rank([replace(empty, error=reason), *others])) == ["d", "c", "b", "a"], "c keeps its rank among them"
+    assert ids(rank([replace(empty, error=reason), replace(others[1], error=reason)])) == ["a", "c"]
 
 
 def test_a_candidate_that_cannot_be_scored_keeps_its_rank_and_has_the_reason() -> None:

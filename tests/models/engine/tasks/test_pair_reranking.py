@@ -9,12 +9,12 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.outcome import Flag, Ranking
+from jobs.ranking import NO_TEXT
 from jobs.spec import Method, RerankOptions
 from tests.cross_encoder_checkpoints import POSITIONS, write_cross_encoder_checkpoint
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.tasks.rerank.pair_reranking import PairReranker
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
-from worker.engine.tasks.rerank.reranking import NO_TEXT
 from worker.model_tools.add.add import Request, add_model
 
 TEXTS = ["rain in the north", "snow", "the wind and the sun", "rain in the north", "what is snow in the south?"]
@@ -69,10 +69,10 @@ def test_neither_other_queries_nor_other_candidates_change_a_score(reranker: Pai
             assert scores(ranking)[one["id"]] == pytest.approx(scores(alone)[one["id"]], abs=1e-6)
 
 
-def test_a_candidate_without_text_keeps_its_rank_and_the_reason(reranker: PairReranker) -> None:
+def test_a_candidate_without_text_goes_last_with_the_reason(reranker: PairReranker) -> None:
     (ranking,) = rerank(reranker, payload("rain?", ["snow", "  ", "sun"]))
 
-    assert (ranking.candidates[1].id, ranking.candidates[1].error) == ("d1", NO_TEXT)
+    assert (ranking.candidates[2].id, ranking.candidates[2].error) == ("d1", NO_TEXT)
     assert ranking.flags == (Flag.KEPT_ORDER,)
 
 

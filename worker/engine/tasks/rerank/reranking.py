@@ -19,7 +19,7 @@ import numpy as np
 
 from jobs.errors import ModelError
 from jobs.outcome import Flag, Outcome, Ranking
-from jobs.ranking import NON_FINITE, Judged, rank
+from jobs.ranking import NO_TEXT, NON_FINITE, NOT_IN_CORPUS, Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, group_by_prefix, group_separately
 from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
@@ -34,8 +34,6 @@ from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 
 NO_QUERY = "the query holds no text"
-NO_TEXT = "the candidate holds no text"
-NOT_IN_CORPUS = "the corpus has no text for the candidate"
 NO_TOKEN = "the tokenizer makes no token of it"
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, SpecError, Stopped
 from jobs.outcome import Failed, Flag, RankedCandidate, Ranking
-from jobs.ranking import NO_FIRST_SCORE, NON_FINITE
+from jobs.ranking import NO_FIRST_SCORE, NO_TEXT, NON_FINITE, NOT_IN_CORPUS
 from jobs.spec import Method, RerankOptions, Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
 from worker.engine.tasks.rerank.prompt_templates import TEMPLATES
-from worker.engine.tasks.rerank.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
+from worker.engine.tasks.rerank.reranking import NO_QUERY, NO_TOKEN, Reranker
 
 BELL = 7  # a byte of a text: tests break the model so that everything after it is not finite
 HEAD = "Which bulletin answers the question? Read with care, for the days are easily mistaken. Document: "
@@ -250,11 +250,11 @@ def test_a_candidate_with_a_non_finite_score_keeps_its_rank_and_affects_no_other
 
 
 @pytest.mark.parametrize(("text", "why"), [("", NO_TEXT), (" \n", NO_TEXT), (None, NOT_IN_CORPUS)])
-def test_a_candidate_without_text_keeps_its_rank(text: str | None, why: str) -> None:
+def test_a_candidate_without_text_goes_last(text: str | None, why: str) -> None:
     (ranking,) = rerank(payload("why?", text, "sun", "rain"))
 
-    assert ranking.candidates[0] == RankedCandidate("a", 1, None, None, why)
-    assert {one.error for one in ranking.candidates[1:]} == {None}
+    assert ranking.candidates[2] == RankedCandidate("a", 3, None, None, why)
+    assert {one.error for one in ranking.candidates[:2]} == {None}
 
 
 @pytest.mark.parametrize("query", ["", " \t", None])
