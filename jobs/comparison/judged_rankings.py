@@ -35,6 +35,7 @@ class JudgedMeasure:
 
     measure: str
     queries: int
+    judged_queries: int  # whether ranked or not
     a: Interval
     b: Interval
     difference: Interval  # B minus A
@@ -65,14 +66,15 @@ class JudgedRankings:
             raise SpecError("no query that both jobs ranked has judgements; are they of this corpus?")
         first = by_query(self._qrels, self._a, self._measures)
         second = by_query(self._qrels, self._b, self._measures)
-        return [_measured(measure, first[measure], second[measure]) for measure in self._measures]
+        judged = len(self._qrels)
+        return [_measured(measure, judged, first[measure], second[measure]) for measure in self._measures]
 
 
-def _measured(measure: str, a: Mapping[str, float], b: Mapping[str, float]) -> JudgedMeasure:
+def _measured(measure: str, judged: int, a: Mapping[str, float], b: Mapping[str, float]) -> JudgedMeasure:
     queries = sorted(a)
     first, second = [a[query] for query in queries], [b[query] for query in queries]
     differences = [theirs - mine for mine, theirs in zip(first, second, strict=True)]
-    return JudgedMeasure(measure, len(queries), *map(bootstrap_mean, (first, second, differences)))
+    return JudgedMeasure(measure, len(queries), judged, *map(bootstrap_mean, (first, second, differences)))
 
 
 def bootstrap_mean(values: Sequence[float]) -> Interval:

@@ -21,7 +21,7 @@ Orders = Mapping[str, Sequence[str]]  # query -> documents, best first
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure before and after reranking, each the mean over the judged queries."""
+    """One measure before and after reranking, each the mean over the judged queries that are ranked."""
 
     measure: str
     before: float
@@ -35,32 +35,26 @@ def compare(qrels: Qrels, before: Orders, after: Orders, measures: Sequence[str]
 
 
 def evaluate(qrels: Qrels, orders: Orders, measures: Sequence[str] = MEASURES) -> dict[str, float]:
-    """The mean of each measure over all judged queries: one without a ranking counts as 0, as in `trec_eval -c`.
-    Queries without judgements are ignored. Raises SpecError where ir-measures is not installed or does not know a
-    measure, and where no judged query has a ranking.
-    """
-    ir_measures = _ir_measures()
-    # By rank, not by score, so that nothing depends on how ties are broken.
-    run = {
-        query: {document: float(-place) for place, document in enumerate(order)}
-        for query, order in orders.items()
-        if order and query in qrels
-    }
-    if not run:
+    """The mean of each measure over the judged queries that are ranked, as trec_eval and BEIR do it: a judged query
+    without a ranking and a ranked one without judgements are left out; an empty ranking counts as 0. Raises what
+    `by_query` raises, and SpecError where no judged query has a ranking."""
+    found = by_query(qrels, orders, measures)
+    if not any(orders[query] for query in judged_queries(qrels, orders)):
         raise SpecError("none of the ranked queries has judgements; are they of this corpus?")
-    parsed = {measure: _parse(ir_measures, measure) for measure in measures}
-    try:
-        found = ir_measures.calc_aggregate(list(parsed.values()), qrels, run)
-    except ValueError as error:  # measures that need another package
-        raise SpecError(f"{', '.join(measures)} cannot be measured: {error}") from None
-    return {measure: float(found[parsed[measure]]) for measure in measures}
+    return {measure: sum(values.values()) / len(values) for measure, values in found.items()}
+
+
+def judged_queries(qrels: Qrels, orders: Orders) -> list[str]:
+    """The ranked queries that have judgements."""
+    return [query for query in orders if query in qrels]
 
 
 def by_query(qrels: Qrels, orders: Orders, measures: Sequence[str] = MEASURES) -> dict[str, dict[str, float]]:
     """Each measure of each query that has a ranking and judgements; 0 where the ranking is empty. Raises SpecError
     where ir-measures is not installed or does not know a measure."""
     ir_measures = _ir_measures()
-    queries = [query for query in orders if query in qrels]
+    queries = judged_queries(qrels, orders)
+    # By rank, not by score, so that nothing depends on how ties are broken.
     run = {query: {document: float(-place) for place, document in enumerate(orders[query])} for query in queries}
     names = {_parse(ir_measures, measure): measure for measure in measures}
     found: dict[str, dict[str, float]] = {measure: dict.fromkeys(queries, 0.0) for measure in measures}

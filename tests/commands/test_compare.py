@@ -120,7 +120,7 @@ def test_rankings_are_compared_and_measured_with_intervals(
     result = kvjobs("compare", *rankings, "--qrels", qrels, "--measure", "RR@10")
     assert result.exit_code == 0
     assert "1 of 2 queries have the same order and 1 the same first candidate" in result.out
-    assert "Against the judgements of 2 queries (95 % confidence intervals)" in result.out
+    assert "Over 2 of 2 judged queries" in result.out
     assert "  RR@10  0.6667 (0.3333 to 1.0000)  1.0000 (1.0000 to 1.0000)" in result.out
     assert "    A  a b c" in result.out
 

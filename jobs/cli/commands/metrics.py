@@ -8,12 +8,12 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import counted
+from jobs.formatting import count, counted
 
 if TYPE_CHECKING:
     from jobs.retrieval.metrics import Measured
 
-FIELDS = ("measure", "before", "after", "gain")
+FIELDS = ("measure", "before", "after", "gain", "ranked_queries", "judged_queries")
 
 
 @click.command()
@@ -38,10 +38,11 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     """Measure the rankings of a job against relevance judgements.
 
     Both orders are measured: the first stage's (before) and the reranked one (after). A value is the mean over the
-    queries that have judgements; such a query without a ranking counts as 0. Needs the package ir-measures.
+    judged queries that are ranked, as trec_eval, BEIR and `kvjobs compare` do it; the others are left out, and how many
+    there are is said. Needs the package ir-measures.
     """
     from jobs.export.rankings import ranked_queries, require_rankings
-    from jobs.retrieval.metrics import MEASURES, compare
+    from jobs.retrieval.metrics import MEASURES, compare, judged_queries
     from jobs.retrieval.qrels import read_qrels
     from jobs.store.report.job_summary import find_job
 
@@ -62,7 +63,11 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
         Column("after", "AFTER", "{:.4f}".format, right=True),
         Column("gain", "GAIN", "{:+.4f}".format, right=True),
     )
-    output.rows((_as_row(one) for one in found), columns, FIELDS)
+    counts = {"ranked_queries": len(judged_queries(judged, after)), "judged_queries": len(judged)}
+    output.rows((_as_row(one) | counts for one in found), columns, FIELDS)
+    if counts["ranked_queries"] < len(judged):
+        ranked = f"{count(counts['ranked_queries'])} of {count(len(judged))} judged queries are ranked"
+        print_message(f"{ranked}; the values are means over these.")
     if job.waiting:
         print_message(
             f"Job {job.label} has not ended; still waiting, and not ranked yet: {counted(job.waiting, 'query')}."

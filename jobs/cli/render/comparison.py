@@ -68,7 +68,9 @@ def _measures(found: "Comparison") -> Iterator[str]:
             yield f"  P: paired bootstrap, 1,000 resamples of {tested:,} documents"
     if found.judged:
         yield ""
-        yield f"Against the judgements of {found.judged[0].queries:,} queries (95 % confidence intervals)"
+        first = found.judged[0]
+        ranked = f"{first.queries:,} of {first.judged_queries:,}"
+        yield f"Over {ranked} judged queries, which both ranked (95 % confidence intervals)"
         rows = [
             (one.measure, _interval(one.a), _interval(one.b), _interval(one.difference, "+")) for one in found.judged
         ]

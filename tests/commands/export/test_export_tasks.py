@@ -210,8 +210,11 @@ def test_measures_are_given_before_and_after_reranking(kvjobs: Kvjobs, rank_job:
     assert measured == [
         {
             "measure": "RR@10",
-            "before": pytest.approx((0.5 + 1 + 0) / 3),
-            "after": pytest.approx((1 + 1 + 0) / 3),
-            "gain": pytest.approx(0.5 / 3),
+            "before": pytest.approx((0.5 + 1) / 2),
+            "after": pytest.approx((1 + 1) / 2),
+            "gain": pytest.approx(0.5 / 2),
+            "ranked_queries": 2,
+            "judged_queries": 3,
         }
     ]
+    assert "2 of 3 judged queries are ranked" in kvjobs("metrics", rank_job, "--qrels", qrels).err

@@ -33,8 +33,9 @@ def test_documents_below_rank_ten_do_not_count() -> None:
     assert [found[measure] for measure in MEASURES] == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_judged_query_without_a_ranking_counts_as_zero_and_a_query_without_judgements_is_ignored() -> None:
-    assert evaluate(QRELS, {"q2": ["d"], "q3": ["d"], "q1": []}, ["nDCG@10"]) == {"nDCG@10": 0.5}
+def test_judged_queries_without_a_ranking_are_left_out_and_an_empty_ranking_counts_as_zero() -> None:
+    assert evaluate(QRELS, {"q2": ["d"], "q3": ["d"]}, ["nDCG@10"]) == {"nDCG@10": 1.0}
+    assert evaluate(QRELS, {"q2": ["d"], "q3": ["d"], "q1": []}, ["nDCG@10"]) == {"nDCG@10": 0.5}  # q1: empty
 
 
 def test_the_rankings_before_and_after_are_measured_in_the_same_way() -> None:
