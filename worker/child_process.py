@@ -26,9 +26,11 @@ from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
+from jobs.store.jobs import jobs_paused_for, resume
 from jobs.store.worker_registry import mark_stopped, register
-from worker.drain import drain
+from worker.drain import INSTALLATION, drain
 from worker.engine.runtime.device import lanes_of, provider_name
+from worker.installation import REASON, InstallationBroken
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
 from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED
@@ -44,6 +46,12 @@ from worker.worker_stats import worker_stats
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 10.0
+BROKEN_PAUSE_S = 5.0  # until a job is tried again whose model is being installed
+NO_THREAD = "can't start new thread"
+TOO_FEW_THREADS = (
+    "kvjobs worker: this process may not start as many threads as it needs; raise the limit (ulimit -u, TasksMax=, "
+    "--pids-limit), or give it fewer lanes"
+)
 PAUSED_S = 0.5  # between two looks whether a paused worker is resumed; the heartbeat tells
 LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
@@ -60,13 +68,18 @@ def main() -> int:
     num_lanes = lanes_of(arguments.device, arguments.settings.lanes)
     parent = ParentPipe(num_lanes)
     signal.signal(signal.SIGTERM, lambda *_: parent.stop())
-    _start(parent.listen)
     try:
+        _start(parent.listen)
         database = connect_with_retry(arguments.settings, parent.wait_stop, has_run=arguments.has_run)
         return 0 if database is None else _run(database, arguments, num_lanes, parent)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return EXIT_REFUSED
+    except RuntimeError as error:
+        if NO_THREAD not in str(error):
+            raise
+        print(TOO_FEW_THREADS, file=sys.stderr)
+        return 1
 
 
 def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
@@ -163,11 +176,17 @@ def _run_lane(
                 continue
             seen = keeper.wakeup.count
             try:
+                if lane.number == 0:
+                    _resume_repaired(database)
                 drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))
                 pause_s = 0.5
                 keeper.outage.over()
             except ValueRefused:
                 raise
+            except InstallationBroken as error:
+                log.warning("trying again in %.0f s: %s", BROKEN_PAUSE_S, error)
+                keeper.wakeup.sleep(BROKEN_PAUSE_S)
+                continue
             except StoreError as error:
                 keeper.outage.met(error)
                 keeper.wakeup.sleep(pause_s)
@@ -176,9 +195,25 @@ def _run_lane(
             if arguments.drain:
                 return
             keeper.wakeup.wait(look_every_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
-    except BaseException:
-        failures.append(traceback.format_exc())
+    except BaseException as error:
+        failures.append(_told(error))
         keeper.stop()
+
+
+def _told(error: BaseException) -> str:
+    """An unexpected error for standard error: a traceback, or a sentence where a person can do something."""
+    if isinstance(error, ImportError):
+        return f"kvjobs worker: a package cannot be loaded ({error}); is it being installed? The work goes on after it"
+    if NO_THREAD in str(error):
+        return TOO_FEW_THREADS
+    return traceback.format_exc()
+
+
+def _resume_repaired(database: Database) -> None:
+    """Let the jobs go on that were paused because the installation of this machine was not whole."""
+    for job_id in jobs_paused_for(database, REASON) if INSTALLATION.is_whole() else ():
+        log.warning("job %d goes on: the installation is whole again", job_id)
+        resume(database, job_id)
 
 
 def _look_every_s(arguments: WorkerArguments) -> float:

@@ -8,6 +8,7 @@ from jobs.outcome import StepTiming
 from jobs.queues import Queues
 from jobs.store import leases
 from jobs.store.database import Database
+from worker.installation import Installation, InstallationBroken
 from worker.isolation.suspects import OpenSandbox
 from worker.lane import Lane
 from worker.leased_shard import LeasedShard
@@ -15,6 +16,8 @@ from worker.process.lease_keeper import LeaseKeeper
 from worker.providers.protocol import ProviderFailure
 
 log = logging.getLogger(__name__)
+
+INSTALLATION = Installation()  # of this process
 
 
 def drain(
@@ -24,9 +27,11 @@ def drain(
     queues: Queues = Queues(),  # noqa: B008 - frozen
     first_job: int | None = None,
     open_sandbox: OpenSandbox | None = None,
+    installation: Installation = INSTALLATION,
 ) -> None:
-    """Process shards until none is ready, or the worker stops, pauses or drains. Without `open_sandbox`, a suspect
-    batch is processed like any other. Raises StoreError where the database is unreachable or refuses a write."""
+    """Process shards until none is ready or the worker stops. Without `open_sandbox`, a suspect batch is processed like
+    any other. Raises StoreError where the database is unreachable or refuses a write, InstallationBroken where a job is
+    to be tried again in a moment."""
     while keeper.takes_work():
         started = time.perf_counter()
         work = leases.lease(
@@ -47,13 +52,13 @@ def drain(
         leasing = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)
         how = "given back"
         try:
-            how = _process(LeasedShard(database, lane, keeper, work, open_sandbox), leasing)
+            how = _process(LeasedShard(database, lane, keeper, work, open_sandbox), leasing, installation)
         finally:
             keeper.end(work)
             keeper.work_log.end(work, how)
 
 
-def _process(shard: LeasedShard, leasing: StepTiming) -> str:
+def _process(shard: LeasedShard, leasing: StepTiming, installation: Installation) -> str:
     """Process a shard to the end of its lease; how the lease ended."""
     try:
         shard.process(leasing)
@@ -71,10 +76,19 @@ def _process(shard: LeasedShard, leasing: StepTiming) -> str:
         # Give the shard back, which counts as no crash: a lease that runs out counts as one.
         shard.give_back()
         raise
+    except ImportError:  # a package is being replaced: no document is to blame, and a new process may find it
+        shard.give_back()
+        raise
     except (ModelError, NotFoundError, SpecError, ProviderFailure) as error:
+        try:
+            broken = installation.check(error)
+        except InstallationBroken:
+            shard.give_back()
+            raise
         # Every document would fail for the same reason: the job waits for a person before it loses them one by one.
-        log.error("job %d is paused: %s", shard.work.job_id, error)
-        shard.pause_job(str(error))
+        reason = broken or str(error)
+        log.error("job %d is paused: %s", shard.work.job_id, reason)
+        shard.pause_job(reason)
     else:
         return "done"
     return "given back"

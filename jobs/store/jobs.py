@@ -38,6 +38,13 @@ def resume(database: Database, job_id: int) -> None:
         connection.execute(update(Job).where(Job.id.in_(unfinished)).values(resumed_values()))
 
 
+def jobs_paused_for(database: Database, reason: str) -> list[int]:
+    """The paused jobs whose reason begins so."""
+    with database.reading() as connection:
+        waiting = (Job.state == JobState.RUNNING, Job.paused, Job.reason.startswith(reason, autoescape=True))
+        return list(connection.execute(select(Job.id).where(*waiting).order_by(Job.id)).scalars())
+
+
 def set_priority(database: Database, job_id: int, priority: int) -> None:
     """Shards that are leased from now on are chosen by the new priority."""
     with database.writing() as connection:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.store.database import Database
-from jobs.store.jobs import pause, resume, retry
+from jobs.store.jobs import jobs_paused_for, pause, resume, retry
 from jobs.store.leases import refuse
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.clock import db_time
@@ -80,3 +80,15 @@ def test_a_pause_by_a_worker_is_one_too(database: Database, add_waiting_job: Add
     refuse(database, take(database), "the model is broken")
 
     assert summary(database, job_id).paused_at is not None
+
+
+def test_jobs_are_found_by_the_beginning_of_the_reason_for_which_they_are_paused(
+    database: Database, add_job: AddJob
+) -> None:
+    waiting, other = add_job(Line("a")), add_job(Line("b"))
+    pause(database, waiting, "the disk of 100% is full: /a")
+    pause(database, other, "the disk of 100 x is full: /a")
+
+    assert jobs_paused_for(database, "the disk of 100% is full: ") == [waiting]
+    resume(database, waiting)
+    assert jobs_paused_for(database, "the disk of 100% is full: ") == []

@@ -17,8 +17,8 @@ MODEL_AT_FAULT = 8
 def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
     """Process a batch; a document on which the engine fails even alone becomes `Failed`, the others are not affected.
 
-    Raises any `KvjobsError` (a lost lease, a request to stop) unchanged, and ModelError where every document of a batch
-    of `MODEL_AT_FAULT` or more fails.
+    Raises any `KvjobsError` (a lost lease, a request to stop) and ImportError unchanged, and ModelError where every
+    document of a batch of `MODEL_AT_FAULT` or more fails.
     """
     result = _bisect(process, batch)
     failures = [
@@ -35,7 +35,7 @@ def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> 
 def _bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
     try:
         return process(batch)
-    except KvjobsError:
+    except (KvjobsError, ImportError):  # a package that is being replaced says nothing about a document
         raise
     except Exception as error:  # a runtime may raise anything, out of memory included
         message = f"{type(error).__name__}: {error}"

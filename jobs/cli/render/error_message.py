@@ -64,6 +64,8 @@ def explain(error: Exception) -> str:
         return f"the Python package {root} is not installed; run: {install_command(root)}"
     if isinstance(error, ImportError):
         return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
+    if str(error) == "can't start new thread":
+        return "this process may not start as many threads as it needs; raise the limit (ulimit -u, TasksMax=)"
     if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
         reason = "it is closed" if error.errno == errno.EBADF else error.strerror
         return f"cannot write to standard output ({reason}); redirect it to a file or a program"
