@@ -54,6 +54,8 @@ def test_the_best_continuations_are_those_of_sorting(
     scales = rng.uniform(0.5, 2, shape[0]).astype(np.float32) if has_scales else None
     normalizer = rng.normal(size=shape[0]).astype(np.float32)
     before = rng.normal(size=(sentences, width)).astype(np.float32)
+    if not distinct:  # scores of several rows are equal, too: then the order of the beams decides
+        normalizer, before = np.rint(normalizer), np.rint(before)
     order = np.stack([rng.permutation(width) for _ in range(sentences)])
 
     found = best_continuations(logits, scales, normalizer, before, order, count)
