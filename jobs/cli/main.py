@@ -17,6 +17,7 @@ from jobs import __version__, worker_port
 from jobs.cli.context import Context
 from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
+from jobs.cli.render.task_terms import every_task
 from jobs.cli.streams import prepare_streams, settle_streams
 from jobs.suspension import suspend_between_transactions
 from jobs.visible_text import visible
@@ -32,9 +33,10 @@ class Entry:
     help: str
 
 
+TO_BE_DONE = every_task("or", lambda task: task.done)
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
-        "submit": Entry("jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
+        "submit": Entry("jobs.cli.commands.submit:submit", f"Submit CORPUS to be {TO_BE_DONE}."),
         "worker": Entry(worker_port.COMMANDS["worker"], "Process submitted jobs."),
         "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
         "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; the exit code is its outcome."),
@@ -126,7 +128,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, home: str | None, database: str | None, config: str | None, debug: bool) -> None:
-    """Translate, score and rerank whole corpora in the background, on your own machines.
+    """Translate, score, rerank and continue whole corpora in the background, on your own machines.
 
     A corpus is submitted as a job, workers process it, and every result is stored in a database. To begin: kvjobs
     submit corpus.jsonl --wait. Where a command takes JOB, give the job's number, its name, or "last" for the newest.

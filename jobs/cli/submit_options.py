@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from jobs.cli.choice import Choice
 from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
@@ -106,7 +107,7 @@ def submit_options(command: Command) -> Command:
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--task",
-        type=click.Choice([task.value for task in Task]),
+        type=Choice([task.value for task in Task]),
         default=Task.TRANSLATE.value,
         show_default=True,
         help="What to do with each document.",
@@ -204,7 +205,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before."),
     click.option(
         "--timing",
-        type=click.Choice([timing.value for timing in Timing]),
+        type=Choice([timing.value for timing in Timing]),
         default=Timing.STEPS.value,
         show_default=True,
         help="Store the time of every model step, of every phase of a batch of documents, or nothing.",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from jobs.cli.choice import Choice
 from jobs.errors import SpecError
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
 
@@ -108,8 +109,8 @@ def _option(heading: str, *names: str, **how: Any) -> Callable[[Command], Comman
     return decorate
 
 
-def _choice(kind: Any) -> click.Choice[str]:
-    return click.Choice([member.value for member in kind])
+def _choice(kind: Any) -> Choice:
+    return Choice([member.value for member in kind])
 
 
 _T, _S, _R, _G = "Translate", "Score", "Rerank", "Generate"

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from jobs.cli.choice import Choice
 from jobs.cli.task_options import is_given, parse_task_options, task_options
 from jobs.errors import KvjobsError, SpecError
 from jobs.providers import ProviderOrder
@@ -118,8 +119,8 @@ def _check_texts(spec: JobSpec, first: JobSpec, tasks: Sequence[str], reads: int
 @click.option("--model", metavar="NAME")
 @click.option("--providers", metavar="NAME,...")
 @click.option("--no-fallback", is_flag=True)
-@click.option("--timing", type=click.Choice([timing.value for timing in Timing]), default=Timing.STEPS.value)
-@click.option("--field", type=click.Choice(FIELDS))
+@click.option("--timing", type=Choice([timing.value for timing in Timing]), default=Timing.STEPS.value)
+@click.option("--field", type=Choice(FIELDS))
 @task_options
 def _COMMAND(**_values: Any) -> None:
     """The options of a stage; never called."""

@@ -103,6 +103,14 @@ def test_a_query_that_writes_or_is_invalid_is_refused_with_one_sentence(
         assert connection.execute(text("SELECT name FROM jobs")).scalars().all() == ["nightly"]
 
 
+@ON_BOTH
+def test_a_column_that_is_not_there_gets_those_that_are(kvjobs: Kvjobs, finished_job: int) -> None:
+    said = kvjobs("query", "select v_documents.perplexty from v_documents").err
+
+    assert "did you mean perplexity? v_documents has job_id, position, " in said
+    assert "v_jobs has" not in said
+
+
 def test_json_lists_can_be_queried_as_tables(kvjobs: Kvjobs, database: Database) -> None:
     result = kvjobs("query", "select value from json_each('[3, 4]') union all select atom from json_tree('5')", "--csv")
 

@@ -31,10 +31,11 @@ def main() -> None:
 
 
 def lines(count: int, seed: int, references: bool) -> Iterator[str]:
-    """The lines of a JSON Lines file; `station` and `issued` are fields that jobs pass through."""
+    """The lines of a JSON Lines file; `lang`, `station` and `issued` are fields that jobs pass through."""
     for number, bulletin in enumerate(unseen_bulletins(count, seed), start=1):
         record: dict[str, Any] = {
             "id": f"bulletin-{number:04d}",
+            "lang": "en",
             "station": bulletin.station,
             "issued": (FIRST_ISSUE + (number - 1) * ISSUED_EVERY).isoformat(),
             "text": bulletin.english,

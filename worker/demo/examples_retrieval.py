@@ -75,7 +75,7 @@ def _mixed() -> list[dict[str, str]]:
         if index in shuffled:
             words = text.split()
             text, kind = " ".join(rng.sample(words, len(words))), "shuffled"
-        records.append({"id": f"mixed-{index + 1:02d}", "kind": kind, "text": text})
+        records.append({"id": f"mixed-{index + 1:02d}", "lang": "en", "kind": kind, "text": text})
     return records
 
 

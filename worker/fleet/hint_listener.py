@@ -20,6 +20,7 @@ from jobs.settings import hide_passwords
 log = logging.getLogger(__name__)
 celery_log = logging.getLogger("celery.worker")
 request_log = logging.getLogger("celery.worker.request")  # a filter of the logger above does not see its records
+task_logs = [logging.getLogger("celery.worker.strategy"), logging.getLogger("celery.app.trace")]  # of each hint
 
 RECONNECT_S = (1, 1, 5)  # the first pause between two attempts, its growth, the longest pause
 RESTART_AFTER_S = 10.0
@@ -52,11 +53,15 @@ class HintListener:
 
     def _run(self) -> None:
         celery_log.addFilter(self._is_no_lost_connection)
+        for one in task_logs:
+            one.addFilter(as_detail)
         request_log.addFilter(self._is_no_lost_acknowledgement)
         try:
             self._listen()
         finally:
             celery_log.removeFilter(self._is_no_lost_connection)
+            for one in task_logs:
+                one.removeFilter(as_detail)
             request_log.removeFilter(self._is_no_lost_acknowledgement)
 
     def _listen(self) -> None:
@@ -122,3 +127,10 @@ class HintListener:
             without_heartbeat=True,
             task_events=False,
         )
+
+
+def as_detail(record: logging.LogRecord) -> bool:
+    """A filter that makes Celery's two lines a hint, received and succeeded, lines for debugging."""
+    if record.levelno == logging.INFO:
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return logging.getLogger().isEnabledFor(record.levelno)

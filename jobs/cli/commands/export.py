@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.choices import Only
+from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(Format, case_sensitive=False),
+    type=Choice(Format, case_sensitive=False),
     help="The format.  [default: by the name of the file; jsonl without a suffix]",
 )
 @click.option(
     "--only",
-    type=click.Choice(Only, case_sensitive=False),
+    type=Choice(Only, case_sensitive=False),
     help="Only documents with a result (ok), that ended without one (failed), or that have not ended (waiting); all: "
     "every document.  [default: those that ended]",
 )
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--with",
     "extras",
-    type=click.Choice(Extra, case_sensitive=False),
+    type=Choice(Extra, case_sensitive=False),
     multiple=True,
     help="Add the text of the document, the log-probability of its translation, or its token counts.  [repeatable]",
 )
@@ -100,9 +101,9 @@ def export(
     its stage: score, then score_3.
 
     Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled, skipped),
-    translation, score or ranking, the error if there is one, and the other fields of its line, numbers exactly as
-    written there. A field of the corpus that has the name of one of these keys is written under "fields". A job that
-    has ended is always exported to the same bytes.
+    translation, score, ranking or generation, the error if there is one, and the other fields of its line, numbers
+    exactly as written there. A field of the corpus that has the name of one of these keys is written under "fields". A
+    job that has ended is always exported to the same bytes.
 
     A score holds nll_sum (the sum of -log p over the scored tokens, in nats), num_tokens, num_words and num_bytes, and
     what is computed from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the

@@ -3,7 +3,9 @@
 import click
 
 from jobs.choices import SHOWN_STATES
+from jobs.cli.choice import Choice
 from jobs.cli.context import Context
+from jobs.cli.priority import PRIORITIES
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import count, duration, moment, percent
@@ -16,19 +18,25 @@ def _model(name: str) -> str:
     return "-" if name == NO_MODEL else name
 
 
+def _priority(number: int) -> str:
+    """As --priority takes it."""
+    return next((name for name, one in PRIORITIES.items() if one == number), str(number))
+
+
 COLUMNS = (
     Column("job_id", "JOB", right=True),
     Column("name", "NAME"),
     Column("shown_state", "STATE"),
     Column("share_done", "DONE", percent, right=True),
-    Column("documents", "DOCUMENTS", count, right=True, rank=3),
-    Column("succeeded", "OK", count, right=True, rank=1),
-    Column("unsuccessful", "NOT OK", count, right=True, rank=2),
-    Column("target_tokens", "TOKENS", count, right=True, rank=6),
-    Column("elapsed_s", "TIME", duration, right=True, rank=4),
-    Column("task", "TASK", rank=7),
-    Column("model", "MODEL", _model, rank=5),
-    Column("created_at", "SUBMITTED", moment, rank=8),
+    Column("documents", "DOCUMENTS", count, right=True, rank=5),
+    Column("succeeded", "OK", count, right=True, rank=4),
+    Column("unsuccessful", "NOT OK", count, right=True, rank=3),
+    Column("target_tokens", "TOKENS", count, right=True, rank=8),
+    Column("elapsed_s", "TIME", duration, right=True, rank=6),
+    Column("task", "TASK", rank=1),
+    Column("model", "MODEL", _model, rank=2),
+    Column("priority", "PRIORITY", _priority, right=True, rank=7),
+    Column("created_at", "SUBMITTED", moment, rank=9),
 )
 
 
@@ -38,7 +46,7 @@ COLUMNS = (
     "--state",
     "states",
     metavar="STATE",
-    type=click.Choice(SHOWN_STATES),
+    type=Choice(SHOWN_STATES),
     multiple=True,
     help=f"Only jobs in this state: {', '.join(SHOWN_STATES)}.  [repeatable]",
 )

@@ -46,7 +46,7 @@ def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tu
 @task_options
 @click.pass_obj
 def submit(context: Context, /, **values: Any) -> int:
-    """Submit CORPUS to be translated, scored or reranked.
+    """Submit CORPUS to be translated, scored, reranked or continued.
 
     CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv, parquet; .gz, .zst, .xz and .bz2 are
     unpacked), a folder of such files, a pattern in quotes ('part-*.jsonl.gz'), or - for standard input. The same corpus

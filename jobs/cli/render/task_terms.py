@@ -1,6 +1,6 @@
 """How messages name the documents of each task, and what is done to them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jobs.formatting import counted
@@ -13,6 +13,7 @@ class TaskTerms:
     """The nouns and verbs of a task."""
 
     document: str
+    do: str
     doing: str
     done: str
 
@@ -22,9 +23,15 @@ class TaskTerms:
 
 
 TASK_TERMS: Mapping[str, TaskTerms] = {
-    Task.TRANSLATE: TaskTerms("document", "translating", "translated"),
-    Task.SCORE: TaskTerms("document", "scoring", "scored"),
-    Task.RERANK: TaskTerms("query", "reranking", "reranked"),
-    Task.GENERATE: TaskTerms("prompt", "continuing", "continued"),
-    FILTER: TaskTerms("document", "filtering", "kept"),
+    Task.TRANSLATE: TaskTerms("document", "translate", "translating", "translated"),
+    Task.SCORE: TaskTerms("document", "score", "scoring", "scored"),
+    Task.RERANK: TaskTerms("query", "rerank", "reranking", "reranked"),
+    Task.GENERATE: TaskTerms("prompt", "continue", "continuing", "continued"),
+    FILTER: TaskTerms("document", "filter", "filtering", "kept"),
 }
+
+
+def every_task(last: str, word: Callable[[TaskTerms], str]) -> str:
+    """A word of all tasks, for help: `translated, scored, reranked or continued`. `last`: what joins the last two."""
+    *words, end = [word(TASK_TERMS[task]) for task in Task]
+    return f"{', '.join(words)} {last} {end}"

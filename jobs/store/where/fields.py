@@ -7,6 +7,7 @@ last one counts, as in JSON parsers. U+0000, which PostgreSQL's texts cannot hol
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import (
@@ -85,7 +86,9 @@ def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: i
     more = ", ..." if names[NAMES_SHOWN:] else ""
     known = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
     nobody = "no document has" if among is None else f"none of the first {among:,} documents has"
-    raise SpecError(f"{nobody} {'.'.join(path)!r}; {known}")
+    near = get_close_matches(".".join(path), names, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise SpecError(f"{nobody} {'.'.join(path)!r}{meant}; {known}")
 
 
 def spell_field(name: str) -> str:

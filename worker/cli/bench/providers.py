@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
@@ -56,9 +57,7 @@ COLUMNS = (
 
 @click.command(cls=GroupedCommand)
 @click.argument("corpus", metavar="CORPUS")
-@click.option(
-    "--task", type=click.Choice([task.value for task in Task]), default=Task.TRANSLATE.value, show_default=True
-)
+@click.option("--task", type=Choice([task.value for task in Task]), default=Task.TRANSLATE.value, show_default=True)
 @click.option("--model", metavar="NAME", help="As for submit.  [default: the bundled one for the task]")
 @click.option(
     "--providers",

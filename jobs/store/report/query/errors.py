@@ -1,18 +1,21 @@
 """Errors of a user's query, in a sentence."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.report.query.time_limit import TimeLimit
+from jobs.store.schema.view_columns import VIEW_COLUMNS
 
 STOPPED = ("interrupted", "statement timeout", "user request")
 WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")
 
 
 @contextmanager
-def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
+def translated_query_errors(limit: TimeLimit, sql: str = "") -> Iterator[None]:
     """Raises SpecError for an error of the query, StoreError where its time is over or the server is gone."""
     try:
         yield
@@ -28,4 +31,20 @@ def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
             raise SpecError(f"a query may only read, and this one would do something else ({message})") from None
         if type(error).__name__ in ("AdminShutdown", "OperationalError") and not isinstance(error, sqlite3.Error):
             raise StoreError(f"the database gave no answer to the query: {message}") from None
-        raise SpecError(f"the query cannot be answered: {message}") from None
+        raise SpecError(f"the query cannot be answered: {message}{_columns_there(message, sql)}") from None
+
+
+def _columns_there(message: str, sql: str) -> str:
+    """What the views in the query have, where it names a column that they have not."""
+    found = _NO_COLUMN.search(message)
+    if found is None:
+        return ""
+    name = next(filter(None, found.groups())).rpartition(".")[2]
+    views = [view for view in VIEW_COLUMNS if re.search(rf"\b{view}\b", sql, re.IGNORECASE)]
+    near = get_close_matches(name, [column for view in views for column in VIEW_COLUMNS[view].columns], n=1)
+    meant = [f"did you mean {near[0]}?"] if near else []
+    have = [f"{view} has {', '.join(VIEW_COLUMNS[view].columns)}" for view in views]
+    return f"; {' '.join([*meant, '; '.join(have)])}" if meant or have else ""
+
+
+_NO_COLUMN = re.compile(r'no such column: (\S+)|column "?([^" ]+)"? does not exist')

@@ -53,7 +53,7 @@ def cursor(
         # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
         with closing(made) as answer, _cancelled_in_time(connection, limit):
-            with translated_query_errors(limit), limit:
+            with translated_query_errors(limit, sql), limit:
                 if isinstance(answer, psycopg.ServerCursor):
                     answer.execute(statement, parameters)
                 else:

@@ -61,7 +61,7 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: T
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(limit.is_over, STEPS_PER_CHECK)
-        with translated_query_errors(limit), limit:
+        with translated_query_errors(limit, sql), limit:
             answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
         yield answer
 

@@ -1,0 +1,17 @@
+"""What Celery says of each hint is for debugging."""
+
+import logging
+
+import pytest
+
+from worker.fleet.hint_listener import as_detail
+
+
+@pytest.mark.parametrize(("level", "shown"), [(logging.INFO, False), (logging.WARNING, True), (logging.ERROR, True)])
+def test_celerys_line_a_hint_is_for_debugging_and_its_warnings_are_not(
+    monkeypatch: pytest.MonkeyPatch, level: int, shown: bool
+) -> None:
+    record = logging.LogRecord("celery.app.trace", level, "", 1, "Task kvjobs.drain succeeded", (), None)
+    monkeypatch.setattr(logging.getLogger(), "level", logging.INFO)
+
+    assert as_detail(record) is shown
