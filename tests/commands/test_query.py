@@ -232,34 +232,55 @@ def test_colons_that_only_look_like_a_parameter_are_not_one(database: Database, 
 
 
 @ON_POSTGRESQL
-def test_side_effects_of_a_query_are_rolled_back(kvjobs: Kvjobs, database: Database) -> None:
-    """Some functions of the server write even in a read-only transaction."""
-    for sql in (
-        "select lo_create(4711)",
-        "select lo_from_bytea(4712, 'x')",
-        "select pg_advisory_lock(4713), set_config('work_mem', '1MB', false)",
-        "explain analyze select lo_create(4714)",
-    ):
-        assert kvjobs("query", sql, "--json").exit_code == 0, sql
-
-    with database.reading() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM pg_largeobject_metadata").scalar_one() == 0
-        assert connection.exec_driver_sql("SELECT pg_try_advisory_lock(4713)").scalar_one()
-        assert connection.exec_driver_sql("SHOW work_mem").scalar_one() != "1MB"
-
-
-@ON_POSTGRESQL
 @pytest.mark.parametrize(
     "sql",
     [
-        # The server's limit applies to each FETCH anew, and the first rows of this query switch it off.
-        "select set_config('statement_timeout', '0', false), pg_sleep(case when i > 150 then 60 end) "
-        "from generate_series(1, 200) i",
-        "select pg_sleep(0.002) from generate_series(1, 1000000)",
-        "explain analyze select pg_sleep(60)",
+        "select pg_advisory_lock(4713)",
+        "select 1 from pg_catalog.pg_try_advisory_xact_lock(4713) as t",
+        'select "pg_sleep"(60)',
+        'select U&"pg\\005fsleep"(60)',
+        "select pg_sleep/* */ (60)",
+        "explain (analyze) select pg_sleep(60)",
+        "explain analyze verbose values (pg_sleep(60))",
+        "select set_config('statement_timeout', '0', false)",
+        "select lo_create(4711)",
+        "select pg_terminate_backend(1), pg_cancel_backend(1)",
+        "select pg_reload_conf()",
+        "select query_to_xml('select 1', true, true, '')",
+        "select table_to_xml('jobs', true, true, '')",
+        "select ts_rewrite('a'::tsquery, 'select 1, 1')",
+        "select nextval('jobs_id_seq')",
+        "select * from pg_ls_dir('.')",
+        "select 1 where exists (select pg_notify('a', 'b'))",
+        "select count(*) filter (where pg_advisory_lock(1) is null) from jobs",
+        "with x as (select pg_read_file('a')) select 1",
+        "select txid_current()",
+        "select :x::text || pg_export_snapshot()",
+        "select * from jobs for update",
     ],
 )
-def test_the_time_limit_covers_all_rows_together(database: Database, sql: str) -> None:
+def test_a_query_calls_only_functions_that_read(database: Database, sql: str) -> None:
+    values = {"x": "y"} if ":x" in sql else {}
+    with pytest.raises(SpecError, match="may only"), run_query(database, sql, values, 5) as answer:
+        list(answer.rows)
+
+
+@ON_POSTGRESQL
+def test_functions_that_read_can_be_called(database: Database, finished_job: int) -> None:
+    sql = """select count(*) filter (where random() < 2), string_agg(upper(id), ',' order by id), max(lag)
+                    as "pg_sleep(1)"
+             from (select id, row_number() over (order by position) + 1 as lag, json_extract(id, '$') as j
+                   from v_documents where id ~ 'd' and now() > '2020-01-01'::timestamptz) d, generate_series(1, 1)"""
+
+    with run_query(database, sql.replace("json_extract(id, '$')", "json_extract('{}', '$.a')"), {}, 5) as answer:
+        assert list(answer.rows) == [(3, "D0,D1,D2", 4)]
+
+
+@ON_POSTGRESQL
+@pytest.mark.parametrize("beginning", ["", "explain analyze "])
+def test_the_time_limit_covers_all_rows_together(database: Database, beginning: str) -> None:
+    sql = f"{beginning}select md5(i::text) from generate_series(1, 100000000) i"
+
     with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), run_query(database, sql, {}, 0.3) as answer:
         list(answer.rows)
 

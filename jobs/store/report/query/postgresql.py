@@ -1,8 +1,8 @@
 """A user's query on PostgreSQL: on its own connection, in a read-only transaction that is never committed.
 
 In a read-only transaction too, a function may do whatever its user may do: write large objects, read files of the
-server, end other sessions. So the transaction is rolled back, and a user with such rights is refused. `kvjobs db
-grant-reader` creates a role that may only read.
+server, end other sessions, hold locks. So only functions that read may be called (`called_functions`), the transaction
+is rolled back, and a user with such rights is refused. `kvjobs db grant-reader` creates a role that may only read.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
+from jobs.store.report.query.called_functions import refuse_other_functions
 from jobs.store.report.query.errors import translated_query_errors
 from jobs.store.report.query.parameters import POSTGRESQL_WORDS, require_values
 from jobs.store.report.query.time_limit import TimeLimit
@@ -50,6 +51,8 @@ def cursor(
         # The server's own limit ends the query if this process dies. A query can lift it, and each FETCH starts it
         # anew.
         connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(limit.seconds * 1000)), 2**31 - 1)}")
+        with translated_query_errors(limit), limit:
+            refuse_other_functions(connection, statement, parameters)
         # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
         with closing(made) as answer, _cancelled_in_time(connection, limit):
