@@ -1,7 +1,6 @@
 """Settings: from flags, else KVJOBS_* variables, else kvjobs.toml, else variables of other programs (OPENAI_API_KEY
 ...), else defaults. Read once, at the entry points."""
 
-import math
 import os
 import re
 import tomllib
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from jobs.errors import SpecError
+from jobs.number_ranges import POSITIVE_SECONDS, Real, Whole
 from jobs.provider_settings.counterparts import parse_counterparts, read_counterparts
 from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL, api_key, ollama_url, openai_url
 from jobs.provider_settings.task_orders import parse_orders, read_orders
@@ -46,6 +46,23 @@ OTHER_VARIABLES = {
 OF_OTHERS = {"openai_base_url": "OPENAI_BASE_URL", "openai_api_key": "OPENAI_API_KEY", "ollama_host": "OLLAMA_HOST"}
 FLAGS = {"openai_price_per_million": "--price-per-million"}  # the others are `--` and the name of the setting
 FOR_TESTS = ("KVJOBS_TEST_", "KVJOBS_FAILPOINTS")
+MOST_LANES = 4096
+# What the settings that are numbers may be.
+NUMBERS: Mapping[str, Whole | Real] = {
+    "lanes": Whole(0, MOST_LANES, "0: one per core"),
+    "lease_s": POSITIVE_SECONDS,
+    "heartbeat_s": POSITIVE_SECONDS,
+    "poll_s": POSITIVE_SECONDS,
+    "hang_s": POSITIVE_SECONDS,
+    "busy_timeout_s": Real(0, 1_000_000),  # SQLite counts milliseconds in 32 bits
+    "openai_concurrency": Whole(1, 1000),
+    "openai_timeout_s": POSITIVE_SECONDS,
+    "openai_attempts": Whole(1, 1000),
+    "ollama_concurrency": Whole(1, 1000),
+    "ollama_timeout_s": POSITIVE_SECONDS,
+    "llamacpp_context": Whole(0, why="tokens; 0: the model's own"),
+    "warm_models": Whole(1, 1000),
+}
 LOG_LEVELS = ("debug", "info", "warning", "error")
 RERANK_WAYS = ("auto", "endpoint", "scoring")
 TEMPLATE_FIELDS = ("text", "source", "target")
@@ -88,27 +105,17 @@ class Settings:
     warm_models: int = 4  # that a worker keeps open; the least recently used one is closed first
 
     def __post_init__(self) -> None:
+        for name in NUMBERS:
+            _checked_number(name, name, getattr(self, name))
         if self.lease_s < 2 * self.heartbeat_s:
             raise SpecError(
                 f"lease_s is {self.lease_s:g} and heartbeat_s {self.heartbeat_s:g}; a lease must outlive two heartbeats"
             )
         if self.log_level not in LOG_LEVELS:
             raise SpecError(f"log_level is {self.log_level!r}; it can be {', '.join(LOG_LEVELS)}")
-        if self.hang_s <= 0:
-            raise SpecError(f"hang_s is {self.hang_s:g}; give a number of seconds greater than 0")
         if self.broker and not self.broker.startswith(BROKERS):
             # Its value may contain a password, so the message does not repeat it.
             raise SpecError(f"the setting broker is not the URL of a Redis server; write {BROKERS[0]}HOST:6379/0")
-        if self.lanes < 0:
-            raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
-        for name in ("openai_concurrency", "openai_attempts", "ollama_concurrency", "warm_models"):
-            if getattr(self, name) < 1:
-                raise SpecError(f"{name} is {getattr(self, name)}; give 1 or more")
-        for name in ("openai_timeout_s", "ollama_timeout_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise SpecError(f"{name} is {getattr(self, name):g}; give a number of seconds greater than 0")
-        if self.llamacpp_context < 0:
-            raise SpecError(f"llamacpp_context is {self.llamacpp_context}; give a number of tokens, or 0")
         if self.openai_rerank not in RERANK_WAYS:
             raise SpecError(f"openai_rerank is {self.openai_rerank!r}; it can be {', '.join(RERANK_WAYS)}")
 
@@ -314,6 +321,8 @@ def _of_others(name: str, value: str, warn: Callable[[str], None]) -> Setting:
 
 
 def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
+    if name in NUMBERS:
+        return _checked_number(name, f"{source}: {name}", value)
     if read := _READERS.get(name):
         try:
             return read(value)
@@ -322,9 +331,15 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
     try:
         return Path(value).expanduser().absolute() if kind is Path else kind(value)
     except (TypeError, ValueError):
-        raise SpecError(
-            f"{source}: {name} is {value!r}, which is not {'an integer' if kind is int else 'a number'}"
-        ) from None
+        raise SpecError(f"{source}: {name} is {value!r}, which is not a path") from None
+
+
+def _checked_number(name: str, named: str, value: Any) -> float:
+    numbers = NUMBERS[name]
+    try:
+        return numbers.parse(value) if isinstance(value, str) else numbers.check(value)
+    except SpecError as error:
+        raise SpecError(f"{named}: {error}") from None
 
 
 def _text(read: Callable[[str], str]) -> Callable[[Any], str]:
@@ -354,9 +369,9 @@ def _template(value: str) -> str:
 def _keep_alive(value: Any) -> str:
     """A duration as Ollama reads it; a number alone is seconds."""
     text = str(value).strip()
-    if re.fullmatch(r"-?\d+(\.\d+)?", text):
+    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", text):
         return f"{text}s"
-    if not re.fullmatch(r"-?(\d+(\.\d+)?(ns|us|ms|s|m|h))+", text):
+    if not re.fullmatch(r"-?([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|ms|s|m|h))+", text):
         raise SpecError(f"{text!r} is not a duration; write 5m, 1h30m, or a number of seconds")
     return text
 

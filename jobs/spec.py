@@ -5,13 +5,13 @@ import dataclasses
 import enum
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
+from jobs.number_ranges import Real, Whole
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.routing.routes import Leg, Route, read_routes, revision_of
 
@@ -59,6 +59,24 @@ class Timing(enum.StrEnum):
     OFF = "off"
 
 
+COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
+# What the options that are numbers may be, whichever task has them.
+NUMBERS: Mapping[str, Whole | Real] = {
+    "beam_size": Whole(1, 1000, "1 is greedy search"),
+    "n_best": Whole(1, 1000, "1 keeps the best hypothesis alone"),
+    "length_penalty": Real(-10, 10, "0 compares sums of log-probabilities, 1 their means"),
+    "max_new_tokens": Whole(1),
+    "batch_size": Whole(1, 65_536),
+    "max_length": Whole(2, why="a token is scored after at least one other"),
+    "stride": Whole(1),
+    "fusion": Real(0, 1, "0 is the model alone, 1 the first stage"),
+    "temperature": Real(0, 100, "0 is greedy search"),
+    "top_p": Real(0, 1, "1 draws from all tokens", without_least=True),
+    "top_k": Whole(0, why="0 draws from all tokens"),
+    "seed": Whole(0, 2**63 - 1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
     """When a decoder reuses the keys and values of earlier steps.
@@ -75,7 +93,7 @@ class CachePolicy:
         """Parse `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
         if text in ("auto", "on", "off"):
             return cls(text)
-        if match := re.fullmatch(r"hybrid:(\d{1,4})", text):
+        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", text):
             return cls("hybrid", int(match[1]))
         raise SpecError(f"cache is {text!r}; it can be auto, on, off or hybrid:N (N uncached steps first)")
 
@@ -102,10 +120,7 @@ class TranslateOptions:
     routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
 
     def __post_init__(self) -> None:
-        _at_least(self.beam_size, 1, "beam_size", "1 is greedy search")
-        _at_least(self.n_best, 1, "n_best", "1 keeps the best hypothesis alone")
-        _at_least(self.max_new_tokens, 1, "max_new_tokens", "each segment needs at least its end-of-sentence token")
-        _at_least(self.batch_size, 1, "batch_size", "1 translates segment by segment")
+        _check_numbers(self)
         if self.beam_size is not None and self.n_best > self.beam_size:
             raise SpecError(
                 f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
@@ -130,8 +145,7 @@ class ScoreOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _at_least(self.max_length, 2, "max_length", "a token is scored after at least one other")
-        _at_least(self.stride, 1, "stride", "each window scores at least one token")
+        _check_numbers(self)
         if self.max_length is not None and self.stride is not None and self.stride >= self.max_length:
             raise SpecError(
                 f"stride is {self.stride} and max_length {self.max_length}; a window keeps at least one token of "
@@ -152,9 +166,7 @@ class RerankOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _at_least(self.max_length, 2, "max_length", "a token is scored after at least one other")
-        if not 0 <= self.fusion <= 1:
-            raise SpecError(f"fusion is {self.fusion}; it is a weight from 0 (the model alone) to 1 (the first stage)")
+        _check_numbers(self)
         if self.template is not None and self.method is Method.CROSS_ENCODER:
             raise SpecError(
                 f"the method {self.method} has no template, its model reads the two texts: leave --template out"
@@ -197,16 +209,9 @@ class GenerateOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _at_least(self.max_new_tokens, 1, "max_new_tokens", "1 generates a single token")
-        _at_least(self.batch_size, 1, "batch_size", "1 continues prompt by prompt")
-        _at_least(self.top_k, 0, "top_k", "0 draws from all tokens")
-        _at_least(self.seed, 0, "seed", "any number from there on will do")
-        if self.seed >= 2**63:
-            raise SpecError(f"seed is {self.seed}; the largest is {2**63 - 1}")
-        if not 0 <= self.temperature < math.inf:
-            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search) or a positive number")
-        if not 0 < self.top_p <= 1:
-            raise SpecError(f"top_p is {self.top_p}; it is a probability above 0, and 1 draws from all tokens")
+        _check_numbers(self)
+        if 0 < self.temperature < COLDEST:
+            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search), or {COLDEST} and more")
         if not self.temperature and (self.top_p < 1 or self.top_k):
             raise SpecError(
                 "top_p and top_k choose among the tokens that are drawn, and greedy search draws none: give "
@@ -382,6 +387,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 _MAX_STOPS = 16  # each is looked for after every token
 
 
-def _at_least(value: int | None, least: int, name: str, why: str) -> None:
-    if value is not None and value < least:
-        raise SpecError(f"{name} is {value}; the smallest is {least} ({why})")
+def _check_numbers(options: Options) -> None:
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if field.name in NUMBERS and value is not None:
+            try:
+                NUMBERS[field.name].check(value)
+            except SpecError as error:
+                raise SpecError(f"{field.name}: {error}") from None

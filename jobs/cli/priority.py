@@ -4,6 +4,10 @@ from typing import Any
 
 import click
 
+from jobs.errors import SpecError
+from jobs.number_ranges import LARGEST, Whole
+
+NUMBERS = Whole(-LARGEST, LARGEST)
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
 
 
@@ -14,6 +18,6 @@ class Priority(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return PRIORITIES[value] if value in PRIORITIES else int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither low, normal, high nor a whole number", param, ctx)
+            return PRIORITIES[value] if value in PRIORITIES else NUMBERS.parse(str(value))
+        except SpecError as error:
+            self.fail(f"{error}, nor is it low, normal or high", param, ctx)

@@ -14,7 +14,8 @@ class Bytes(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)(?:i?b)?", str(value).strip().lower())
-        if match is None or not float(match[1]):
+        match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([kmgt]?)(?:i?b)?", str(value).strip().lower())
+        size = int(float(match[1]) * (1 << _UNITS[match[2]])) if match else 0
+        if not 0 < size < 1 << 60:
             self.fail(f"{value!r} is not a size: write 500M or 1.5G", param, ctx)
-        return int(float(match[1]) * (1 << _UNITS[match[2]]))
+        return size

@@ -5,6 +5,8 @@ import os
 import sys
 from typing import Any, TextIO
 
+from jobs.errors import SpecError
+
 STANDARD_OUTPUT = "standard output"  # the file name in its errors
 
 
@@ -19,6 +21,7 @@ def prepare_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, access), True)
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BufferedReader(_ClosedInput()))
     sys.stdout = _standard_output(sys.stdout.encoding if sys.stdout else "utf-8")
     sys.stderr = sys.stderr or _standard_error()
     if hasattr(sys.stderr, "reconfigure"):
@@ -44,6 +47,16 @@ class _StandardOutput(io.FileIO):
             return super().write(data)
         except OSError as error:
             raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
+
+
+class _ClosedInput(io.RawIOBase):
+    """In the place of a standard input that the shell closed: whoever reads it is told so."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _buffer: Any, /) -> int:
+        raise SpecError("there is no standard input: it is closed; name a file")
 
 
 def _standard_output(encoding: str) -> TextIO:

@@ -12,8 +12,9 @@ import click
 from click.core import ParameterSource
 
 from jobs.cli.choice import Choice
+from jobs.cli.number_types import number_type
 from jobs.errors import SpecError
-from jobs.spec import OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
+from jobs.spec import NUMBERS, OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -128,7 +129,7 @@ _OF_SEVERAL = (
     _option(
         _SEVERAL,
         "--max-new-tokens",
-        type=int,
+        type=number_type(NUMBERS["max_new_tokens"]),
         help="translate: the longest translation of a segment, in tokens; generate: of a prompt.  [default: the "
         "model's; generate: 256]",
     ),
@@ -144,7 +145,7 @@ _OF_SEVERAL = (
     _option(
         _SEVERAL,
         "--batch-size",
-        type=int,
+        type=number_type(NUMBERS["batch_size"]),
         help="translate, generate: sentences, or prompts, in one model call.  [default: as suits the model's size; "
         "generate: 32]",
     ),
@@ -158,17 +159,22 @@ _OF_SEVERAL = (
     _option(
         _SEVERAL,
         "--max-length",
-        type=int,
+        type=number_type(NUMBERS["max_length"]),
         metavar="TOKENS",
         help="score: the longest window; rerank: the longest query with its candidate.  [default: the model's context]",
     ),
 )
 _TRANSLATE = (
-    _option(_T, "--beam-size", type=int, help="Number of beams; 1 is greedy search.  [default: the model's]"),
+    _option(
+        _T,
+        "--beam-size",
+        type=number_type(NUMBERS["beam_size"]),
+        help="Number of beams; 1 is greedy search.  [default: the model's]",
+    ),
     _option(
         _T,
         "--n-best",
-        type=int,
+        type=number_type(NUMBERS["n_best"]),
         default=1,
         show_default=True,
         help="Translations to keep of each document. Different tokens may make equal texts.",
@@ -176,7 +182,7 @@ _TRANSLATE = (
     _option(
         _T,
         "--length-penalty",
-        type=float,
+        type=number_type(NUMBERS["length_penalty"]),
         help="Exponent of the length by which the score of a beam is divided.  [default: the model's]",
     ),
     _option(
@@ -231,7 +237,7 @@ _SCORE = (
     _option(
         _S,
         "--stride",
-        type=int,
+        type=number_type(NUMBERS["stride"]),
         metavar="TOKENS",
         help="The distance from one window to the next.  [default: half of --max-length]",
     ),
@@ -293,7 +299,7 @@ _RERANK = (
     _option(
         _R,
         "--fusion",
-        type=float,
+        type=number_type(NUMBERS["fusion"]),
         default=0.0,
         show_default=True,
         metavar="WEIGHT",
@@ -304,7 +310,7 @@ _GENERATE = (
     _option(
         _G,
         "--temperature",
-        type=float,
+        type=number_type(NUMBERS["temperature"]),
         default=0.0,
         show_default=True,
         help="Draw each token from the model's distribution, its logits divided by this; 0: take the most likely one.",
@@ -312,7 +318,7 @@ _GENERATE = (
     _option(
         _G,
         "--top-p",
-        type=float,
+        type=number_type(NUMBERS["top_p"]),
         default=1.0,
         show_default=True,
         metavar="P",
@@ -321,7 +327,7 @@ _GENERATE = (
     _option(
         _G,
         "--top-k",
-        type=int,
+        type=number_type(NUMBERS["top_k"]),
         default=0,
         show_default=True,
         metavar="K",
@@ -330,7 +336,7 @@ _GENERATE = (
     _option(
         _G,
         "--seed",
-        type=int,
+        type=number_type(NUMBERS["seed"]),
         default=0,
         show_default=True,
         help="Of the random numbers: with the same seed, a document gets the same text again.",

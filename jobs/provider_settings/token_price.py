@@ -1,9 +1,11 @@
 """The price of a server's tokens."""
 
-import math
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
+from jobs.number_ranges import Real
+
+PRICES = Real(0, 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,10 @@ class TokenPrice:
         if not text.strip():
             return None
         try:
-            prices = [float(part) for part in text.split(",")]
-        except ValueError:
+            prices = [PRICES.parse(part) for part in text.split(",")]
+        except SpecError:
             prices = []
-        if len(prices) not in (1, 2) or not all(math.isfinite(price) and price >= 0 for price in prices):
+        if len(prices) not in (1, 2):
             raise SpecError(
                 f"the price per million tokens is {text!r}; write one number, or two for prompt and completion tokens: "
                 "0.15,0.60"

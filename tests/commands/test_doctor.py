@@ -97,7 +97,7 @@ def test_invalid_settings_do_not_stop_the_other_checks(kvjobs: Kvjobs, monkeypat
 
     found = checks(kvjobs)
 
-    assert "not an integer" in found["settings"]["found"]
+    assert "not a whole number" in found["settings"]["found"]
     assert found["python"]["ok"]
 
 

@@ -164,7 +164,7 @@ def test_quiet_prints_only_the_job_number_in_every_case(kvjobs: Kvjobs, database
 
     refused = kvjobs("submit", corpus, "-q", "--beam-size", "0")
     assert (refused.exit_code, refused.out) == (2, "")
-    assert refused.err.startswith("Error: beam_size is 0")
+    assert "'--beam-size': 0 is not a whole number from 1" in refused.err
 
 
 def test_json_prints_the_job_on_one_line_and_messages_as_json_on_standard_error(

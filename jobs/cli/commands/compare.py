@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.output import Output, output_options
+from jobs.number_ranges import Whole
 
 if TYPE_CHECKING:
     from jobs.retrieval.qrels import Qrels
@@ -21,7 +23,7 @@ FIELDS = ("id", "a_position", "b_position", "value", "a", "b", "text")
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(0, 100_000),
+    type=number_type(Whole(0, 100_000)),
     help=f"Show so many of the largest differences.  [default: {SHOWN}; with --csv {IN_CSV}]",
 )
 @click.option(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.render.reading_progress import status_line
 from jobs.errors import SpecError
 from jobs.formatting import counted, size
+from jobs.number_ranges import Real
 from jobs.visible_text import visible
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def check(context: Context, output: Output, reference: str | None) -> int:
 @click.option(
     "--older-than",
     "days",
-    type=click.FloatRange(min=0),
+    type=number_type(Real(0, 36_500)),
     metavar="DAYS",
     help="Delete jobs that ended more than so many days ago.",
 )

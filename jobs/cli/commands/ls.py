@@ -5,10 +5,12 @@ import click
 from jobs.choices import SHOWN_STATES
 from jobs.cli.choice import Choice
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.priority import PRIORITIES
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import count, duration, moment, percent
+from jobs.number_ranges import Whole
 from jobs.stage import NO_MODEL
 
 DEFAULT_LIMIT = 20
@@ -53,7 +55,7 @@ COLUMNS = (
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1)),
     default=DEFAULT_LIMIT,
     show_default=True,
     help="List at most so many jobs.",

@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import NOTHING
+from jobs.number_ranges import SECONDS, Whole
 
 TABLE_LIMIT = 1000
 NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")
@@ -24,13 +26,13 @@ NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", 
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1)),
     help=f"Print at most so many rows.  [default: {TABLE_LIMIT} in a table, else all]",
 )
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=number_type(SECONDS),
     default=30,
     show_default=True,
     help="Stop a query that takes longer.",

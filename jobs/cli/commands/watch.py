@@ -17,9 +17,11 @@ from jobs.cli.job_exit import (
     print_ended_job,
     watch_command,
 )
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.formatting import counted
+from jobs.number_ranges import SECONDS
 from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
 @click.command()
 @click.argument("reference", metavar="JOB")
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most so long.  [default: no limit]"
+    "--timeout", metavar="SECONDS", type=number_type(SECONDS), help="Wait at most so long.  [default: no limit]"
 )
 @max_rejected_option
 @json_option

@@ -3,8 +3,10 @@
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.formatting import counted
+from jobs.number_ranges import Whole
 
 DEFAULT_PORT = 8650
 SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
@@ -15,7 +17,7 @@ SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
 @click.option(
     "--port",
     metavar="N",
-    type=click.IntRange(0, 65535),
+    type=number_type(Whole(0, 65535)),
     default=DEFAULT_PORT,
     show_default=True,
     help="The port to listen on; 0 takes any free one.",

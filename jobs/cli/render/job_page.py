@@ -1,5 +1,6 @@
 """The page of `kvjobs show`."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def describe(
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
     if job.task != FILTER:
-        yield f"  model      {models_in_words(job.model, job.model_revision, orjson.loads(job.options))}"
+        yield f"  model      {models_in_words(job.model, job.model_revision, json.loads(job.options))}"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
     nouns: dict[str, str] = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
@@ -133,7 +134,7 @@ def reused(job: "JobSummary") -> str:
 
 
 def _options(job: "JobSummary") -> str:
-    options = orjson.loads(job.options)
+    options = json.loads(job.options)
     options.pop("routes", None)  # the models say it
     return ", ".join(f"{name} {_written(value)}" for name, value in options.items() if value not in (None, []))
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from jobs.json_numbers import is_number
 from jobs.outcome import Flag
@@ -158,8 +158,10 @@ def _none_if_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
-Bound = Annotated[float | None, BeforeValidator(_none_if_empty), Query(ge=0, allow_inf_nan=False)]
-Length = Annotated[int | None, BeforeValidator(_none_if_empty), Query(ge=0, le=2**53)]
+_Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Length = Annotated[int, Field(ge=0, le=2**53)]
+Bound = Annotated[_Bound | None, BeforeValidator(_none_if_empty), Query()]
+Length = Annotated[_Length | None, BeforeValidator(_none_if_empty), Query()]
 Short = Annotated[str, Query(max_length=500)]
 
 

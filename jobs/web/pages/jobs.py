@@ -31,7 +31,7 @@ def jobs(
     task: Literal["", "translate", "score", "rerank", "generate", "filter"] = "",
     search: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
-    acted: Annotated[list[int] | None, Query(max_length=MOST_ACTIONS)] = None,
+    acted: Annotated[list[Annotated[int, Query(ge=1, le=LARGEST_ID)]] | None, Query(max_length=MOST_ACTIONS)] = None,
 ) -> dict[str, Any]:
     """`acted`: numbers of the actions after which this page is shown."""
     states = OPEN if state == "open" else (state,) if state else ()

@@ -23,7 +23,7 @@ def workers(
     connection: Reading,
     settings: SettingsOfApp,
     stopped: bool = False,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
     asked: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
     """`asked`: the worker of which something was asked just now."""

@@ -93,6 +93,8 @@ for arguments in ["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"
         ("submit --help >&-", 1, "Error: cannot write to standard output (it is closed)"),
         ("submit --help >/dev/full", 1, "Error: cannot write to standard output (No space left on device)"),
         ("ls >&- <&-", 0, "There is no job yet"),
+        ("submit - --model demo-en-zh <&-", 2, "Error: there is no standard input: it is closed"),
+        ("query - <&-", 2, "Error: there is no standard input: it is closed"),
         ("ls 2>&-", 0, ""),
         ("--help | true", 0, ""),
     ],

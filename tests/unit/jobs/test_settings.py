@@ -164,8 +164,8 @@ def test_an_unknown_variable_is_named_with_the_closest_setting(kvjobs: Kvjobs, m
     [
         ("lane = 3", "there is no setting 'lane'"),
         ("lanes = ", "not valid TOML"),
-        ('lanes = "many"', "not an integer"),
-        ("lanes = -1", "lanes is -1"),
+        ('lanes = "many"', "lanes: 'many' is not a whole number"),
+        ("lanes = -1", "lanes: -1 is not"),
         ("lease_s = 1", "must outlive two heartbeats"),
     ],
 )
@@ -275,9 +275,9 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
         ('openai_api_key = "s3cret"\nopenai_api_key_file = "key"', "sets both openai_api_key and openai_api_key_file"),
         ('openai_api_key_file = "none"', "which cannot be read"),
         ("openai_api_key_file = 3", "which is not the path of a file"),
-        ("openai_concurrency = 0", "openai_concurrency is 0"),
-        ("openai_timeout_s = inf", "openai_timeout_s is inf"),
-        ("openai_attempts = 0", "openai_attempts is 0"),
+        ("openai_concurrency = 0", "openai_concurrency: 0 is not"),
+        ("openai_timeout_s = inf", "openai_timeout_s: inf is not"),
+        ("openai_attempts = 0", "openai_attempts: 0 is not"),
         ('openai_price_per_million = "cheap"', "the price per million tokens is 'cheap'"),
         ('openai_template = "{text} in {langauge}"', "has {langauge}"),
         ('openai_template = "Translate"', "lacks {text}"),
@@ -285,10 +285,10 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
         ('openai_rerank = "magic"', "auto, endpoint, scoring"),
         ('ollama_host = "h:s3cret"', "ollama_host: it is not the address of a server"),
         ('ollama_keep_alive = "soon"', "'soon' is not a duration"),
-        ("ollama_concurrency = 0", "ollama_concurrency is 0"),
-        ("ollama_timeout_s = 0", "ollama_timeout_s is 0"),
-        ("llamacpp_context = -1", "llamacpp_context is -1"),
-        ("warm_models = 0", "warm_models is 0; give 1 or more"),
+        ("ollama_concurrency = 0", "ollama_concurrency: 0 is not"),
+        ("ollama_timeout_s = 0", "ollama_timeout_s: 0 is not"),
+        ("llamacpp_context = -1", "llamacpp_context: -1 is not"),
+        ("warm_models = 0", "warm_models: 0 is not a whole number from 1 to 1,000"),
     ],
 )
 def test_a_setting_of_a_provider_that_is_wrong_is_refused_and_its_secret_not_shown(

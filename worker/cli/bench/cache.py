@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import counted
+from jobs.number_ranges import Whole
 from worker.cli.bench.stored_reports import store_reports
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
@@ -52,13 +54,13 @@ class Lengths(click.ParamType[tuple[int, ...]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         try:
-            return tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers such as 5,50", param, ctx)
+            return tuple(Whole(1).parse(part) for part in value.split(","))
+        except SpecError as error:
+            self.fail(f"{error}; write a list such as 5,50", param, ctx)
 
 
 def _number(name: str, least: int, default: int, text: str) -> Callable[[Command], Command]:
-    kind = click.IntRange(min=least)
+    kind = number_type(Whole(least))
     return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=text)
 
 
@@ -79,7 +81,7 @@ def _number(name: str, least: int, default: int, text: str) -> Callable[[Command
 @click.option(
     "--segments",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1)),
     help="Segments to translate, or prompts to continue.  [default: one batch]",
 )
 @_number("--beam-size", 1, 1, "Number of beams; 1 is greedy search.")

@@ -9,6 +9,7 @@ import click
 
 from jobs.cli.choice import Choice
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
@@ -16,6 +17,7 @@ from jobs.cli.task_options import GroupedCommand, parse_task_options, task_optio
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
+from jobs.number_ranges import Whole
 from jobs.providers import ProviderOrder
 from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
 from jobs.visible_text import visible
@@ -69,7 +71,7 @@ COLUMNS = (
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1)),
     default=200,
     show_default=True,
     help="Documents of the corpus to try, from its beginning.",

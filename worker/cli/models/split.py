@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.size import Bytes
 from jobs.formatting import counted, duration, percent, size
+from jobs.number_ranges import Whole
 
 if TYPE_CHECKING:
     from worker.model_tools.inspect.stages import StageDescription
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@click.option("--stages", metavar="N", type=click.IntRange(min=2), default=2, show_default=True, help="How many parts.")
+@click.option(
+    "--stages", metavar="N", type=number_type(Whole(2, 1000)), default=2, show_default=True, help="How many parts."
+)
 @click.option(
     "--devices",
     metavar="DEVICE,...",

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
+from jobs.number_ranges import Whole
 from jobs.requirements import install_command
 from worker.cli.models.verifications import store_verification
 from worker.models.contents.kind import kind_of
@@ -84,7 +86,7 @@ _FIELDS = {
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1)),
     default=100,
     show_default=True,
     help="Use at most so many sentences (to translate) or documents (to score).",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.dispatch.health import Health, ask
 from jobs.formatting import moment
+from jobs.number_ranges import SECONDS
 
 if TYPE_CHECKING:
     from jobs.store.report.worker_list import WorkerSummary
@@ -30,7 +32,7 @@ COLUMNS = (
 @click.option(
     "--timeout",
     metavar="S",
-    type=click.FloatRange(min=0),
+    type=number_type(SECONDS),
     default=2.0,
     show_default=True,
     help="Seconds to wait for answers.",

@@ -3,10 +3,12 @@
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
+from jobs.number_ranges import EVERY_ID
 
-worker_argument = click.argument("worker_id", metavar="WORKER", type=click.IntRange(min=1))
+worker_argument = click.argument("worker_id", metavar="WORKER", type=number_type(EVERY_ID))
 
 
 @click.command()

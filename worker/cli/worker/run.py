@@ -6,19 +6,21 @@ import threading
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
 from jobs.dispatch.worker_arguments import WorkerArguments, new_node
 from jobs.formatting import counted
+from jobs.number_ranges import Whole
 from jobs.queues import Queues
-from jobs.settings import hide_passwords
+from jobs.settings import MOST_LANES, hide_passwords
 
 
 @click.group(invoke_without_command=True)
 @click.option(
     "--lanes",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=number_type(Whole(1, MOST_LANES)),
     help="Threads, each with its own KV buffers.  [default: one per core that it may use, one for a GPU]",
 )
 @click.option("--queues", metavar="NAME,...", help="The queues to serve: cpu, gpu, model:NAME.  [default: by device]")

@@ -67,7 +67,15 @@ def test_each_option_belongs_to_a_task() -> None:
     assert _task_names() - {"timing"} <= fields | set(ELSEWHERE)
 
 
-VALUES = {"beam_size": "4", "n_best": "2", "window": "stride", "bos": "auto", "method": "perplexity", "fusion": "0"}
+VALUES = {
+    "beam_size": "4",
+    "n_best": "2",
+    "window": "stride",
+    "bos": "auto",
+    "method": "perplexity",
+    "fusion": "0",
+    "max_length": "2",
+}
 
 
 @pytest.mark.parametrize("task", Task)
