@@ -13,6 +13,7 @@ from typing import Any
 from jobs.store.database import Database
 
 KVJOBS = Path(sys.executable).with_name("kvjobs")
+PATIENCE_S = 120  # within which a process does what it must, however busy the machine: no claim about speed
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Machine:
     _started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def kvjobs(
-        self, *arguments: str, timeout: float = 60, stdin: str = "", **variables: str
+        self, *arguments: str, timeout: float = PATIENCE_S, stdin: str = "", **variables: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end."""
         return subprocess.run(
@@ -83,14 +84,14 @@ class Machine:
         for process in running:
             process.send_signal(signal.SIGTERM)
         for process in running:
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE_S)
         for process in self._started:  # a process that ended by itself still has open pipes
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
 
 
-def until(condition: Callable[[], object], timeout: float = 30) -> None:
+def until(condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
     """Wait until the condition is true; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.command_line import Kvjobs
 from tests.end_to_end.conftest import Bulletins
-from tests.machine import Machine, child_of, freeze, until
+from tests.machine import PATIENCE_S, Machine, child_of, freeze, until
 from tests.places import DEMO_MODEL
 
 MANY = 200  # documents: five seconds of work; the tests wait only for the first batch
@@ -40,7 +40,7 @@ def test_a_running_worker_answers_a_ping_and_a_suspended_one_does_not(machine: M
     until(lambda: kvjobs("worker", "ping", "--here").exit_code == 0)
 
     worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=PATIENCE_S)
     assert machine.kvjobs("worker", "ping", "--here").returncode == 1
     assert list(run.iterdir()) == []
 
@@ -54,7 +54,7 @@ def test_a_stopped_worker_releases_its_shard_and_no_crash_is_counted(
     until(machine.succeeded)
 
     worker.send_signal(number)
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=PATIENCE_S)
 
     assert worker.returncode == 0
     assert 0 < machine.succeeded() < MANY
@@ -62,7 +62,6 @@ def test_a_stopped_worker_releases_its_shard_and_no_crash_is_counted(
     assert machine.ask("select sum(crashes) from v_shards") == [(0,)]
 
 
-@pytest.mark.timeout(120)
 def test_ctrl_c_keeps_results_and_prints_the_command_that_continues(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
@@ -71,7 +70,7 @@ def test_ctrl_c_keeps_results_and_prints_the_command_that_continues(
     until(machine.succeeded)
 
     submit.send_signal(signal.SIGINT)
-    _, log = submit.communicate(timeout=40)
+    _, log = submit.communicate(timeout=PATIENCE_S)
 
     assert submit.returncode == 130
     advised = log.splitlines()[-1].rpartition("To continue: kvjobs ")[2]
@@ -97,7 +96,7 @@ def test_cancel_reaches_a_running_worker_and_keeps_its_results(
     assert kvjobs("wait", "last", "--timeout", "30").exit_code == 3
     assert machine.ask("select state, succeeded + cancelled from v_jobs") == [("cancelled", MANY)]
     assert 0 < machine.succeeded() < MANY
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=PATIENCE_S)
 
 
 def test_a_model_that_changed_since_the_submit_pauses_the_job_with_the_reason(

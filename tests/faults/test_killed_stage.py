@@ -5,16 +5,13 @@ import random
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.command_line import Kvjobs
-from tests.machine import Machine, until
+from tests.machine import PATIENCE_S, Machine, until
 from worker.demo.examples import lines
 
 DOCUMENTS, KILLS = 300, 3
 
 
-@pytest.mark.timeout(180)
 def test_a_killed_stage_costs_its_batch_and_no_document(machine: Machine, kvjobs: Kvjobs) -> None:
     corpus = machine.folder / "corpus.jsonl"
     corpus.write_text("".join(lines(DOCUMENTS, seed=4, references=False)))
@@ -26,10 +23,10 @@ def test_a_killed_stage_costs_its_batch_and_no_document(machine: Machine, kvjobs
     rng = random.Random(4)
     for killed in range(1, KILLS + 1):
         wanted = killed * 20
-        until(lambda wanted=wanted: stages_below(worker.pid) and recorded(machine) >= wanted, timeout=60)
+        until(lambda wanted=wanted: stages_below(worker.pid) and recorded(machine) >= wanted)
         os.kill(rng.choice(stages_below(worker.pid)), signal.SIGKILL)
-        until(lambda killed=killed: crashes(machine) >= killed or job_is_over(machine), timeout=60)
-    out, err = worker.communicate(timeout=120)
+        until(lambda killed=killed: crashes(machine) >= killed or job_is_over(machine))
+    out, err = worker.communicate(timeout=PATIENCE_S)
 
     assert worker.returncode == 0, out + err
     assert "was killed by SIGKILL (signal 9); its batch is computed again" in err

@@ -6,8 +6,6 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from tests.command_line import Kvjobs
 from tests.machine import Machine
 from tests.places import TESTS
@@ -35,7 +33,7 @@ def drain(machine: Machine, **variables: str) -> None:
     """Run a worker in which the markers take effect, until no work is left."""
     injection = str(TESTS / "faults" / "poison")
     path = os.pathsep.join(filter(None, [injection, os.environ.get("PYTHONPATH", "")]))
-    done = machine.kvjobs("worker", "--drain", timeout=120, PYTHONPATH=path, **variables)
+    done = machine.kvjobs("worker", "--drain", PYTHONPATH=path, **variables)
     assert done.returncode == 0, done.stderr
 
 
@@ -62,7 +60,6 @@ def warm_deaths(happened: Counter[str]) -> int:
     return happened["lost"] + happened["expired"]
 
 
-@pytest.mark.timeout(180)
 def test_documents_that_kill_or_hang_in_one_batch_are_quarantined_alone_and_can_be_retried(
     machine: Machine, kvjobs: Kvjobs
 ) -> None:
@@ -96,7 +93,6 @@ def test_documents_that_fail_without_killing_cost_no_process(machine: Machine, k
     assert set(events(machine)) == {"leased", "recorded", "finished"}
 
 
-@pytest.mark.timeout(180)
 def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(machine: Machine, kvjobs: Kvjobs) -> None:
     kvjobs("submit", write_corpus(Path("corpus.jsonl"), {}))
 
