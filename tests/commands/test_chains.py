@@ -68,7 +68,7 @@ def test_the_list_of_jobs_shows_a_dash_where_a_filter_has_no_model(
 
     listed = kvjobs("ls").out.splitlines()[1:]
 
-    assert [line.split()[-3] for line in listed if "filter" in line] == ["-"], listed
+    assert [line.split()[-4] for line in listed if "filter" in line] == ["-"], listed  # before priority, day and time
 
 
 def test_a_stage_alone_is_exported_and_shown_by_its_number(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def translated_query_errors(limit: TimeLimit, sql: str = "") -> Iterator[None]:
         if not (isinstance(error, sqlite3.Error | sqlite3.Warning) or type(error).__module__.startswith("psycopg")):
             raise
         message = (str(error).strip() or type(error).__name__).split("\n")[0]
+        message = _PLACE.sub("", message)  # counted from the word PREPARE, which nobody typed
         if any(words in message for words in STOPPED) and (limit.is_over() or "user request" not in message):
             raise StoreError(
                 f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow it more (--timeout)"
@@ -47,4 +48,5 @@ def _columns_there(message: str, sql: str) -> str:
     return f"; {' '.join([*meant, '; '.join(have)])}" if meant or have else ""
 
 
+_PLACE = re.compile(r" at character \d+$")
 _NO_COLUMN = re.compile(r'no such column: (\S+)|column "?([^" ]+)"? does not exist')

@@ -51,7 +51,7 @@ def cursor(
         # The server's own limit ends the query if this process dies. A query can lift it, and each FETCH starts it
         # anew.
         connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(limit.seconds * 1000)), 2**31 - 1)}")
-        with translated_query_errors(limit), limit:
+        with translated_query_errors(limit, sql), limit:
             refuse_other_functions(connection, statement, parameters)
         # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
