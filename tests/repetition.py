@@ -1,6 +1,6 @@
 """How many cases the tests with random or combined cases try: few by default, and the same in every run.
 
-KVJOBS_TEST_LONG=1 is the long form, a step of CI: five times as many random examples, new in each run, and all
+KVJOBS_TEST_LONG=1 is the long form, a step of CI: ten times as many random examples, new in each run, and all
 combinations. A larger number multiplies further. These tests are marked `long`: `KVJOBS_TEST_LONG=1 pytest -m long`.
 """
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 from hypothesis import settings
 
 LONG = int(os.environ.get("KVJOBS_TEST_LONG", "0"))
-FACTOR = 5 * LONG or 1
+FACTOR = 10 * LONG or 1
 EXAMPLES = 30  # of a hypothesis test without a number of its own
 
 T = TypeVar("T")
