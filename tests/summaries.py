@@ -49,6 +49,7 @@ RUNNING_JOB = JobSummary(
     idle_s=0.0,
     reads=None,
     corpus_documents=None,
+    reading=None,
 )
 
 # The same job, with a worker and the speed of its last minute.

@@ -26,6 +26,7 @@ from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import OPTIONS, JobSpec, Options, Task, TranslateOptions
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, FilterSpec, newest_text
+from jobs.tolerance import MAX_REJECTED
 
 STDIN = "standard input"  # `Corpus.source` of a pipe
 LANGUAGE_FIELD = "lang"  # the default
@@ -65,6 +66,7 @@ def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
     corpus, run, pipe = _corpus(job)
     words = ["kvjobs", "submit", corpus, "--task", spec.task.value, *_of_models(spec), *run]
     words += [*_of_options(spec.options), *_of_reading(job, spec.task)]
+    words += ["--max-rejected", allowed] if (allowed := _reading(job).get(MAX_REJECTED)) else []
     words += ["--priority", str(job.priority)] if job.priority else []
     words += ["--queue", job.queue] if job.queue != CPU else []
     words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]

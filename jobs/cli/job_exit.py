@@ -8,13 +8,11 @@ import click
 
 from jobs.cli.context import Context
 from jobs.errors import SpecError
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
-
-FAILED_PARTLY = 3
 
 
 class MaxRejected(click.ParamType[Tolerance]):
@@ -36,29 +34,21 @@ max_rejected_option = click.option(
     "tolerance",
     type=MaxRejected(),
     metavar="N|P%",
-    help="Exit with 0 if no more lines than this were rejected (10, 0.5%) and all other documents succeeded.",
+    help="Exit with 0 if no more lines than this were rejected (10, 0.5%) and all other documents are ok.  [default: "
+    "as submitted]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the job as JSON.")
 
 
-def exit_code_of(job: "JobSummary", tolerance: Tolerance | None) -> int:
-    """The exit code for the outcome of a job; 0 while it has not ended."""
-    return 0 if is_tolerated(job, tolerance) else job.exit_code or 0
-
-
 def exit_code_of_chain(stages: "Sequence[JobSummary]", tolerance: Tolerance | None) -> int:
-    """The exit code for the outcome of a chain: the worst of its stages."""
-    return max(exit_code_of(stage, tolerance) for stage in stages)
+    """The exit code for the outcome of a chain, the worst of its stages, or of one job; 0 while it has not ended.
+    `tolerance`: in place of the stored one."""
+    return max(stage.exit_code_with(tolerance) or 0 for stage in stages)
 
 
 def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
     """Whether a job has ended with no failure other than rejected lines, and no more of these than allowed."""
-    return (
-        tolerance is not None
-        and job.exit_code == FAILED_PARTLY
-        and job.unsuccessful == job.rejected
-        and tolerance.allows(job.rejected, job.documents)
-    )
+    return bool(job.rejected) and job.exit_code_with(tolerance) == 0
 
 
 def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:

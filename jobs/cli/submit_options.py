@@ -18,7 +18,7 @@ from jobs.providers import ProviderOrder
 from jobs.queues import CPU, check_queue
 from jobs.spec import Task, Timing
 from jobs.submission.job_name import check_name
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -195,7 +195,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=MaxRejected(),
         metavar="N|P%",
         help="Refuse the corpus if more lines than this cannot be read (10, 0.5%). With no more than this, and all "
-        "other documents ok, --wait exits with 0.",
+        "other documents ok, --wait and later kvjobs wait and watch exit with 0.",
     ),
     click.option(
         "--dry-run", is_flag=True, help="Read the corpus and report what a job would process; submit nothing."

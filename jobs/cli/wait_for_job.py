@@ -24,7 +24,7 @@ from jobs.store.report.job_providers import JobProviders, providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals, totals
 from jobs.store.schema.states import JobState
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 INTERRUPTED = 130
 

@@ -24,8 +24,3 @@ def find_source(connection: Connection, job_id: int) -> CorpusSource:
     first = connection.execute(select(Document.line).where(of_job).order_by(Document.position).limit(1)).scalar()
     named = select(Document.position).where(of_job, ~Document.unnamed).order_by(Document.position).limit(1)
     return CorpusSource(job.reading, job.corpus_digest, first or 1, connection.execute(named).first() is not None)
-
-
-def find_reading(connection: Connection, job_id: int) -> str | None:
-    """How the corpus of a job is read, JSON; None for a job of an older version."""
-    return connection.execute(select(Job.reading).where(Job.id == job_id)).scalar()

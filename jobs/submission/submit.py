@@ -31,7 +31,7 @@ from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 # + 1 when a reader makes other documents of the same bytes, which is then another job. (Not when it takes lines that it
 # rejected before: a job that was complete stays so, and --again reads them.)
@@ -66,7 +66,8 @@ def submit(
 
     The same corpus and spec are the same job, however often they are submitted; with `again` another job is made where
     the earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
-    it allows: then nothing is stored. A pipe is copied to the folder `spool` meanwhile.
+    it allows: then nothing is stored. What it allows is stored with the job. A pipe is copied to the folder `spool`
+    meanwhile.
 
     Raises CorpusError where the corpus as a whole is refused, SpecError where a filter names a field that none of its
     first documents has. After a TransientError the written documents stay, and
@@ -102,7 +103,7 @@ def submit(
         lifecycle.remove(database, job.job_id)
         raise refusal
     failpoint("before-ingest-finish")
-    job = lifecycle.finish(database, job)
+    job = lifecycle.finish(database, job, max_rejected)
     return SubmittedJob(
         job_id=job.job_id,
         name=job.name,

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from jobs.cli import wait_for_job
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import DocumentStatus, JobState
+from jobs.store.schema.tables import Job, JobCounts
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line
 
@@ -323,6 +326,29 @@ def test_a_job_whose_rejected_lines_are_allowed_has_succeeded(kvjobs: Kvjobs, ad
     assert kvjobs(command, job, "--max-rejected", "1", "--json").json["exit_code"] == 0
     assert kvjobs(command, failed, "--max-rejected", "9").exit_code == 3
     assert "such as 0.5%" in kvjobs(command, job, "--max-rejected", "few").err
+
+
+def test_the_tolerance_of_a_submit_is_that_of_every_later_command(
+    kvjobs: Kvjobs, database: Database, tmp_path: Path
+) -> None:
+    corpus = corpus_of(tmp_path / "c.jsonl", "One.", None, None)
+    assert kvjobs("submit", corpus).exit_code == 0
+    with database.writing() as connection:
+        connection.execute(update(JobCounts).values(succeeded=1, shards_open=0))
+        connection.execute(update(Job).values(state=JobState.DONE, finished_at=db_time()))
+
+    def codes() -> list[int]:
+        later = (("wait", 1), ("watch", 1), ("watch", 1, "--work"), ("submit", corpus, "--wait"))
+        return [*(kvjobs(*one).exit_code for one in later), kvjobs("show", 1, "--json").json["exit_code"]]
+
+    assert codes() == [3, 3, 3, 3, 3]
+    assert kvjobs("submit", corpus, "--max-rejected", "1").exit_code == 2
+    assert codes() == [3, 3, 3, 3, 3]
+    assert kvjobs("submit", corpus, "--max-rejected", "100%").exit_code == 0
+    assert codes() == [0, 0, 0, 0, 0]
+    assert kvjobs("wait", 1, "--max-rejected", "1").exit_code == 3
+    assert kvjobs("ls", "--json").json[0]["max_rejected"] == "100%"
+    assert codes() == [0, 0, 0, 0, 0]
 
 
 # interrupted --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.number_ranges import SECONDS
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

@@ -12,7 +12,7 @@ from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 
 def end_message(

@@ -5,6 +5,7 @@ one writes each batch, and a killed submit continues where it stopped.
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -28,6 +29,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.store.schema.tables import Job, JobCounts, Shard
+from jobs.tolerance import MAX_REJECTED, Tolerance
 
 ROWS_PER_DELETE = 20_000
 
@@ -125,13 +127,15 @@ def add_batch(
         return _read(connection, job_id)
 
 
-def finish(database: Database, job: IngestedJob) -> IngestedJob:
+def finish(database: Database, job: IngestedJob, max_rejected: Tolerance | None = None) -> IngestedJob:
     """Make the job visible to workers if all its batches are written, with the stages of its chain. It is done at once
-    if it has no open shard."""
+    if it has no open shard. `max_rejected` is stored, also where the job was visible before."""
     with database.writing() as connection:
         restore_cache(connection)
         chain = chain_of(connection, job.job_id)
         lock_counters(connection, job.job_id)
+        if max_rejected is not None:
+            _store_tolerance(connection, chain, max_rejected)
         values = {"state": JobState.RUNNING, "ingested_at": db_time()}
         whole = (Job.id == job.job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == job.ingested)
         if connection.execute(update(Job).where(whole).values(values)).rowcount:
@@ -179,6 +183,14 @@ def first_rejected(database: Database, job_id: int, limit: int) -> list[tuple[in
             .limit(limit)
         )
         return [(line, error or "") for line, error in rows]
+
+
+def _store_tolerance(connection: Connection, chain: Sequence[int], max_rejected: Tolerance) -> None:
+    """In what says how the corpus is read, which all jobs of a chain share; not in a job of a version without it."""
+    reading = connection.scalar(select(Job.reading).where(Job.id == chain[0]))
+    if reading is not None:
+        values = json.loads(reading) | {MAX_REJECTED: str(max_rejected)}
+        connection.execute(update(Job).where(Job.id.in_(chain)).values(reading=json.dumps(values)))
 
 
 def _find(connection: Connection, request: JobRequest) -> tuple[str, int | None, str | None]:

@@ -16,6 +16,7 @@ from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
+from jobs.tolerance import MAX_REJECTED, Tolerance
 
 LAST = "last"
 LARGEST_ID = 2**63 - 1
@@ -67,6 +68,7 @@ class JobSummary:
     idle_s: float  # for how long it was paused before, or had ended before a retry
     reads: int | None  # the stage whose result is its text; 0: the corpus
     corpus_documents: int | None  # of a chain: of its first job; a later stage gets its documents while that one runs
+    reading: str | None  # how its corpus is read, JSON; None for a job of an older version
 
     @property
     def order(self) -> ProviderOrder:
@@ -151,23 +153,40 @@ class JobSummary:
         return None
 
     @property
+    def max_rejected(self) -> str | None:
+        """As `--max-rejected` of the last submit that had it."""
+        return None if self.reading is None else json.loads(self.reading).get(MAX_REJECTED)
+
+    @property
     def exit_code(self) -> int | None:
-        """Exit code of `kvjobs wait`: 0 all succeeded, 3 some did not, 1 the ingest failed; None before the end."""
+        """Exit code of `kvjobs wait`: 0 all succeeded, but for rejected lines that `--max-rejected` allows, 3 some did
+        not, 1 the ingest failed; None before the end."""
+        return self.exit_code_with(None)
+
+    def exit_code_with(self, tolerance: Tolerance | None) -> int | None:
+        """The exit code; with another tolerance than that of the submit."""
         if not self.has_ended:
             return None
         if self.state == JobState.FAILED:
             return 1
-        return 0 if self.state == JobState.DONE and self.succeeded + self.skipped == self.documents else 3
+        if self.state != JobState.DONE or self.unsuccessful > self.rejected:
+            return 3
+        if tolerance is None and self.max_rejected is not None:
+            tolerance = Tolerance.parse(self.max_rejected)
+        return 0 if (tolerance or Tolerance(lines=0)).allows(self.rejected, self.documents) else 3
 
     def as_row(self) -> dict[str, Any]:
         """Every field and every derived property, for JSON and CSV."""
-        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        row = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNSHOWN}
         row["options"], row["providers"] = json.loads(self.options), str(self.order)
         return row | {name: getattr(self, name) for name in DERIVED}
 
 
-DERIVED = ("shown_state", "share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "exit_code")
-SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary)), *DERIVED)
+DERIVED = (
+    *("shown_state", "share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),
+)
+UNSHOWN = ("reading",)  # by rows
+SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *DERIVED)
 
 # All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
 _FROM_JOBS = {
@@ -178,6 +197,7 @@ _FROM_JOBS = {
     "cancel_requested_at": Job.cancel_requested_at,
     "read_at": db_time().label("read_at"),
     "reads": Job.reads,
+    "reading": Job.reading,
     "corpus_documents": select(JobCounts.documents)
     .where(JobCounts.job_id == Job.chain)
     .scalar_subquery()

@@ -48,7 +48,9 @@ class Job(Base):
     content_key: Mapped[str] = column("sha256 of corpus, how it is read, and `options_digest`", unique=True)
     source: Mapped[str] = column("where the corpus came from, for display")
     corpus_digest: Mapped[str] = column("sha256 of the bytes of the corpus")
-    reading: Mapped[str | None] = column("how the corpus is read, JSON; null for a job of an older version")
+    reading: Mapped[str | None] = column(
+        "how the corpus is read, JSON, with `max_rejected` as `submit` was given it; null for a job of an older version"
+    )
     state: Mapped[str] = column("`ingesting`, `running`, `done`, `cancelled` or `failed`")
     reason: Mapped[str | None] = column("why the job failed or was paused")
     priority: Mapped[int] = column("jobs with a higher priority are leased first", unit="rank")

@@ -157,7 +157,7 @@ def options_given(job: JobSummary) -> Iterator[str]:
             yield f"{name} {_written(value)}"
 
 
-def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
+def stored_submit(job: JobSummary) -> StoredSubmit:
     """What decides the command that makes such a job again."""
     return StoredSubmit(
         task=job.task,
@@ -166,7 +166,7 @@ def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
         options=job.options,
         providers=job.providers,
         source=job.source,
-        reading=reading,
+        reading=job.reading,
         priority=job.priority,
         queue=job.queue,
         reads=job.reads,

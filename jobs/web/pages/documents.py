@@ -15,7 +15,6 @@ from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
 from jobs.stage import FILTER
-from jobs.store.corpus_source import find_reading
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
@@ -73,7 +72,7 @@ def documents(
 ) -> dict[str, Any]:
     """A page of the list. A condition that is wrong is a sentence on the page, beside the form that can mend it."""
     job = find_live_job(connection, str(job_id), settings.lease_s)
-    forms = forms_of(job, find_reading(connection, job_id))
+    forms = forms_of(job)
     backward = bool(before)
     place = Place.parse(before or after) if before or after else None
     try:
@@ -144,7 +143,7 @@ def flags_of(task: str) -> list[Flag]:
     return of_task.get(task, [])
 
 
-def forms_of(job: JobSummary, reading: str | None) -> dict[str, str]:
+def forms_of(job: JobSummary) -> dict[str, str]:
     """The formats of a download that can hold the results of the job: parquet where the package for it is installed,
     lines of the corpus where it has any. (A corpus from a pipe, or whose file is gone or changed, has lines too: they
     are written from the database.)"""
@@ -152,7 +151,7 @@ def forms_of(job: JobSummary, reading: str | None) -> dict[str, str]:
     kept |= {Format.TREC, Format.COHERE} if job.task == Task.RERANK else {Format.TXT} if job.task != FILTER else set()
     if is_installed("pyarrow"):
         kept.add(Format.PARQUET)
-    if has_lines(reading) and (is_installed("pyarrow") or not is_parquet(reading)):
+    if has_lines(job.reading) and (is_installed("pyarrow") or not is_parquet(job.reading)):
         kept.add(Format.ORIGINAL)
     return {form.value: name for form, name in FORMS.items() if form in kept}
 

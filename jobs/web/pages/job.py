@@ -17,7 +17,6 @@ from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.spec import Timing
-from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import failures
 from jobs.store.report.job_providers import providers_of
@@ -84,7 +83,7 @@ def job(
 ) -> dict[str, Any]:
     found = find_live_job(connection, str(job_id), settings.lease_s)
     stages = live_jobs(connection, find_chain(connection, found), settings.lease_s)
-    forms = forms_of(found, find_reading(connection, job_id))
+    forms = forms_of(found)
     shown = {
         "job": found,
         "actions": actions_of(found),
@@ -160,8 +159,7 @@ def shards(
 
 
 def _commands(connection: Connection, found: JobSummary) -> dict[str, Any]:
-    reading = find_reading(connection, found.job_id)
-    first, *later = (header.stored_submit(one, reading) for one in find_chain(connection, found))
+    first, *later = (header.stored_submit(one) for one in find_chain(connection, found))
     again = submit_command(first, *later)
     return {"next": next_command(found), "again": again, "is_pipe": found.source == STDIN}
 

@@ -20,7 +20,7 @@ from jobs.store.schema.tables import Document
 from jobs.submission import shards
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 from tests.store.submission.corpora import rows
 
 ROUTES = tuple(

@@ -27,6 +27,7 @@ from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.tables import Document, Generation, Job, Ranking, ResultRow, Score, Translation
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
+from jobs.tolerance import MAX_REJECTED
 
 FIRST_PAGE = 100  # documents; the size of later pages depends on the length of these
 LARGEST_PAGE = 2_000
@@ -87,12 +88,11 @@ def find_matching(connection: Connection, first: JobSummary, second: JobSummary,
             f"the corpus of job {named.label} has ids and that of job {unnamed.label} has none, so their documents "
             "cannot be matched: submit both with the same --id-field"
         )
-    columns = (Job.corpus_digest, Job.reading)
-    corpora = [connection.execute(select(*columns).where(Job.id == job.job_id)).one() for job in (first, second)]
+    corpora = [_corpus(connection, job) for job in (first, second)]
     path = None if reference is None else resolve(connection, first.job_id, read_name(reference))
     return Matching(
         by=MatchedBy.ID if have_ids[0] else MatchedBy.POSITION,
-        with_texts=not corpora[0].corpus_digest or corpora[0] != corpora[1],
+        with_texts=not corpora[0][0] or corpora[0] != corpora[1],
         reference=path,
     )
 
@@ -136,6 +136,13 @@ def read_details(connection: Connection, job: JobSummary, positions: Sequence[in
             found[position] = Detail(text, values)
     found.pop(None, None)  # type: ignore[call-overload]  # positions without a result
     return found
+
+
+def _corpus(connection: Connection, job: JobSummary) -> tuple[str, dict[str, Any]]:
+    """The digest of a job's corpus, and how it was read; how many lines might be rejected is no part of that."""
+    digest = connection.execute(select(Job.corpus_digest).where(Job.id == job.job_id)).scalar_one()
+    reading = orjson.loads(job.reading or "{}")
+    return digest, {name: value for name, value in reading.items() if name != MAX_REJECTED}
 
 
 def _has_ids(connection: Connection, job_id: int) -> bool:

@@ -1,8 +1,11 @@
 """Documents of two jobs side by side, on both databases."""
 
+import json
+
 import pytest
 from sqlalchemy import event, update
 
+from jobs.corpus.corpus import Corpus
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.documents.matched_documents import (
@@ -96,6 +99,16 @@ def test_texts_are_compared_unless_the_corpus_is_the_same(database: Database, ad
     assert [matched(database, a, b)[0].has_same_text for b in (same, other)] == [True, False]
     with database.reading() as connection:
         assert not find_matching(connection, *jobs_of(database, same, other), None).with_texts
+
+
+def test_jobs_of_one_corpus_may_have_allowed_different_rejected_lines(database: Database, add_job: AddJob) -> None:
+    read = Corpus(path="c.jsonl").reading
+    readings = (read, json.dumps(json.loads(read) | {"max_rejected": "1%"}), Corpus(path="c.txt").reading)
+    a, b, other = (add_job(Line("x", "1"), corpus_digest="one", reading=one) for one in readings)
+
+    with database.reading() as connection:
+        assert not find_matching(connection, *jobs_of(database, a, b), None).with_texts
+        assert find_matching(connection, *jobs_of(database, a, other), None).with_texts
 
 
 def test_a_reference_is_a_text_field_of_the_first_job(database: Database, add_job: AddJob) -> None:

@@ -1,5 +1,6 @@
 """The command of a stored job makes the same job."""
 
+import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -162,3 +163,10 @@ def test_the_two_models_of_a_way_through_a_language_are_named() -> None:
     asked, _options = parsed(command)
     assert (asked.model, asked.of_task["via"], asked.of_task["via_model"]) == ("opus-mt-fr-en", "en", "opus-mt-en-de")
     assert (asked.of_task["source_language"], asked.of_task["beam_size"]) == ("fr", 4)
+
+
+def test_the_lines_that_may_be_rejected_are_named_again() -> None:
+    reading = json.dumps(json.loads(JSONL) | {"max_rejected": "0.5%"})
+    made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=reading)))
+
+    assert str(made.tolerance) == "0.5%"

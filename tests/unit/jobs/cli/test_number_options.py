@@ -19,7 +19,7 @@ from jobs.number_ranges import Real, Whole
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.settings import Settings, read_settings
 from jobs.spec import OPTIONS, CachePolicy, JobSpec, Options, Task, TranslateOptions
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 from worker.cli.bench.cache import Lengths
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "99999999999999999999", "١٢", "1_000", "0x10", "", " ", "1,5", "five", "²")

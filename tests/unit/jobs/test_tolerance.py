@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from jobs.submission.tolerance import Tolerance
+from jobs.tolerance import Tolerance
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""How many documents of a corpus may be rejected before the whole corpus is refused (`--max-rejected`)."""
+"""How many documents of a corpus may be rejected (`--max-rejected`): with more the corpus is refused at submit, with no
+more the job has succeeded if all others did."""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +7,7 @@ from decimal import Decimal
 
 from jobs.errors import SpecError
 
+MAX_REJECTED = "max_rejected"  # the key in `jobs.reading`, with a text that `Tolerance.parse` reads
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 
