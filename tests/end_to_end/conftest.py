@@ -1,5 +1,6 @@
 """Fixtures for `kvjobs` as a user runs it: `machine` runs it in processes, with a home and a folder of its own. The
-fixture `kvjobs` runs it in this process on the same home, for preparations and checks: a process costs 0.5 s more."""
+fixture `kvjobs` runs it in this process on the same home, for preparations and checks: a process costs a second more.
+`worker` is a thread of this process, for tests of results."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine import Machine
+from tests.worker_here import worker_here
 from worker.demo.examples import lines
 
 Bulletins = Callable[..., Path]
@@ -23,6 +25,13 @@ def machine(home: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -
     machine = Machine(home, folder)
     yield machine
     machine.end()
+
+
+@pytest.fixture
+def worker(machine: Machine) -> Iterator[None]:
+    """A worker that processes whatever is submitted."""
+    with worker_here():
+        yield
 
 
 @pytest.fixture

@@ -31,15 +31,16 @@ def tiny(machine: Machine, model: Path) -> str:
     return "tiny"
 
 
+@pytest.mark.usefixtures("worker")
 def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"id": f"p{n}", "text": "the rain " * (n + 1), "odd": n % 2}) + "\n" for n in range(5)]
     (machine.folder / "c.jsonl").write_text("".join([*lines, "not json\n"]))
     options = ("--task", "generate", "--model", tiny, "--max-new-tokens", "6", "--wait")
 
-    done = machine.kvjobs("submit", "c.jsonl", *options, "-o", "out.jsonl")
+    done = kvjobs("submit", "c.jsonl", *options, "-o", "out.jsonl")
 
-    assert done.returncode == 3, done.stderr  # a line was rejected
-    assert "5 of 6 prompts continued" in " ".join(done.stderr.split())
+    assert done.exit_code == 3, done.err  # a line was rejected
+    assert "5 of 6 prompts continued" in " ".join(done.err.split())
     records = [json.loads(line) for line in (machine.folder / "out.jsonl").read_text().splitlines()]
     found = [record for record in records if record["status"] == "ok"]
     assert [record["id"] for record in found] == [f"p{n}" for n in range(5)]
@@ -52,11 +53,11 @@ def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjo
     assert f"{counted['length']} at the limit (length)" in page
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_seed_gives_a_chat_the_same_answers_again(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     messages = [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "Yes."}]
     documents = [{"text": "the snow"}, {"messages": [*messages, {"role": "user", "content": "Snow?"}]}]
     (machine.folder / "c.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    machine.worker()
 
     def answered(name: str, *options: str) -> list[str]:
         chat = ("--chat", "--system", "Be brief.", "--temperature", "1", "--max-new-tokens", "8", "--name", name)
@@ -71,6 +72,7 @@ def test_a_seed_gives_a_chat_the_same_answers_again(machine: Machine, kvjobs: Kv
     assert first != other
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_document_whose_messages_are_wrong_is_rejected_with_its_reason(
     machine: Machine, kvjobs: Kvjobs, tiny: str
 ) -> None:
@@ -78,16 +80,16 @@ def test_a_document_whose_messages_are_wrong_is_rejected_with_its_reason(
         '{"messages": [{"role": "robot", "content": "Hi"}]}\n{"text": "the rain"}\n'
     )
 
-    done = machine.kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, "--chat", "--wait")
+    done = kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, "--chat", "--wait")
 
-    assert done.returncode == 3
+    assert done.exit_code == 3
     assert "its role is 'robot'; known are system, user, assistant" in kvjobs("show", "last").out
 
 
-def test_a_chat_with_a_model_without_a_template_is_refused_in_one_sentence(machine: Machine) -> None:
+def test_a_chat_with_a_model_without_a_template_is_refused_in_one_sentence(machine: Machine, kvjobs: Kvjobs) -> None:
     (machine.folder / "c.jsonl").write_text('{"text": "the rain"}\n')
 
-    refused = machine.kvjobs("submit", "c.jsonl", "--task", "generate", "--model", "demo-lm", "--chat")
+    refused = kvjobs("submit", "c.jsonl", "--task", "generate", "--model", "demo-lm", "--chat")
 
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == "Error: the model has no chat template: leave --chat out, or name another --model\n"
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert refused.err == "Error: the model has no chat template: leave --chat out, or name another --model\n"

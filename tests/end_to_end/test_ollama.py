@@ -4,24 +4,27 @@ import json
 
 import pytest
 
+from tests.command_line import Kvjobs
 from tests.machine import Machine
 from tests.ollama_stand_in import OllamaStandIn, ollama
+from tests.worker_here import worker_here
 
 TEXTS = {"a": "It will rain in Arden.", "long": "It will rain in Arden. " * 12, "b": "It will be dry in Selby."}
 
 
 def test_onnx_translates_what_is_longer_than_the_context_of_ollama(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = machine.folder / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in TEXTS.items()))
 
     with ollama(OllamaStandIn(context=70)) as (_, api):
         monkeypatch.setenv("KVJOBS_OLLAMA_HOST", f"127.0.0.1:{api.port}")
-        done = machine.kvjobs("submit", str(corpus), "--providers", "ollama:m,onnx", "--wait")
+        with worker_here():
+            done = kvjobs("submit", corpus, "--providers", "ollama:m,onnx", "--wait")
 
-    assert done.returncode == 0, done.stderr
-    results = {record["id"]: record for record in map(json.loads, done.stdout.splitlines())}
+    assert done.exit_code == 0, done.err
+    results = {record["id"]: record for record in map(json.loads, done.out.splitlines())}
     assert {name: record["provider"] for name, record in results.items()} == {
         "a": "ollama",
         "b": "ollama",

@@ -29,13 +29,14 @@ def tiny(machine: Machine, model: Path) -> str:
     return "tiny"
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"n": n, "text": "hello world " * (n + 1), "half": n % 2}) + "\n" for n in range(6)]
     (machine.folder / "c.jsonl").write_text("".join([*lines, "not json\n"]))
 
-    done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "--token-scores")
+    done = kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "--token-scores")
 
-    assert (done.returncode, done.stdout) == (3, "")  # a line was rejected; scores are not printed without -o
+    assert (done.exit_code, done.out) == (3, "")  # a line was rejected; scores are not printed without -o
     records = [json.loads(line) for line in kvjobs("export", "last").out.splitlines()]
     scores = [record["score"] for record in records if record["status"] == "ok"]
     assert len(scores) == 6
@@ -45,7 +46,7 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
         assert record["flags"] == ["unscored-first"]
         assert -math.fsum(log_probs[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
-    assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.stderr
+    assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.err
     (total,) = kvjobs("totals", "last", "--json").json
     assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
 
@@ -54,9 +55,9 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
     assert kept.out == "".join(line for line, score in zip(lines, scores, strict=False) if score["perplexity"] < limit)
 
 
+@pytest.mark.usefixtures("worker")
 def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"id": n, "text": "hello world " * (n + 1)}) + "\n" for n in range(3)]
-    machine.worker()
 
     def scored(lines: list[str], *options: str) -> Result:
         (machine.folder / "c.jsonl").write_text("".join(lines))
@@ -81,6 +82,7 @@ def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjob
     assert grown.out.startswith(first.out)
 
 
+@pytest.mark.usefixtures("worker")
 def test_pairs_are_scored_by_a_translation_model(machine: Machine, kvjobs: Kvjobs) -> None:
     (machine.folder / "p.jsonl").write_text(
         '{"en": "It will rain in Arden.", "zh": "雅顿将有雨。"}\n'
@@ -97,6 +99,7 @@ def test_pairs_are_scored_by_a_translation_model(machine: Machine, kvjobs: Kvjob
     assert rejected["error"]["code"] == "no-text"
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     folder = machine.folder / "beir"
     folder.mkdir()

@@ -5,6 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.checkpoints import write_tokenizer
 from tests.command_line import Kvjobs
 from tests.end_to_end.conftest import Bulletins
@@ -35,37 +37,30 @@ def test_one_command_translates_a_corpus_and_repeating_it_gives_the_same_job(
     phases = {row["group"] for row in kvjobs("steps", "1", "--by", "phase", "--json").json}
     assert phases >= {"queue", "segment", "tokenize", "encode", "decode", "detokenize"}
 
-    again = machine.kvjobs("submit", str(corpus), "--wait")
+    again = kvjobs("submit", corpus, "--wait")
 
-    assert again.returncode == 0
-    assert again.stdout == (machine.folder / "out.jsonl").read_text(encoding="utf-8")
-    assert "complete" in again.stderr
+    assert again.exit_code == 0
+    assert again.out == (machine.folder / "out.jsonl").read_text(encoding="utf-8")
+    assert "complete" in again.err
     assert kvjobs("ls", "--all", "-q").out == "1\n"
 
 
-def test_the_corpus_can_be_standard_input_and_standard_output_has_only_results(
-    machine: Machine,
-) -> None:
-    done = machine.kvjobs("submit", "-", "--wait", stdin='{"id": "a", "text": "It will rain in Arden."}\n')
-
-    assert json.loads(done.stdout)["status"] == "ok"
-    assert "Job 1" in done.stderr
-
-
-def test_a_worker_started_for_a_job_leases_that_job_first(
+def test_the_corpus_can_be_standard_input_and_its_own_worker_leases_that_job_first(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
-    bulletins(40, "older.jsonl")
-    bulletins(2)
-    kvjobs("submit", "older.jsonl", "--priority", "high")
+    kvjobs("submit", bulletins(40), "--priority", "high")
+    text = '{"id": "a", "text": "It will rain in Arden."}\n'
 
     # The workers of this machine serve another model, but the worker that the command starts serves this job.
-    done = machine.kvjobs("submit", "bulletins.jsonl", "--wait", KVJOBS_QUEUES="model:other")
+    done = machine.kvjobs("submit", "-", "--wait", stdin=text, KVJOBS_QUEUES="model:other")
 
     assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "ok"  # standard output has only results
+    assert "Job 2" in done.stderr
     assert machine.ask("select job_id from v_shard_events where event = 'leased' order by at limit 1") == [(2,)]
 
 
+@pytest.mark.usefixtures("worker")
 def test_bad_lines_are_rejected_with_a_reason_and_all_others_translated(machine: Machine, kvjobs: Kvjobs) -> None:
     long = json.dumps({"id": "long", "text": "x" * (1 << 20)})
     (machine.folder / "c.jsonl").write_bytes(
@@ -74,16 +69,16 @@ def test_bad_lines_are_rejected_with_a_reason_and_all_others_translated(machine:
         b'{"id": 6, "text": "</s> >>fr<< <unk>"}\n'
     )
 
-    done = machine.kvjobs("submit", "c.jsonl", "--wait")
+    done = kvjobs("submit", "c.jsonl", "--wait")
 
-    assert done.returncode == 3
-    out = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.exit_code == 3
+    out = [json.loads(line) for line in done.out.splitlines()]
     assert [r["status"] for r in out] == ["ok"] + ["rejected"] * 7 + ["ok"]
     assert [r["error"]["line"] for r in out if r["status"] == "rejected"] == [2, 3, 4, 5, 6, 7, 8]
     assert kvjobs("submit", "c.jsonl", "--strict").exit_code == 2
 
 
-def test_a_model_whose_graphs_are_html_pages_is_refused_in_one_sentence(machine: Machine) -> None:
+def test_a_model_whose_graphs_are_html_pages_is_refused_in_one_sentence(machine: Machine, kvjobs: Kvjobs) -> None:
     """A download through a login page leaves such files. (Other refusals: tests/commands/test_submit.py.)"""
     (machine.folder / "c.jsonl").write_text('{"id": 1, "text": "It will rain in Arden."}\n')
     (machine.folder / "html").mkdir()
@@ -92,18 +87,18 @@ def test_a_model_whose_graphs_are_html_pages_is_refused_in_one_sentence(machine:
         content = b"<html>please log in</html>" if is_graph else file.read_bytes()
         (machine.folder / "html" / file.name).write_bytes(content)
 
-    refused = machine.kvjobs("submit", "c.jsonl", "--model", "./html")
+    refused = kvjobs("submit", "c.jsonl", "--model", "./html")
 
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "not an ONNX graph" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert "not an ONNX graph" in refused.err
+    assert "Traceback" not in refused.err
     assert machine.ask("select count(*) from jobs") == [(0,)]
 
 
+@pytest.mark.usefixtures("worker")
 def test_cache_on_off_and_hybrid_give_the_same_bytes(machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins) -> None:
     bulletins(4)
     _optimum_model(machine.folder / "tiny")
-    machine.worker()
 
     outputs = {
         kvjobs("submit", "bulletins.jsonl", "--model", "./tiny", "--wait", "--cache", cache, "--beam-size", "4").out
@@ -115,11 +110,9 @@ def test_cache_on_off_and_hybrid_give_the_same_bytes(machine: Machine, kvjobs: K
     assert machine.ask("select count(*), sum(segments_reused) from v_jobs") == [(3, 0)]
 
 
-def test_a_segment_that_was_translated_before_is_reused_and_counted(
-    machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
-) -> None:
+@pytest.mark.usefixtures("worker")
+def test_a_segment_that_was_translated_before_is_reused_and_counted(kvjobs: Kvjobs, bulletins: Bulletins) -> None:
     bulletins(4)
-    machine.worker()
     first = kvjobs("submit", "bulletins.jsonl", "--wait")
 
     again = kvjobs("submit", "bulletins.jsonl", "--wait", "--again")

@@ -13,9 +13,10 @@ from tests.integration.conftest import Fleet, free_port
 from tests.machine import PATIENCE_S, child_of, until
 
 
-def test_a_hint_wakes_an_idle_worker_at_once_and_only_the_child_loads_onnxruntime(
-    fleet: Fleet, bulletins: Bulletins
+def test_a_hint_wakes_an_idle_worker_at_once_and_lost_ones_are_sent_again(
+    fleet: Fleet, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of the worker's processes only the child loads onnxruntime."""
     worker = fleet.worker()
 
     fleet.submit(bulletins(5))
@@ -25,11 +26,8 @@ def test_a_hint_wakes_an_idle_worker_at_once_and_only_the_child_loads_onnxruntim
     assert "onnxruntime" in Path(f"/proc/{child}/maps").read_text()
     assert "onnxruntime" not in Path(f"/proc/{worker.pid}/maps").read_text()
 
-
-def test_lost_hints_are_sent_again(fleet: Fleet, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet.worker()
     fleet.redis.client().flushall()
-    fleet.submit(bulletins(5))
+    fleet.submit(bulletins(5), "--again")
     until(fleet.is_done)
 
     monkeypatch.delenv("KVJOBS_BROKER")  # this submit sends no hint
@@ -41,16 +39,16 @@ def test_lost_hints_are_sent_again(fleet: Fleet, bulletins: Bulletins, monkeypat
 def test_duplicated_hints_do_no_work_twice(fleet: Fleet, bulletins: Bulletins) -> None:
     for _ in range(2):
         fleet.worker()
-    fleet.submit(bulletins(80))
+    fleet.submit(bulletins(24))
     app = make_app(fleet.redis.url)
     while not fleet.is_done():
         send_hints(app, "cpu", 5)
-        time.sleep(0.2)
+        time.sleep(0.1)
 
-    assert fleet.succeeded() == 80
+    assert fleet.succeeded() == 24
     finished = fleet.ask("select shard_id, count(*) from shard_events where event = 'finished' group by shard_id")
     assert {times for _, times in finished} == {1}
-    assert fleet.ask("select count(*) from translations") == [(80,)]
+    assert fleet.ask("select count(*) from translations") == [(24,)]
     assert fleet.kvjobs("db", "check", "1").exit_code == 0
 
 
