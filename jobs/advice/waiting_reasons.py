@@ -54,9 +54,9 @@ def why_job_waits(around: Circumstances) -> str | None:
         return None
     if job.state == "ingesting":
         return "The corpus is still being read; workers see the job when it is read to the end."
-    if job.shown_state == CANCELLING:
+    if job.recorded_state == CANCELLING:
         return "The job is being cancelled: its shards are closed, not leased."
-    if job.shown_state == PAUSED:
+    if job.recorded_state == PAUSED:
         because = f" ({job.reason})" if job.reason else ""
         return f"The job is paused{because}. To resume it: kvjobs resume {job.job_id}"
     if no_worker := no_worker_sentence(around.service, job.queue):

@@ -51,25 +51,34 @@ def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
     return bool(job.rejected) and job.exit_code_with(tolerance) == 0
 
 
-def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
+def print_job(context: Context, database: "Database", job: "JobSummary", exit_code: int, **more: Any) -> None:
     """Print the job to standard output as one line of JSON: the keys of `kvjobs ls --json`, with the exit code of this
     command instead of the job's, and `more`."""
     from jobs.json_text import to_json
+    from jobs.store.report.live_job import live_jobs
 
-    click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
+    with database.reading() as connection:
+        (live,) = live_jobs(connection, [job], context.settings.lease_s)
+    click.echo(to_json(live.as_row() | more | {"exit_code": exit_code}).decode())
 
 
 def print_ended_job(
-    database: "Database", job: "JobSummary", exit_code: int, stages: "Sequence[JobSummary]" = (), **more: Any
+    context: Context,
+    database: "Database",
+    job: "JobSummary",
+    exit_code: int,
+    stages: "Sequence[JobSummary]" = (),
+    **more: Any,
 ) -> None:
     """As `print_job`, with `answers`: who answered, as in `kvjobs show --json`; of a chain also with its `stages`."""
     from jobs.store.report.job_providers import providers_of
+    from jobs.store.report.live_job import live_jobs
 
     with database.reading() as connection:
         answers = providers_of(connection, job)
-    if len(stages) > 1:
-        more["stages"] = [stage.as_row() for stage in stages]
-    print_job(job, exit_code, **more, answers=answers)
+        if len(stages) > 1:
+            more["stages"] = [stage.as_row() for stage in live_jobs(connection, stages, context.settings.lease_s)]
+    print_job(context, database, job, exit_code, **more, answers=answers)
 
 
 def watch_command(

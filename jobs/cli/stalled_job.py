@@ -51,7 +51,7 @@ class StallNotice:
             return
         self._since = time.monotonic()
         hint = None
-        if job.shown_state == PAUSED:
+        if job.recorded_state == PAUSED:
             self.note = ""
             reason = f" ({job.reason})" if job.reason else ""
             hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"

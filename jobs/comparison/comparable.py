@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.advice.provider_words import answered_sentence, mixed_models
+from jobs.choices import state_in_words
 from jobs.errors import SpecError
 from jobs.formatting import count, counted
 from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.live_job import LiveJob
 
 NOT_SHOWN = ("timing",)  # an option that changes no result
 
@@ -65,11 +67,12 @@ def contrasts(a: JobSummary, b: JobSummary) -> list[Contrast]:
     ]
 
 
-def notes(a: JobSummary, b: JobSummary) -> Iterator[str]:
+def notes(a: LiveJob, b: LiveJob) -> Iterator[str]:
     """Cautions that follow from the jobs alone, a sentence each."""
     for job, name in ((a, "A"), (b, "B")):
         if not job.has_ended:
-            yield f"{name} is {job.shown_state}; without a result yet: {counted(job.waiting, 'document')}."
+            state = state_in_words(job.shown_state)
+            yield f"{name} has not ended ({state}): {counted(job.waiting, 'document')} waiting."
     reused = [(job, name) for job, name in ((a, "A"), (b, "B")) if job.segments_reused or job.documents_reused]
     for job, name in reused:
         of = counted(job.segments, "segment") if job.task == Task.TRANSLATE else counted(job.succeeded, "document")

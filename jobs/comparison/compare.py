@@ -33,6 +33,7 @@ from jobs.store.report.documents.matched_documents import (
 )
 from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.live_job import LiveJob
 from jobs.store.report.timings.steps import summarize_steps
 
 Agreement = TranslationAgreement | ScoreShift | RankingAgreement
@@ -99,8 +100,8 @@ class Coverage:
 class Comparison:
     """Two jobs side by side."""
 
-    a: JobSummary
-    b: JobSummary
+    a: LiveJob
+    b: LiveJob
     contrasts: Sequence[Contrast]
     coverage: Coverage
     speed: Speed
@@ -113,8 +114,8 @@ class Comparison:
 
 def compare(
     database: Database,
-    a: JobSummary,
-    b: JobSummary,
+    a: LiveJob,
+    b: LiveJob,
     wanted: Wanted,
     bounds: Bounds,
     tell_read: Callable[[int], None] = lambda read: None,

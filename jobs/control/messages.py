@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobs.advice.next_command import next_command
+from jobs.advice.next_command import submit_again
 from jobs.formatting import counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _retried(performed: "Performed") -> str:
 
     was, job, again = performed.before, performed.after, performed.documents
     if job.state == JobState.INGESTING:
-        return f"{_named(job)} continues. To read the rest of its corpus: {next_command(job)}"
+        return f"{_named(job)} continues. To read the rest of its corpus: {submit_again(job)}"
     if again or was.state != job.state:
         documents = counted(again, "document")
         return f"{documents} of {_of(job)} will run again. To follow it: kvjobs watch {job.job_id}"

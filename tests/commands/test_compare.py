@@ -181,7 +181,7 @@ def test_a_job_that_still_runs_is_compared_as_far_as_it_is(kvjobs: Kvjobs, runni
     result = kvjobs("compare", running_job, finished_job)
 
     assert result.exit_code == 0
-    assert "A is running; without a result yet: 1 document." in result.out
+    assert "A has not ended (waits for a worker): 1 document waiting." in result.out
 
 
 def test_texts_of_documents_cannot_steer_the_terminal(kvjobs: Kvjobs, add_job: AddJob) -> None:

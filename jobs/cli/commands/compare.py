@@ -78,7 +78,7 @@ def compare_jobs(
     from jobs.cli.render.reading_progress import counting_progress
     from jobs.comparison.compare import Bounds, Wanted, compare
     from jobs.comparison.record import as_record
-    from jobs.store.report.job_summary import find_job
+    from jobs.store.report.live_job import find_live_job
 
     if measures and qrels is None:
         raise click.UsageError("--measure is of rankings against judgements: give --qrels FILE too.")
@@ -91,7 +91,7 @@ def compare_jobs(
     )
     with context.database() as database:
         with database.reading() as connection:
-            a, b = find_job(connection, first), find_job(connection, second)
+            a, b = (find_live_job(connection, one, context.settings.lease_s) for one in (first, second))
         with counting_progress("comparing", a.documents) as tell_read:
             found = compare(database, a, b, wanted, Bounds(), tell_read)
     if output.is_table or output.is_json:

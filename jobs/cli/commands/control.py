@@ -1,16 +1,11 @@
 """The commands that change a job: pause, resume, cancel, retry, priority. Each says what it changed."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from jobs.cli.context import Context
 from jobs.cli.job_exit import json_option, print_job
 from jobs.cli.priority import Priority
 from jobs.cli.render.messages import print_message
-
-if TYPE_CHECKING:
-    from jobs.control.actions import Performed
 
 
 @click.command()
@@ -23,9 +18,7 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
 
     Workers finish the batch that they are processing and keep its results.
     """
-    performed = _perform(context, reference, "pause", reason=reason)
-    if as_json:
-        print_job(performed.after, 0)
+    _perform(context, reference, "pause", as_json, reason=reason)
 
 
 @click.command()
@@ -34,9 +27,7 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
 @click.pass_obj
 def resume(context: Context, reference: str, as_json: bool) -> None:
     """Resume a paused job."""
-    performed = _perform(context, reference, "resume")
-    if as_json:
-        print_job(performed.after, 0, was_paused=performed.before.paused)
+    _perform(context, reference, "resume", as_json)
 
 
 @click.command()
@@ -48,9 +39,7 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
 
     Workers finish the batch that they are processing. Cancelling a job twice is harmless.
     """
-    performed = _perform(context, reference, "cancel")
-    if as_json:
-        print_job(performed.after, 0, changed=performed.documents)
+    _perform(context, reference, "cancel", as_json)
 
 
 @click.command()
@@ -63,9 +52,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     A quarantined document is one that ends every process that works on it. A cancelled job continues. Results are
     kept. Rejected lines stay rejected: correct the corpus and submit it again.
     """
-    performed = _perform(context, reference, "retry")
-    if as_json:
-        print_job(performed.after, 0, changed=performed.documents)
+    _perform(context, reference, "retry", as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # -5 is a priority
@@ -78,20 +65,27 @@ def priority(context: Context, reference: str, priority: int, as_json: bool) -> 
 
     Jobs with a higher priority go first. Workers finish the part of a job that they are processing.
     """
-    performed = _perform(context, reference, "priority", priority=priority)
-    if as_json:
-        print_job(performed.after, 0)
+    _perform(context, reference, "priority", as_json, priority=priority)
 
 
 def _perform(
-    context: Context, reference: str, action: str, *, reason: str | None = None, priority: int | None = None
-) -> "Performed":
+    context: Context,
+    reference: str,
+    action: str,
+    as_json: bool,
+    *,
+    reason: str | None = None,
+    priority: int | None = None,
+) -> None:
     """Perform and log the action, and print what it changed."""
-    from jobs.control.actions import Action, perform, this_user
+    from jobs.control.actions import COUNTING, Action, perform, this_user
     from jobs.control.messages import messages
 
     with context.database() as database:
         performed = perform(database, reference, Action(action), this_user(), reason=reason, priority=priority)
-    for message in messages(performed):
-        print_message(message)
-    return performed
+        for message in messages(performed):
+            print_message(message)
+        if as_json:
+            more: dict[str, object] = {"changed": performed.documents} if performed.action in COUNTING else {}
+            more |= {"was_paused": performed.before.paused} if performed.action is Action.RESUME else {}
+            print_job(context, database, performed.after, 0, **more)

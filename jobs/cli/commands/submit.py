@@ -217,7 +217,7 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, stages: Seq
         else:
             _print_next_command(database, submitted, chain, options.queue, context.settings.lease_s)
         if options.as_json:
-            print_ended_job(database, job, code, chain, already=submitted.prior_state, output=options.results)
+            print_ended_job(context, database, job, code, chain, already=submitted.prior_state, output=options.results)
     return code
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.advice.next_command import next_command
+from jobs.advice.next_command import next_command, submit_again
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
     exit_code_of_chain,
@@ -74,7 +74,7 @@ def watch(
         stages = do(context, database, job)
         code = exit_code_of_chain(stages, tolerance)
         if as_json:
-            print_ended_job(database, _same(job, stages), code, stages, output=output)
+            print_ended_job(context, database, _same(job, stages), code, stages, output=output)
     return code
 
 
@@ -93,7 +93,7 @@ def _work(
         check_results_file(output, task=job.task, corpus=job.source, is_chain=job.chain is not None)
     if job.state == "ingesting":
         print_message(
-            f"The corpus of job {job.label} is not read completely. If no submit is reading it: {next_command(job)}"
+            f"The corpus of job {job.label} is not read completely. If no submit is reading it: {submit_again(job)}"
         )
     again = watch_command(context, job.job_id, output, tolerance, as_json)
     return wait_for_job(context.settings, database, job, output, tolerance, again=again)
@@ -103,6 +103,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
     from jobs.cli.follow_job import follow_chain
     from jobs.cli.render.live_progress import progress
     from jobs.cli.stalled_job import StallNotice
+    from jobs.store.report.live_job import live_jobs
 
     try:
         hint = StallNotice(database, context.settings.lease_s)
@@ -115,7 +116,9 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
             stages = follow_chain(database, job, update)
     except KeyboardInterrupt:
         raise _interrupted(context, job) from None
-    print_message(f"Next: {next_command(stages[-1])}")
+    with database.reading() as connection:
+        live = live_jobs(connection, stages, context.settings.lease_s)
+    print_message(f"Next: {next_command(live[-1])}")
     return stages
 
 
@@ -160,7 +163,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
             )
             print_message(f"{message}{allowed if is_tolerated(stage, tolerance) else ''}.")
         if as_json:
-            print_ended_job(database, _same(job, stages), code, stages)
+            print_ended_job(context, database, _same(job, stages), code, stages)
     return code
 
 

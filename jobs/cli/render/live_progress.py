@@ -81,9 +81,9 @@ class _Lines:
     def update(self, job: JobSummary, note: str = "") -> None:
         now = time.monotonic()
         self._speed.add(job, now)
-        if (job.shown_state, note) == self._state and now < self._next:
+        if (job.recorded_state, note) == self._state and now < self._next:
             return
-        self._state, self._next = (job.shown_state, note), now + LINE_EVERY_S
+        self._state, self._next = (job.recorded_state, note), now + LINE_EVERY_S
         print_message(f"job {job.label}: {progress_text(job, self._speed, note)}")
 
 
@@ -104,12 +104,12 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     if job.has_ended:
         if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"
-    elif recent.eta_s is not None and job.shown_state == "running":
+    elif recent.eta_s is not None and job.recorded_state == "running":
         parts["time"] = f"{duration(recent.eta_s)} to go"
     if job.unsuccessful:
         parts["failed"] = f"{count(job.unsuccessful)} not ok"
-    if job.shown_state != "running":
-        parts["state"] = job.shown_state
+    if job.recorded_state != "running":
+        parts["state"] = job.recorded_state
     for name in ("tokens", "speed", "time", "state"):
         if room is not None and len(", ".join(parts.values())) > room:
             parts.pop(name, None)

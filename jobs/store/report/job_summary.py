@@ -86,8 +86,8 @@ class JobSummary:
         return f"{self.job_id} ({self.name})" if self.name else str(self.job_id)
 
     @property
-    def shown_state(self) -> str:
-        """The state as it is displayed and filtered by: `paused` and `cancelling` too."""
+    def recorded_state(self) -> str:
+        """The state in the database, with `paused` and `cancelling`. (What is shown is `LiveJob.shown_state`.)"""
         if self.has_ended:
             return self.state
         if self.cancel_requested_at:
@@ -182,9 +182,7 @@ class JobSummary:
         return row | {name: getattr(self, name) for name in DERIVED}
 
 
-DERIVED = (
-    *("shown_state", "share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),
-)
+DERIVED = (*("share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),)
 UNSHOWN = ("reading",)  # by rows
 SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *DERIVED)
 
@@ -252,7 +250,7 @@ def list_jobs(
     before: int | None = None,
     limit: int | None = None,
 ) -> list[JobSummary]:
-    """Jobs, newest first: with `states` only those whose `JobSummary.shown_state` is among them, with `search` those
+    """Jobs, newest first: with `states` only those whose `JobSummary.recorded_state` is among them, with `search` those
     with that text in name, model or source, with `before` those whose number is lower (the next page)."""
     statement = summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
     statement = statement.where(*conditions(states=states, task=task or "", search=search))
@@ -286,7 +284,7 @@ def require_ended(jobs: Sequence[JobSummary]) -> None:
         first = f"cancel it first: kvjobs cancel {job.job_id}"
         if job.cancel_requested_at:
             first = f"wait until workers have finished their batches of it: kvjobs wait {job.job_id}"
-        raise SpecError(f"job {job.label} is {job.shown_state}; {first}")
+        raise SpecError(f"job {job.label} is {job.recorded_state}; {first}")
 
 
 def summaries() -> Select[Any]:

@@ -6,6 +6,7 @@ What shows a job that runs reads it here, so that pages and commands say the sam
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -37,8 +38,9 @@ class LiveJob(JobSummary):
 
     @property
     def shown_state(self) -> str:
-        """As that of the summary, and `waiting`: it has work, and no live worker takes it."""
-        shown = super().shown_state
+        """The state as it is displayed and filtered by: the recorded one, or `waiting`: it has work, and no live
+        worker takes it."""
+        shown = self.recorded_state
         return WAITING if shown == JobState.RUNNING and self.shards_open and not self.has_worker else shown
 
     @property
@@ -49,13 +51,16 @@ class LiveJob(JobSummary):
             return None
         return self.estimated_left * self.tokens / self.estimated_done / self.pace
 
+    def as_row(self) -> dict[str, Any]:
+        return super().as_row() | {"shown_state": self.shown_state}
+
     @property
     def shown_tokens_per_s(self) -> float | None:
         """Of a job that runs over the last minute, of any other on average."""
         return self.tokens_per_s if self.recent_tokens_per_s is None else self.recent_tokens_per_s
 
 
-LIVE_FIELDS = (*SUMMARY_FIELDS, "has_worker", "recent_tokens_per_s")
+LIVE_FIELDS = (*SUMMARY_FIELDS, "shown_state", "has_worker", "recent_tokens_per_s")
 
 
 def find_live_job(connection: Connection, reference: str, silence_s: float) -> LiveJob:
@@ -82,7 +87,7 @@ def list_unserved_jobs(connection: Connection, silence_s: float) -> list[LiveJob
 def live_jobs(connection: Connection, jobs: Iterable[JobSummary], silence_s: float) -> list[LiveJob]:
     """Each of these jobs, as it stands at the moment of the snapshot."""
     jobs = list(jobs)
-    running = {job.job_id for job in jobs if job.shown_state == JobState.RUNNING}
+    running = {job.job_id for job in jobs if job.recorded_state == JobState.RUNNING}
     workers = list(live_workers(connection, silence_s)) if running else []
     held = _held_by(connection, [worker.worker_id for worker in workers])
     minutes = _minutes(connection, {job.job_id: job for job in jobs if job.job_id in running})

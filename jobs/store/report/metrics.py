@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, column, select, table, text
 
 from jobs.outcome import STAGE
-from jobs.store.report.job_summary import JobSummary, find_jobs
+from jobs.store.report.job_summary import find_jobs
+from jobs.store.report.live_job import LiveJob, live_jobs
 from jobs.store.report.model_usage import V_PHASES
 from jobs.store.report.waiting_work import WaitingWork, waiting_work
 from jobs.store.report.worker_list import WorkerSummary, list_workers
@@ -49,7 +50,7 @@ class FailureTotal:
 class Metrics:
     """One reading of all of them."""
 
-    jobs: Sequence[JobSummary]
+    jobs: Sequence[LiveJob]
     phases: Sequence[PhaseTotal]
     failures: Sequence[FailureTotal]
     workers: Sequence[WorkerSummary]  # that have not stopped
@@ -61,7 +62,7 @@ def read_metrics(connection: Connection, silence_s: float) -> Metrics:
     """All numbers, of one snapshot; a worker without a heartbeat for `silence_s` is stale."""
     job_ids = _job_ids(connection)
     return Metrics(
-        jobs=find_jobs(connection, job_ids),
+        jobs=live_jobs(connection, find_jobs(connection, job_ids), silence_s),
         phases=list(_phases(connection, job_ids)),
         failures=list(_failures(connection, job_ids)),
         workers=list_workers(connection, silence_s),

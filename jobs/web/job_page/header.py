@@ -190,8 +190,8 @@ def _at(job: JobSummary) -> str:
 
 
 def _shards(job: JobSummary) -> str:
-    if job.shown_state in (PAUSED, CANCELLING):
-        return f"the job is {job.shown_state}"
+    if job.recorded_state in (PAUSED, CANCELLING):
+        return f"the job is {job.recorded_state}"
     return f"in {counted(job.shards_open, 'shard')} of {count(job.shards)}"
 
 

@@ -10,7 +10,7 @@ from jobs.control.actions import Action, actions_of, perform
 from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.store.report.action_list import list_actions
-from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId
@@ -59,9 +59,10 @@ def act(
     return RedirectResponse(f"/jobs/{job_id}?done={performed.number}", 303)
 
 
-def actions(connection: Reading, job_id: JobId) -> dict[str, Any]:
+def actions(connection: Reading, settings: SettingsOfApp, job_id: JobId) -> dict[str, Any]:
     """What was done to a job, newest first."""
-    return {"job": find_job(connection, str(job_id)), "actions": list_actions(connection, job_id)}
+    job = find_live_job(connection, str(job_id), settings.lease_s)
+    return {"job": job, "actions": list_actions(connection, job_id)}
 
 
 def _consequence(job: JobSummary, action: Action) -> str:

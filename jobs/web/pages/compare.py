@@ -20,6 +20,7 @@ from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names
 from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
+from jobs.store.report.live_job import find_live_job
 from jobs.visible_text import visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
@@ -74,7 +75,7 @@ def page(
         problem, status_code = f"to compare, tick two jobs on the list; {len(job)} were ticked", 400
     elif asked.has_jobs:
         try:
-            found = _compare(database, asked)
+            found = _compare(database, asked, request.app.state.settings.lease_s)
         except KvjobsError as error:
             problem, status_code = str(error), status_code_of(error)
     shown = _shown(found, asked) if found else {}
@@ -91,13 +92,14 @@ def as_json(
     reference: Annotated[str, Query(max_length=500)] = "",
     longer: bool = False,
 ) -> Response:
-    return JsonResponse(as_record(_compare(request.app.state.database, Asked(a, b, reference, longer))))
+    state = request.app.state
+    return JsonResponse(as_record(_compare(state.database, Asked(a, b, reference, longer), state.settings.lease_s)))
 
 
-def _compare(database: Database, asked: Asked) -> Comparison:
+def _compare(database: Database, asked: Asked, silence_s: float) -> Comparison:
     """Raises NotFoundError for a job that is not there, and SpecError where the jobs cannot be compared."""
     with database.reading() as connection:
-        a, b = (find_job(connection, reference) for reference in (asked.a, asked.b))
+        a, b = (find_live_job(connection, reference, silence_s) for reference in (asked.a, asked.b))
     if asked.reference and asked.reference not in field_names(database, a.job_id):
         # Asking the whole corpus for a field would take too long for a page.
         raise SpecError(f"the first documents of job {a.label} have no field {asked.reference!r}")

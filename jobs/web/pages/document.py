@@ -18,7 +18,8 @@ from jobs.spec import Task, has_payload
 from jobs.stage import FILTER
 from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
 from jobs.store.report.documents.document_pages import Selection, find_places
-from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.live_job import find_live_job
 from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address
@@ -28,7 +29,7 @@ from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.token_colors import LEGEND, colored_tokens
 from jobs.web.pages.documents import JobId, selection_of
 from jobs.web.rendering import JsonResponse, render
-from jobs.web.store_access import Reading
+from jobs.web.store_access import Reading, SettingsOfApp
 
 MAX_CHARACTERS = 12_000  # of source and result together, unless the whole text is asked for
 MAX_TOKENS = 3_000
@@ -41,6 +42,7 @@ router = APIRouter()
 def document(
     request: Request,
     connection: Reading,
+    settings: SettingsOfApp,
     job_id: JobId,
     document_id: str,
     asked: FilterOfAddress,
@@ -48,7 +50,7 @@ def document(
     whole: bool = False,
 ) -> Response:
     """By its id, or by its position. An id behind which `.json` stands gives JSON, unless that is an id itself."""
-    job = find_job(connection, str(job_id))
+    job = find_live_job(connection, str(job_id), settings.lease_s)
     if not document_id and position is None:
         return RedirectResponse(list_address(job, asked), 307)
     found, as_json = _find(connection, job, document_id, position)

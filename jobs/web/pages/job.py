@@ -158,7 +158,7 @@ def shards(
     }
 
 
-def _commands(connection: Connection, found: JobSummary) -> dict[str, Any]:
+def _commands(connection: Connection, found: LiveJob) -> dict[str, Any]:
     first, *later = (header.stored_submit(one) for one in find_chain(connection, found))
     again = submit_command(first, *later)
     return {"next": next_command(found), "again": again, "is_pipe": found.source == STDIN}

@@ -14,7 +14,7 @@ from tests.rows import AddJob, AddWaitingJob, Line
 
 def state_of(database: Database, job_id: int) -> str:
     with database.reading() as connection:
-        return find_job(connection, str(job_id)).shown_state
+        return find_job(connection, str(job_id)).recorded_state
 
 
 def form(client: TestClient, **values: object) -> dict[str, object]:

@@ -20,6 +20,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
 from jobs.web.app import Options, create_app
 from jobs.web.metric_families import WORKER_STATES
+from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.places import CHECKOUT
 from tests.rows import AddJob, AddWaitingJob, Line, add_timings, enter
@@ -41,6 +42,22 @@ def families(client: TestClient) -> dict[str, Any]:
 
 def values(client: TestClient, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels[label] for label in labels): sample.value for sample in families(client)[name].samples}
+
+
+def test_all_that_shows_a_job_says_that_it_waits_for_a_worker(
+    client: TestClient, kvjobs: Kvjobs, add_job: AddJob, add_waiting_job: AddWaitingJob
+) -> None:
+    add_job(Line("a", "甲"))
+    job = add_waiting_job()
+
+    commands = (("show",), ("wait", "--timeout", "0"), ("pause",), ("resume",), ("priority", "high"), ("retry",))
+    said = {name: kvjobs(name, job, *more, "--json").json["shown_state"] for name, *more in commands}
+    pages = (f"/jobs/{job}.json", f"/jobs/{job}/documents.json", f"/jobs/{job}/actions.json")
+    said |= {page: client.get(page).json()["job"]["shown_state"] for page in pages}
+    said["/metrics"] = dict(values(client, "kvjobs_job_info", "job_id", "state").keys())[str(job)]
+
+    assert said == dict.fromkeys(said, "waiting") | {"pause": "paused"}
+    assert kvjobs("ls", "--json").json[0]["shown_state"] == "waiting"
 
 
 @ON_BOTH

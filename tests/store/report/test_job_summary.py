@@ -108,7 +108,7 @@ def test_jobs_are_listed_newest_first_and_by_state(
     assert listed("cancelling", "done") == [cancelling, finished_job]
     for state in ("paused", "running", "cancelling", "done"):
         with database.reading() as connection:
-            assert {job.shown_state for job in list_jobs(connection, states=[state])} == {state}
+            assert {job.recorded_state for job in list_jobs(connection, states=[state])} == {state}
 
 
 def test_progress_reads_no_row_of_documents(database: Database, running_job: int) -> None:
