@@ -47,9 +47,11 @@ ORDERS = {
 }
 
 JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+FOR_EXCEL = "excel"  # a form of a download: CSV with a byte order mark, as `kvjobs export --bom` writes it
 FORMS = {  # of a download
     Format.JSONL: "JSON Lines",
     Format.CSV: "CSV",
+    FOR_EXCEL: "CSV for Excel",
     Format.TSV: "TSV",
     Format.PARQUET: "Parquet",
     Format.TXT: "Text, a line a document",
@@ -135,10 +137,12 @@ def statuses_of(job: JobSummary, chosen: str = "") -> list[tuple[str, int]]:
 def flags_of(task: str) -> list[Flag]:
     """The flags that results of a task may have."""
     of_task: dict[str, list[Flag]] = {
-        Task.TRANSLATE: [Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH],
+        Task.TRANSLATE: [
+            *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH, Flag.UNSCORED)
+        ],
         Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
         Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
-        Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION],
+        Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION, Flag.UNSCORED],
     }
     return of_task.get(task, [])
 
@@ -147,18 +151,18 @@ def forms_of(job: JobSummary) -> dict[str, str]:
     """The formats of a download that can hold the results of the job: parquet where the package for it is installed,
     lines of the corpus where it has any. (A corpus from a pipe, or whose file is gone or changed, has lines too: they
     are written from the database.)"""
-    kept = {Format.JSONL, Format.CSV, Format.TSV}
+    kept = {Format.JSONL, Format.CSV, FOR_EXCEL, Format.TSV}
     kept |= {Format.TREC, Format.COHERE} if job.task == Task.RERANK else {Format.TXT} if job.task != FILTER else set()
     if is_installed("pyarrow"):
         kept.add(Format.PARQUET)
     if has_lines(job.reading) and (is_installed("pyarrow") or not is_parquet(job.reading)):
         kept.add(Format.ORIGINAL)
-    return {form.value: name for form, name in FORMS.items() if form in kept}
+    return {str(form): name for form, name in FORMS.items() if form in kept}
 
 
 def chain_forms(forms: Mapping[str, str]) -> dict[str, str]:
     """Those of them that can hold the results of all stages of a chain."""
-    return {form: name for form, name in forms.items() if form in WITH_EXTRAS}
+    return {form: name for form, name in forms.items() if form in (*WITH_EXTRAS, FOR_EXCEL)}
 
 
 def _chips(job: JobSummary, asked: DocumentFilter) -> list[dict[str, str]]:

@@ -1,12 +1,13 @@
 """/jobs/N/export: a file of the documents that a list shows, as `kvjobs export` writes it."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
 from jobs.choices import Only
+from jobs.corpus.lines import BOM
 from jobs.corpus.original import CorpusLayout
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
@@ -15,7 +16,7 @@ from jobs.store.corpus_source import find_source
 from jobs.store.database import Database
 from jobs.store.report.job_summary import find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
-from jobs.web.pages.documents import JobId, selection_of
+from jobs.web.pages.documents import FOR_EXCEL, JobId, selection_of
 
 CHUNK = 64 * 1024  # bytes that are sent at a time
 SUFFIXES = {Format.TREC: "run", Format.COHERE: "jsonl"}  # where it is not the name of the format
@@ -34,13 +35,14 @@ def download(
     request: Request,
     job_id: JobId,
     asked: FilterOfAddress,
-    form: Annotated[Format, Query(alias="format")] = Format.JSONL,
+    chosen: Annotated[Format | Literal["excel"], Query(alias="format")] = Format.JSONL,
     chain: bool = False,
 ) -> StreamingResponse:
     """Every document that meets the conditions, in the order of the corpus; with `chain` the results of all stages.
     What is wrong is said before the file begins; an error in the middle of it breaks the connection, so that a browser
     reports it."""
     database: Database = request.app.state.database
+    form = Format.CSV if chosen == FOR_EXCEL else Format(chosen)
     with database.reading() as connection:
         job = find_job(connection, str(job_id))
         condition = selection_of(connection, job, asked).condition
@@ -53,7 +55,7 @@ def download(
     only = Only.ALL if job.waiting and form in WITH_EXTRAS else None
     export = Export(form=form, only=only, condition=condition, stages=stages)
     lines = result_lines(database, job, form, export, tell=_ignored)
-    head = next(lines)
+    head = (BOM if chosen == FOR_EXCEL else b"") + next(lines)
     what = f"chain-{job.chain}" if stages else f"job-{job_id}"
     name = f"{what}{'' if asked.is_empty else '-selection'}.{suffix}"
     return StreamingResponse(

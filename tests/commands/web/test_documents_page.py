@@ -1,9 +1,12 @@
 """/jobs/N/documents: what the address asks for is listed, and the download and the command hold the same documents."""
 
+import codecs
 import csv
 import io
 import json
+import re
 import shlex
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,10 +20,12 @@ from jobs.store.database import Database
 from jobs.store.report.documents import bounded_scan, document_pages
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
+from jobs.web.pages.documents import flags_of
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
 
+WORKER = Path(__file__).parents[3] / "worker"
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
 
 
@@ -106,6 +111,23 @@ def test_a_csv_runs_no_formula_of_a_document(client: TestClient, add_job: AddJob
     rows = list(csv.DictReader(io.StringIO(client.get(f"/jobs/{job_id}/export?format=csv").text)))
 
     assert rows[0]["translation"] == "'=HYPERLINK(1)"
+
+
+def test_a_csv_for_excel_is_the_csv_behind_a_byte_order_mark(client: TestClient, some_job: int) -> None:
+    plain, marked = (client.get(f"/jobs/{some_job}/export?format={form}") for form in ("csv", "excel"))
+
+    assert marked.content == codecs.BOM_UTF8 + plain.content
+    assert marked.headers["content-disposition"] == plain.headers["content-disposition"]
+    assert "format=excel" in client.get(f"/jobs/{some_job}/documents").text
+
+
+def test_the_list_can_be_filtered_by_every_flag_that_an_engine_gives() -> None:
+    """Read from the engines and providers of each task: their modules are named after it."""
+    for task, stem in ((Task.TRANSLATE, "translation"), (Task.SCORE, "scoring"), (Task.GENERATE, "generation")):
+        modules = [file for folder in ("engine/tasks", "providers") for file in WORKER.glob(f"{folder}/**/{stem}.py")]
+        given = {name for file in modules for name in re.findall(r"Flag\.([A-Z_]+)", file.read_text())}
+        assert given, modules
+        assert given <= {flag.name for flag in flags_of(task)}
 
 
 def test_a_selection_is_downloaded_as_parquet(client: TestClient, add_job: AddJob) -> None:
