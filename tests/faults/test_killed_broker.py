@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 
 from tests.end_to_end.conftest import Bulletins
@@ -40,11 +41,7 @@ def test_a_redis_that_dies_during_a_job_and_returns_empty_loses_no_work(fleet: F
 
 
 def test_a_child_killed_while_redis_is_unavailable_is_replaced_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
-    worker = fleet.worker()
-    fleet.submit(bulletins(300))
-    until(fleet.succeeded)
-    fleet.redis.kill()
-    time.sleep(2)  # until Celery is in its reconnect loop
+    worker = at_work_without_redis(fleet, bulletins)
     killed = child_of(worker.pid)
     assert killed is not None
     before = fleet.succeeded()
@@ -59,11 +56,7 @@ def test_a_child_killed_while_redis_is_unavailable_is_replaced_at_once(fleet: Fl
 
 
 def test_a_worker_stops_cleanly_while_redis_is_unavailable(fleet: Fleet, bulletins: Bulletins) -> None:
-    worker = fleet.worker()
-    fleet.submit(bulletins(300))
-    until(fleet.succeeded)
-    fleet.redis.kill()
-    time.sleep(2)  # until Celery is in its reconnect loop
+    worker = at_work_without_redis(fleet, bulletins)
 
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=PATIENCE_S)
@@ -73,3 +66,13 @@ def test_a_worker_stops_cleanly_while_redis_is_unavailable(fleet: Fleet, bulleti
     assert {state for state, _ in shards} <= {"ready", "done"}
     assert not any(crashes for _, crashes in shards)
     assert 0 < fleet.succeeded() < 300
+
+
+def at_work_without_redis(fleet: Fleet, bulletins: Bulletins) -> "subprocess.Popen[str]":
+    """A worker in the middle of a job of 300 documents, whose Redis is gone."""
+    worker = fleet.worker()
+    fleet.submit(bulletins(300))
+    until(fleet.succeeded)
+    fleet.redis.kill()
+    time.sleep(2)  # until Celery is in its reconnect loop
+    return worker

@@ -1,6 +1,7 @@
 """Actions on a job: a page that asks for confirmation, and the form that performs them. POST alone changes anything."""
 
 import ipaddress
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -44,19 +45,22 @@ def act(
     priority: Annotated[int | None, Form(ge=LOWEST, le=HIGHEST)] = None,
 ) -> Response:
     """Perform it, and go back to the page of the job."""
+    number = perform_form(request, form_token, action, reason, priority)(job_id)
+    return RedirectResponse(f"/jobs/{job_id}?done={number}", 303)
+
+
+def perform_form(
+    request: Request, form_token: str, action: Action, reason: str, priority: int | None
+) -> Callable[[int], int]:
+    """What performs the action of a form on a job; it returns the action's number in the log. Refuses a form that is
+    not this dashboard's own, or that lacks what the action needs."""
     require_own_form(request, form_token)
     refuse_read_only(request)
     if action is Action.PRIORITY and priority is None:
         raise SpecError("give the new priority, a whole number")
-    performed = perform(
-        request.app.state.database,
-        str(job_id),
-        action,
-        visitor(request),
-        reason=reason.strip() or None,
-        priority=priority,
-    )
-    return RedirectResponse(f"/jobs/{job_id}?done={performed.number}", 303)
+    database, actor = request.app.state.database, visitor(request)
+    why = reason.strip() or None
+    return lambda job_id: perform(database, str(job_id), action, actor, reason=why, priority=priority).number
 
 
 def actions(connection: Reading, settings: SettingsOfApp, job_id: JobId) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
 from jobs.choices import state_in_words
-from jobs.control.actions import Action, actions_of, perform
+from jobs.control.actions import Action, actions_of
 from jobs.errors import KvjobsError, SpecError
 from jobs.store.report.job_lines import JobLine, lines_of
 from jobs.store.report.job_summary import LARGEST_ID, find_chain, find_job
 from jobs.store.report.live_job import live_jobs
-from jobs.web.access import require_own_form
-from jobs.web.pages.actions import HIGHEST, LOWEST, refuse_read_only, visitor
+from jobs.web.pages.actions import HIGHEST, LOWEST, perform_form, refuse_read_only
 from jobs.web.rendering import render
 from jobs.web.store_access import Reading, SettingsOfApp
 
@@ -58,25 +57,14 @@ def act(
 ) -> Response:
     """Perform it on each job that allows it, and go back to the list, which says what came of it. A job whose state has
     changed meanwhile stays as it is, and its log says so."""
-    require_own_form(request, form_token)
-    refuse_read_only(request)
-    if action is Action.PRIORITY and priority is None:
-        raise SpecError("give the new priority, a whole number")
+    perform_on = perform_form(request, form_token, action, reason, priority)
     allowed = [one.line.job_id for one in _chosen(connection, job, action, settings.lease_s) if one.why_not is None]
     numbers = []
     for job_id in allowed:
         try:
-            performed = perform(
-                request.app.state.database,
-                str(job_id),
-                action,
-                visitor(request),
-                reason=reason.strip() or None,
-                priority=priority,
-            )
+            numbers.append(perform_on(job_id))
         except KvjobsError:
             continue
-        numbers.append(performed.number)
     return RedirectResponse(f"/jobs?{urlencode({'acted': numbers}, doseq=True)}", 303)
 
 
