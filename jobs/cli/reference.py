@@ -28,8 +28,8 @@ like, and escaped in JSON. Other data in a pipe or a file is unchanged. An empty
 
 With `--json`, `submit`, `watch`, `wait`, `pause`, `resume`, `cancel` and `retry` print the job at their end, as an
 object on one line. Its keys are those of `kvjobs ls --json`, such as `job_id`, `name`, `shown_state`, `documents`,
-`succeeded`, `rejected`, `failed`, `quarantined`, `cancelled` and `waiting`; `exit_code` is that of the command. Further
-keys:
+`ok`, `failed`, `quarantined`, `rejected`, `cancelled`, `skipped` and `waiting`
+([what they mean](questions.md#what-became-of-the-documents)); `exit_code` is that of the command. Further keys:
 
 | command | keys | means |
 |---|---|---|

@@ -85,7 +85,7 @@ def test_the_page_of_a_job_is_shown_anew_as_a_whole_and_keeps_what_a_visitor_did
 
     page.locator(".job-head .state", has_text="done").wait_for(timeout=10_000)
     assert page.locator(".tile-value").first.text_content() == "3"
-    assert "3 of 3 documents translated" in (page.locator(".lead").text_content() or "")
+    assert "3 of 3 documents ok" in (page.locator(".lead").text_content() or "")
     assert page.locator(".banner").count() == 0 or "anew" not in (page.locator(".banner").text_content() or "")
     assert page.locator("#speed .plot svg").count() == 1, "a chart that was not there is drawn"
     assert page.locator("#shards").get_attribute("open") is None

@@ -85,8 +85,8 @@ def test_a_stage_alone_is_exported_and_shown_by_its_number(kvjobs: Kvjobs, datab
     rewritten = kvjobs("export", 3, "--format", "original").out.splitlines()
     assert [json.loads(line)["text"] for line in rewritten] == ["text 0", "text 3", "text 5"], "not the translations"
     page = kvjobs("show", 3).out
-    assert "documents  7, 100.0 % done: 3 ok, 4 skipped" in page
-    assert "  2  job 2  score (lm): done, 7, 100.0 % done: 6 ok, 1 skipped" in page
+    assert "documents  3 of 7 documents ok, 4 skipped" in page
+    assert "  2  job 2  score (lm): done, 6 of 7 documents ok, 1 skipped" in page
     assert kvjobs("db", "check").exit_code == 0
 
 

@@ -112,7 +112,7 @@ def test_show_describes_a_job_on_one_page(kvjobs: Kvjobs, timed_job: int) -> Non
     out = kvjobs("show", "nightly").out
 
     assert out.startswith(f"Job {timed_job} (nightly): done\n")
-    assert "3, 100.0 % done: 3 ok" in out
+    assert "3 of 3 documents ok" in out
     assert "beam" not in out  # an option left to the model is not shown
     assert "batch_size" not in out
     assert "encode" in out
@@ -202,7 +202,7 @@ def test_a_wait_that_times_out_exits_with_4(kvjobs: Kvjobs, running_job: int) ->
     result = kvjobs("wait", running_job, "--timeout", "0.1")
 
     assert result.exit_code == 4
-    assert result.err == "Job 1 (running) has not ended after 0.1 s; still waiting: 1 document.\n"
+    assert result.err == "Job 1 (running) has not ended after 0.1 s: 2 of 4 documents ok, 1 failed, 1 waiting.\n"
 
 
 def test_wait_continues_after_a_short_database_outage(
@@ -253,7 +253,7 @@ def test_watch_without_a_terminal_prints_lines(
     first, *_, last, following = result.err.splitlines()
     assert first.startswith("job 1 (running): 3/4 documents (75.0 %), 20 tokens")
     assert "4/4 documents (100.0 %)" in last
-    assert last.endswith("1 not ok, done")
+    assert last.endswith("1 failed, done")
     assert "\x1b" not in result.err
     assert following == f"Next: kvjobs retry {running_job}"
 

@@ -131,7 +131,8 @@ def test_submitting_a_paused_job_says_that_it_is_paused(kvjobs: Kvjobs, database
 
     assert result.exit_code == 0
     assert result.err.splitlines()[-2:] == [
-        "Job 1: 2 documents; it was submitted before and is paused (the disk is full). (--again makes a new job.)",
+        "Job 1: 0 of 2 documents ok, 2 waiting; it was submitted before and is paused (the disk is full). "
+        "(--again makes a new job.)",
         "To resume it: kvjobs resume 1",
     ]
 
@@ -398,7 +399,7 @@ def test_a_wait_for_a_job_that_is_cancelled_writes_no_results(
 
     assert result.exit_code == 3
     assert not Path("out.jsonl").exists()
-    assert "was cancelled: 2 of 4 documents translated, and no results are written." in result.err
+    assert "is cancelled: 2 of 4 documents ok, 1 failed, 1 cancelled; no results are written." in result.err
     assert f"To continue it: kvjobs retry {running_job}" in result.err
 
 

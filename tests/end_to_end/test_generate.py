@@ -46,7 +46,7 @@ def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjo
     assert [record["id"] for record in found] == [f"p{n}" for n in range(5)]
     assert {record["finish"] for record in found} <= {"eos", "length"}
     page = kvjobs("show", "last").out
-    assert "\n  prompts    6, 100.0 % done: 5 ok, 1 rejected\n" in page
+    assert "\n  documents  5 of 6 prompts ok, 1 rejected\n" in page
     assert "stop []" not in page
     counted = {name: sum(record["finish"] == name for record in found) for name in ("eos", "length")}
     assert kvjobs("show", "last", "--json").json["finishes"] == {name: n for name, n in counted.items() if n}

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from jobs.errors import NotFoundError, StoreError
-from jobs.formatting import count, counted, duration
+from jobs.formatting import counted, duration
 from jobs.store.database import Database
 from jobs.store.report.job_summary import find_job
 from jobs.store.work import Work
@@ -49,8 +49,7 @@ class WorkLog:
         with self._database.reading() as connection:
             job = find_job(connection, str(job_id))
         if job.has_ended and self._is_first("ended", job_id):
-            documents = counted(job.documents, "document")
-            log.info("job %s: %s, %s of %s with a result", job.label, job.state, count(job.succeeded), documents)
+            log.info("job %s: %s, %s", job.label, job.state, job.counts_in_words)
 
     def _is_first(self, what: str, job_id: int) -> bool:
         with self._lock:

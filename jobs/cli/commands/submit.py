@@ -196,7 +196,7 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, stages: Seq
             job = find_job(connection, str(submitted.job_id))
             chain: Sequence[JobSummary] = find_chain(connection, job)
         stays_paused = job.paused and not options.wait  # --wait resumes it
-        for message in describe_submitted(submitted, asked_name=options.name, paused=job if stays_paused else None):
+        for message in describe_submitted(submitted, job, asked_name=options.name, stays_paused=stays_paused):
             print_message(message)
         if len(chain) > 1:
             print_message(describe_stages(chain))

@@ -20,7 +20,6 @@ from jobs.cli.job_exit import (
 from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
-from jobs.formatting import counted
 from jobs.number_ranges import SECONDS
 from jobs.tolerance import Tolerance
 
@@ -152,16 +151,10 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
         for stage in stages:
             if not stage.has_ended:
                 code = TIMED_OUT
-                waiting = counted(stage.total_documents - stage.ended_documents, "document")
-                print_message(f"Job {stage.label} has not ended after {timeout:g} s; still waiting: {waiting}.")
+                print_message(f"Job {stage.label} has not ended after {timeout:g} s: {stage.counts_in_words}.")
                 continue
-            allowed = f"; {counted(stage.rejected, 'line')} rejected, as --max-rejected allows"
-            skipped = f", {stage.skipped:,} skipped" if stage.skipped else ""
-            message = (
-                f"Job {stage.label} is {stage.state}: {stage.succeeded:,} of {counted(stage.documents, 'document')} "
-                f"succeeded{skipped}"
-            )
-            print_message(f"{message}{allowed if is_tolerated(stage, tolerance) else ''}.")
+            allowed = "; --max-rejected allows these lines" if is_tolerated(stage, tolerance) else ""
+            print_message(f"Job {stage.label} is {stage.state}: {stage.counts_in_words}{allowed}.")
         if as_json:
             print_ended_job(context, database, _same(job, stages), code, stages)
     return code

@@ -5,9 +5,7 @@ from pathlib import Path
 from jobs.advice.provider_words import answered_sentence, mixed_models, reasons_of
 from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
-from jobs.cli.render.task_terms import TASK_TERMS
-from jobs.formatting import count, counted, duration
-from jobs.spec import Task
+from jobs.formatting import counted, duration
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
@@ -20,35 +18,31 @@ def end_message(
 ) -> str:
     """The outcome of a job, its speed, where the results are, who answered, and what to look at; `whole`: totals of a
     scoring job."""
-    words = TASK_TERMS[job.task]
-    succeeded = job.succeeded - (answers.unanswered if job.task == Task.RERANK else 0)  # those keep their order
-    done = f"Job {job.label} is {job.state}: {count(succeeded)} of {words.counted(job.documents)} {words.done}"
+    done = f"Job {job.label} is {job.state}: {job.counts_in_words}"
     if job.task == FILTER:
         return f"{done}."
-    took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # None: no worker has started it
+    took = "" if job.elapsed_s is None else f", in {duration(job.elapsed_s)}"  # None: no worker has started it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     reuse = (
         f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""
     )  # explains a speed that the model alone does not reach
-    skipped = f"; {count(job.skipped)} skipped" if job.skipped else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
         more += f" (to accept these lines, with exit code 0: --max-rejected {job.rejected})"
     if is_tolerated(job, tolerance):
-        more = f"\n{counted(job.rejected, 'line')} rejected, which --max-rejected allows: kvjobs show {job.job_id}"
+        more = f"\n--max-rejected allows the rejected lines: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
     total = _perplexity(job, whole) if whole and not is_mixed else ""
-    return f"{done}{took}{speed}{skipped}{reuse}{place}.{_answers(job, answers)}{total}{more}"
+    return f"{done}{took}{speed}{reuse}{place}.{_answers(job, answers)}{total}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
     """The message for a job that was cancelled meanwhile: no file is written, since it would look complete."""
-    words = TASK_TERMS[job.task]
     return (
-        f"Job {job.label} was cancelled: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}, and no "
-        f"results are written.\nTo continue it: kvjobs retry {job.job_id}"
+        f"Job {job.label} is cancelled: {job.counts_in_words}; no results are written."
+        f"\nTo continue it: kvjobs retry {job.job_id}"
         f"\nTo export these results: kvjobs export {job.job_id} --only ok -o FILE"
     )
 

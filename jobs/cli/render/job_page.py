@@ -45,8 +45,7 @@ def describe(
         yield f"  model      {models_in_words(job.model, job.model_revision, json.loads(job.options))}"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
-    nouns: dict[str, str] = {Task.RERANK: "queries", Task.GENERATE: "prompts"}
-    yield f"  {nouns.get(job.task, 'documents'):<9}  {_documents(job)}"
+    yield f"  documents  {_documents(job)}"
     if job.task != FILTER:
         yield f"  tokens     {_tokens(job)}"
     if finishes:
@@ -151,17 +150,7 @@ def _finishes(finishes: Mapping[str, int]) -> str:
 
 
 def _documents(job: "JobSummary") -> str:
-    parts = {
-        "ok": job.succeeded,
-        "failed": job.failed,
-        "rejected": job.rejected,
-        "quarantined": job.quarantined,
-        "cancelled": job.cancelled,
-        "skipped": job.skipped,
-        "waiting": job.waiting,
-    }
-    counts = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
-    return f"{count(job.total_documents)}, {percent(job.share_done)} done" + (f": {counts}" if counts else "")
+    return job.counts_in_words + (f" ({percent(job.share_done)} done)" if 0 < job.share_done < 1 else "")
 
 
 def _times(job: "LiveJob") -> str:

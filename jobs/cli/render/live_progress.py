@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.cli.render.messages import MessageFormat, message_format, print_message
-from jobs.cli.render.task_terms import TASK_TERMS
-from jobs.formatting import count, duration, percent
+from jobs.formatting import count, counted, duration, percent
+from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.speed import RecentSpeed
 from jobs.visible_text import visible
@@ -64,8 +64,8 @@ class _Bar:
         self._bars.update(
             self._task,
             description=name,
-            total=job.total_documents or None,
-            completed=job.ended_documents,
+            total=job.counts.to_do or None,
+            completed=job.counts.done,
             text=visible(progress_text(job, self._speed, note, room - len(name))),
         )
 
@@ -92,9 +92,8 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
 
     `room` is the number of characters that fit: parts that do not are left out, the least important first.
     """
-    done = (
-        f"{count(job.ended_documents)}/{TASK_TERMS[job.task].counted(job.total_documents)} ({percent(job.share_done)})"
-    )
+    counts = job.counts
+    done = f"{count(counts.done)}/{counted(counts.to_do, job.noun)} ({percent(job.share_done)})"
     if note and not job.has_ended:
         return f"{done}, {note}"
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}
@@ -107,7 +106,7 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     elif recent.eta_s is not None and job.recorded_state == "running":
         parts["time"] = f"{duration(recent.eta_s)} to go"
     if job.unsuccessful:
-        parts["failed"] = f"{count(job.unsuccessful)} not ok"
+        parts["not ok"] = ", ".join(counts.words(*NOT_OK))
     if job.recorded_state != "running":
         parts["state"] = job.recorded_state
     for name in ("tokens", "speed", "time", "state"):

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def describe_submitted(
-    submitted: SubmittedJob, *, asked_name: str | None, paused: "JobSummary | None"
+    submitted: SubmittedJob, job: "JobSummary", *, asked_name: str | None, stays_paused: bool
 ) -> Iterator[str]:
-    """The messages, in order; `paused` is the job if it stays paused."""
-    yield _first_sentence(submitted, paused)
+    """The messages, in order."""
+    yield _first_sentence(submitted, job, stays_paused)
     if asked_name is not None and asked_name != submitted.name:
         yield f"The job keeps its name {submitted.name!r}; it was not renamed to {asked_name!r}."
     if 0 < submitted.without_id < submitted.documents - submitted.rejected:
@@ -28,7 +28,7 @@ def describe_stages(chain: "Sequence[JobSummary]") -> str:
     return f"Stages, one chain: {', '.join(stages)}. Of all stages: kvjobs export {chain[0].job_id} --chain"
 
 
-def _first_sentence(submitted: SubmittedJob, paused: "JobSummary | None") -> str:
+def _first_sentence(submitted: SubmittedJob, job: "JobSummary", stays_paused: bool) -> str:
     label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
     size = counted(submitted.documents, "document")
     if submitted.rejected:
@@ -41,8 +41,8 @@ def _first_sentence(submitted: SubmittedJob, paused: "JobSummary | None") -> str
             return f"{label}: {size}; reading continued where it was interrupted."
         case PriorState.RUNNING:
             state = "is running"
-            if paused:
-                state = "is paused" + (f" ({paused.reason})" if paused.reason else "")
-            return f"{label}: {size}; it was submitted before and {state}. (--again makes a new job.)"
+            if stays_paused:
+                state = "is paused" + (f" ({job.reason})" if job.reason else "")
         case _:
-            return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"
+            state = "is done"
+    return f"{label}: {job.counts_in_words}; it was submitted before and {state}. (--again makes a new job.)"

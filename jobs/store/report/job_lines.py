@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, func, or_, select
 
 from jobs.choices import WAITING
+from jobs.store.report.document_counts import DocumentCounts, sum_of
 from jobs.store.report.job_summary import V_JOBS, JobSummary, conditions, summaries
 from jobs.store.report.live_job import LiveJob, live_jobs
 from jobs.store.schema.states import JobState
@@ -54,17 +55,13 @@ class JobLine:
         return sum(stage.share_done for stage in self.stages) / len(self.stages)
 
     @property
-    def total_documents(self) -> int:
-        """Summed over stages, as the three that follow."""
-        return sum(stage.total_documents for stage in self.stages)
+    def counts(self) -> DocumentCounts:
+        """Summed over stages."""
+        return sum_of(stage.counts for stage in self.stages)
 
     @property
-    def succeeded(self) -> int:
-        return sum(stage.succeeded + stage.skipped for stage in self.stages)
-
-    @property
-    def unsuccessful(self) -> int:
-        return sum(stage.unsuccessful for stage in self.stages)
+    def is_partly_ok(self) -> bool:
+        return self.shown_state == JobState.DONE and any(stage.is_partly_ok for stage in self.stages)
 
     @property
     def tokens(self) -> int:

@@ -13,12 +13,14 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
 from jobs.spec import Task
+from jobs.store.report.document_counts import DocumentCounts
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
 from jobs.tolerance import MAX_REJECTED, Tolerance
 
 LAST = "last"
+NOUNS: dict[str, str] = {Task.RERANK: "query", Task.GENERATE: "prompt"}
 LARGEST_ID = 2**63 - 1
 
 
@@ -99,24 +101,48 @@ class JobSummary:
         return self.state in ENDED_STATES
 
     @property
-    def ended_documents(self) -> int:
-        """Documents in a terminal state."""
-        return self.documents - self.waiting
-
-    @property
     def total_documents(self) -> int:
         """All documents, with those that the stage before will hand on."""
-        return max(self.documents, self.corpus_documents or 0)
+        return self.documents if self.has_ended else max(self.documents, self.corpus_documents or 0)
+
+    @property
+    def counts(self) -> DocumentCounts:
+        """Its documents by what became of them."""
+        return DocumentCounts(
+            documents=self.total_documents,
+            ok=self.succeeded,
+            failed=self.failed,
+            quarantined=self.quarantined,
+            rejected=self.rejected,
+            cancelled=self.cancelled,
+            skipped=self.skipped,
+        )
+
+    @property
+    def noun(self) -> str:
+        """What one of its documents is called."""
+        return NOUNS.get(self.task, "document")
+
+    @property
+    def counts_in_words(self) -> str:
+        """`480 of 1,000 documents ok, 8 failed, 512 waiting`: how every command and page says it."""
+        return self.counts.sentence(self.noun)
 
     @property
     def unsuccessful(self) -> int:
-        """Documents that were to be processed and ended without a result."""
-        return self.ended_documents - self.succeeded - self.skipped
+        """Documents that are not ok."""
+        return self.counts.not_ok
 
     @property
     def share_done(self) -> float:
-        """The documents in a terminal state as a share of all, 0 .. 1."""
-        return self.ended_documents / self.total_documents if self.total_documents else float(self.has_ended)
+        """The documents that are done as a share of those that are to be done, 0 .. 1."""
+        counts = self.counts
+        return counts.done / counts.to_do if counts.to_do else float(self.has_ended)
+
+    @property
+    def is_partly_ok(self) -> bool:
+        """Whether it is done, and more of its documents are not ok than `--max-rejected` allows."""
+        return self.state == JobState.DONE and self.exit_code != 0
 
     @property
     def estimated_left(self) -> int:
@@ -179,12 +205,14 @@ class JobSummary:
         """Every field and every derived property, for JSON and CSV."""
         row = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNSHOWN}
         row["options"], row["providers"] = json.loads(self.options), str(self.order)
+        row |= {name: getattr(self.counts, name) for name in COUNTED}
         return row | {name: getattr(self, name) for name in DERIVED}
 
 
 DERIVED = (*("share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),)
+COUNTED = ("done", "ok", "not_ok")  # of `JobSummary.counts`; the other counts are columns
 UNSHOWN = ("reading",)  # by rows
-SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *DERIVED)
+SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *COUNTED, *DERIVED)
 
 # All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
 _FROM_JOBS = {

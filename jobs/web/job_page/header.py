@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,24 +12,10 @@ from jobs.formatting import count, counted, duration, moment, percent
 from jobs.routing.routes import models_in_words
 from jobs.spec import OPTIONS, Task
 from jobs.stage import FILTER, FilterSpec
+from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.store.schema.states import JobState
-
-NOUNS: Mapping[str, str] = {
-    Task.TRANSLATE: "document",
-    Task.SCORE: "document",
-    Task.RERANK: "query",
-    Task.GENERATE: "prompt",
-    FILTER: "document",
-}
-DOING: Mapping[str, str] = {
-    Task.TRANSLATE: "translated",
-    Task.SCORE: "scored",
-    Task.RERANK: "reranked",
-    Task.GENERATE: "continued",
-    FILTER: "kept",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,31 +40,26 @@ class Fact:
 
 def state_sentence(job: LiveJob) -> str:
     """What somebody who has five seconds wants to know."""
-    done = DOING[job.task]
-    noun = NOUNS[job.task]
-    ended = f"{count(job.succeeded)} of {counted(job.documents, noun)} {done}"
+    counts = job.counts_in_words
     match job.shown_state:
         case JobState.INGESTING:
-            return (
-                f"The corpus is being read, {counted(job.documents, noun)} so far; workers begin when it is complete."
-            )
+            read = counted(job.documents, job.noun)
+            return f"The corpus is being read, {read} so far; workers begin when it is complete."
         case JobState.FAILED:
             return f"The corpus was refused{_because(job)}."
         case JobState.CANCELLED:
-            return f"Cancelled{_at(job)}: {ended} before that."
+            return f"Cancelled{_at(job)}: {counts}."
         case JobState.DONE:
-            bad = f"; {count(job.unsuccessful)} without a result" if job.unsuccessful else ""
-            took = f" in {duration(job.elapsed_s)}" if job.elapsed_s is not None else ""  # None: no worker began
-            return f"{ended}{took}{bad}."
+            return f"{counts}."
         case "waiting":
-            return f"It waits for a worker: {ended} so far."
+            return f"It waits for a worker: {counts}."
         case "paused":
-            return f"Paused{_because(job)}: {ended} so far."
+            return f"Paused{_because(job)}: {counts}."
         case "cancelling":
-            return f"It is being cancelled: {ended} so far."
+            return f"It is being cancelled: {counts}."
     if job.started_at is None and job.task != FILTER:
         return "The stage before has handed nothing on yet." if job.stage and job.stage > 1 else "No worker has begun."
-    return f"{ended} so far."
+    return f"{counts}."
 
 
 def time_left(job: LiveJob) -> str:
@@ -91,25 +72,24 @@ def time_left(job: LiveJob) -> str:
 def tiles(job: LiveJob) -> list[Tile]:
     """Counts of documents by how they ended, then tokens, speed and reuse. States without a document are left out,
     except those that every job has."""
-    of_all = job.documents or 1
-    noun = NOUNS[job.task]
+    of_all = job.total_documents or 1
     found = [
         Tile(
-            name="With a result",
+            name="Ok",
             value=count(job.succeeded),
-            note=f"of {counted(job.documents, noun)}",
+            note=f"of {counted(job.total_documents, job.noun)}",
             status="ok",
         )
     ]
     if job.waiting or not job.has_ended:
         found.append(Tile(name="Waiting", value=count(job.waiting), note=_shards(job), status="waiting"))
-    for status in ("failed", "quarantined", "rejected", "cancelled"):
+    for status in NOT_OK:
         if number := getattr(job, status):
             note = f"{percent(number / of_all)} of all"
             is_bad = status != "cancelled"
             found.append(Tile(name=status.capitalize(), value=count(number), note=note, status=status, is_bad=is_bad))
     if not job.unsuccessful:
-        found.append(Tile(name="Without a result", value="0", note="none failed"))
+        found.append(Tile(name="Not ok", value="0", note="failed, rejected or cancelled"))
     if job.skipped:
         note = "not kept, or without a result before" if job.task == FILTER else "without a result in the stage before"
         found.append(Tile(name="Skipped", value=count(job.skipped), note=note, status="skipped"))

@@ -77,7 +77,7 @@ def _sentence(points: Sequence[Point], speeds: Sequence[float], width_s: int, jo
     if not points:
         return "No result was recorded" + ("." if job.has_ended else " yet.")
     failed = round(sum(point.failed for point in points))
-    trouble = f" {counted(failed, 'document')} failed." if failed else " No document failed."
+    trouble = f" {counted(failed, 'document')} failed." if failed else ""  # rejected lines came to no worker
     trouble += "" if job.has_ended else " What lanes have in hand is counted when it is recorded."
     average = f"{job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else "No speed yet"
     if len(points) < 3:

@@ -80,8 +80,8 @@ def _consequence(job: JobSummary, action: Action) -> str:
             kept = counted(job.succeeded, "result")
             return f"Its {counted(job.waiting, 'waiting document')} will not be processed; {kept} stay."
         case Action.RETRY:
-            again = job.failed + job.quarantined + job.cancelled
-            return f"{counted(again, 'document')} without a result will be processed again; results stay."
+            again = ", ".join(job.counts.words("failed", "quarantined", "cancelled"))
+            return f"Documents that are processed again: {again or 'none'}. Results stay."
         case Action.PRIORITY:
             return f"Its priority is {job.priority}. Jobs with a higher one go first; low is -10, high is 10."
 

@@ -79,7 +79,7 @@ def _tiles(
 ) -> list[dict[str, Any]]:
     states = [worker.state for worker in workers]
     last = work[-2] if len(work) > 1 else work[-1]
-    failed = sum(job.unsuccessful for job in running)
+    not_ok = sum(job.counts.not_ok for job in running)
     return [
         {"name": "Open jobs", "value": len(running), "href": "/jobs?state=open"},
         {
@@ -89,7 +89,7 @@ def _tiles(
         },
         {"name": "Tokens/s, last minute", "value": round(last.target_tokens / 60), "href": "#throughput"},
         {"name": "Workers busy", "value": states.count("busy"), "of": len(states), "href": "/workers"},
-        {"name": "Without a result", "value": failed, "is_bad": bool(failed), "href": "/jobs?state=open"},
+        {"name": "Not ok", "value": not_ok, "is_bad": bool(not_ok), "href": "/jobs?state=open"},
     ]
 
 

@@ -144,7 +144,7 @@ def test_show_uses_the_terms_of_the_task(kvjobs: Kvjobs, score_job: int, rank_jo
 
     assert "task       score\n" in scores
     assert " scored" in scores
-    assert "queries    4, 100.0 % done: 2 ok, 1 failed, 1 rejected" in rankings
+    assert "documents  2 of 4 queries ok, 1 failed, 1 rejected" in rankings
     assert "through the model" in rankings
 
 

@@ -22,8 +22,8 @@ def test_the_page_of_a_stage_links_all_stages_and_says_how_far_each_is(
     chain = page[page.index('<ol class="chain">') : page.index("</ol>", page.index('<ol class="chain">'))]
     assert re.findall(r'href="/jobs/(\d+)"', chain) == ["1", "2", "3"]
     assert chain.count('aria-current="page"') == 1
-    assert "5 of 7 documents, 2 not ok" in chain
-    assert "0 of 7 documents, 2 skipped" in chain
+    assert "5 of 7 documents ok, 1 failed, 1 rejected" in chain
+    assert "0 of 7 documents ok, 2 skipped" in chain
     assert "Stage 2 of 3. Actions on this job are for the whole chain." in page
     assert "kvjobs export 1 --chain -o FILE" in page
 

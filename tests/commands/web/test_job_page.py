@@ -188,7 +188,7 @@ def test_the_commands_of_the_page_are_commands_of_kvjobs(client: TestClient, kvj
 def test_failures_are_grouped_with_samples(client: TestClient, mixed_job: int) -> None:
     text = plain(client.get(f"/jobs/{mixed_job}").text)
 
-    assert "3 documents ended without a result, for 3 reasons." in text
+    assert "1 failed, 1 quarantined, 1 rejected, for 3 reasons." in text
     for part in ("engine-error", "it broke", "bad-json", "line 3 is not JSON", "two workers died"):
         assert part in text
 

@@ -32,7 +32,7 @@ def test_a_narrow_terminal_drops_whole_parts_and_never_cuts_a_number(home: Path,
     shown = in_a_terminal("watch", str(job), columns=52)
 
     assert "…" not in shown
-    assert re.search(r"job 1 ━+ 132/132 documents \(100\.0 %\), 12 not ok\r", shown)
+    assert re.search(r"job 1 ━+ 120/120 documents \(100\.0 %\), 12 rejected\r", shown)
 
 
 def test_a_message_is_printed_above_the_progress_line() -> None:

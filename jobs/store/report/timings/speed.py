@@ -30,10 +30,6 @@ class RecentSpeed:
         return self._rate("tokens")
 
     @property
-    def documents_per_s(self) -> float | None:
-        return self._rate("ended_documents")
-
-    @property
     def eta_s(self) -> float | None:
         """Seconds that remain at this speed; None while no document ends."""
         rate = self._rate("estimated_done")

@@ -68,7 +68,7 @@ def test_a_chain_is_one_line_and_a_job_another() -> None:
     lines = lines_of([stage(2, "running"), alone, stage(1, "done"), stage(3, "running")])
 
     assert [(line.job_id, [one.job_id for one in line.stages]) for line in lines] == [(9, [9]), (1, [1, 2, 3])]
-    assert (lines[1].succeeded, lines[1].total_documents) == (3 * 480, 3000)
+    assert (lines[1].counts.ok, lines[1].counts.documents) == (3 * 480, 3000)
 
 
 @pytest.mark.parametrize(

@@ -8,25 +8,27 @@ import pytest
 from jobs.web.job_page.header import options_given, state_sentence, tiles, time_left
 from tests.summaries import LIVE_JOB, READ_AT
 
+COUNTS = "480 of 1,000 documents ok, 8 failed, 2 quarantined, 10 rejected, 500 waiting."
+
 
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({}, "480 of 1,000 documents translated so far."),
+        ({}, COUNTS),
         ({"started_at": None}, "No worker has begun."),
-        ({"has_worker": False}, "It waits for a worker: 480 of 1,000 documents translated so far."),
-        ({"paused": True, "reason": "lunch"}, "Paused (lunch): 480 of 1,000 documents translated so far."),
-        ({"cancel_requested_at": READ_AT}, "It is being cancelled: 480 of 1,000 documents translated so far."),
+        ({"has_worker": False}, f"It waits for a worker: {COUNTS}"),
+        ({"paused": True, "reason": "lunch"}, f"Paused (lunch): {COUNTS}"),
+        ({"cancel_requested_at": READ_AT}, f"It is being cancelled: {COUNTS}"),
         (
-            {"state": "done", "finished_at": READ_AT, "waiting": 0},
-            "480 of 1,000 documents translated in 1 min 40 s; 520 without a result.",
+            {"state": "done", "finished_at": READ_AT, "waiting": 0, "succeeded": 980},
+            "980 of 1,000 documents ok, 8 failed, 2 quarantined, 10 rejected.",
         ),
         ({"state": "failed", "reason": "bad lines"}, "The corpus was refused (bad lines)."),
         (
             {"state": "ingesting"},
             "The corpus is being read, 1,000 documents so far; workers begin when it is complete.",
         ),
-        ({"task": "rerank", "options": "{}"}, "480 of 1,000 queries reranked so far."),
+        ({"task": "rerank", "options": "{}"}, COUNTS.replace("documents", "queries")),
     ],
 )
 def test_a_sentence_says_where_the_job_is(columns: dict[str, Any], sentence: str) -> None:
@@ -59,7 +61,7 @@ def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
 def test_a_job_without_failures_says_0_once() -> None:
     fine = replace(LIVE_JOB, succeeded=500, failed=0, rejected=0, quarantined=0)
 
-    assert [tile.name for tile in tiles(fine)][:3] == ["With a result", "Waiting", "Without a result"]
+    assert [tile.name for tile in tiles(fine)][:3] == ["Ok", "Waiting", "Not ok"]
 
 
 def test_only_options_that_were_changed_are_named() -> None:
