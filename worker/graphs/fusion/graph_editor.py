@@ -7,6 +7,7 @@ Knows: who makes and who reads a tensor. Does not know: what nodes compute.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -108,17 +109,7 @@ class GraphEditor:
     def write(self) -> None:
         """Write the nodes back, each behind those whose results it reads."""
         self._drop_unread()
-        ordered: list[NodeProto] = []
-        waiting = self.nodes
-        known = {"", *self._inputs, *self._initializers}
-        made = {name for node in waiting for name in node.output}
-        while waiting:
-            ready = [node for node in waiting if known.issuperset(set(_reads(node)) & (made | known))]
-            if not ready:  # a cycle: onnxruntime says so, and names the file
-                ready = waiting
-            ordered += ready
-            known.update(name for node in ready for name in node.output)
-            waiting = [node for node in waiting if not known.issuperset(filter(None, node.output))]
+        ordered = _in_order(self.nodes)
         read = {name for node in ordered for name in _reads(node)} | self._outputs
         initializers = [tensor for tensor in self._model.graph.initializer if tensor.name in read]
         nodes = [NodeProto.FromString(node.SerializeToString()) for node in ordered]  # `ordered` is part of the graph
@@ -142,6 +133,18 @@ class GraphEditor:
             self._makers[name] = node
         for name in filter(None, _reads(node)):
             self._readers[name].append(node)
+
+
+def _in_order(nodes: list[NodeProto]) -> list[NodeProto]:
+    """Each behind those whose results it reads. With a cycle as they are: onnxruntime says so, and names the file."""
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    waits = {
+        place: {makers[name] for name in _reads(node) if name in makers} - {place} for place, node in enumerate(nodes)
+    }
+    try:
+        return [nodes[place] for place in TopologicalSorter(waits).static_order()]
+    except CycleError:
+        return nodes
 
 
 def _reads(node: NodeProto) -> list[str]:
