@@ -5,8 +5,8 @@ combinations. A larger number multiplies further. These tests are marked `long`:
 """
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from hypothesis import settings
 
@@ -25,6 +25,12 @@ settings.load_profile("kvjobs")
 def times(number: int) -> int:
     """`number`, multiplied in the long form."""
     return number * FACTOR
+
+
+def cover(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """As few cases as have each value of each axis: for axes that do not act upon one another."""
+    values = [list(axis) for axis in axes]
+    return [tuple(one[index % len(one)] for one in values) for index in range(max(map(len, values)))]
 
 
 def share(cases: Sequence[T], index: int, of: int) -> Sequence[T]:

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
+from tests.repetition import cover
 from tests.seq2seq_checkpoints import FAMILIES as SEQ2SEQ_FAMILIES
 from tests.tiny_models import build_kv, decode
 from worker.engine.runtime.session import open_session
@@ -85,9 +86,10 @@ def assert_alike(plain: Any, own: Any, feed: Arrays, tolerance: float) -> None:
             )
 
 
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
-@pytest.mark.parametrize("family", MARIAN)
-@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize(
+    ("family", "precision", "beams"),
+    cover(MARIAN, [Precision.FP32, Precision.FP32, Precision.INT8, Precision.INT8], [1, 4]),
+)
 def test_a_step_and_a_call_of_the_encoder_give_the_same(
     family: str, precision: Precision, beams: int, kernels: Kernels, tmp_path: Path
 ) -> None:
@@ -120,7 +122,7 @@ def test_all_attention_and_all_norms_of_a_step_are_on_the_kernels(wide: Path, ke
     assert_alike(*decoders, feed_of(decoders[0]), 1e-5)
 
 
-@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize(("wide", "beams"), cover(SEQ2SEQ_FAMILIES, [4, 1]), indirect=["wide"])
 def test_translations_are_those_without_a_cache(wide: Path, beams: int) -> None:
     """Which read whole prefixes, with onnxruntime's attention."""
     model = NativeSeq2Seq.open(wide)

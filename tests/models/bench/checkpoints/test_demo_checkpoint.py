@@ -7,6 +7,7 @@ import pytest
 
 from bench.checkpoints.demo_checkpoint import DEMO, recover
 from jobs.errors import ModelError
+from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -32,7 +33,7 @@ def test_the_recovered_checkpoint_gives_the_same_graphs(tmp_path):
 
 
 def test_a_model_in_int8_is_refused(tmp_path):
-    recover(DEMO, tmp_path / "checkpoint")
+    write_marian_checkpoint(tmp_path / "checkpoint")
     add_model(Request(source=str(tmp_path / "checkpoint"), name="int8", precision=Precision.INT8), tmp_path)
 
     with pytest.raises(ModelError, match="only a model in float32"):

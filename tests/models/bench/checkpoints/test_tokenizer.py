@@ -9,12 +9,17 @@ from bench.checkpoints.tokenizer import write_tokenizer
 from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 
-def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_the_ids_are_in_the_target(tmp_path):
-    write_tokenizer(tmp_path, source_size=65_001, target_size=None, eos_id=0, pad_id=65_000)
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("joint")
+    write_tokenizer(folder, source_size=65_001, target_size=None, eos_id=0, pad_id=65_000)
+    return folder
 
-    vocabulary = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+
+def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_the_ids_are_in_the_target(joint):
+    vocabulary = json.loads((joint / "vocab.json").read_text(encoding="utf-8"))
     assert sorted(vocabulary.values()) == list(range(65_001))
-    target = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "target.spm"))
+    target = sentencepiece.SentencePieceProcessor(model_file=str(joint / "target.spm"))
     known = [
         vocabulary[piece] for piece in map(target.id_to_piece, range(target.get_piece_size())) if piece in vocabulary
     ]
@@ -22,13 +27,12 @@ def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_the_ids_are_in_th
     assert sum(piece_id < 32_500 for piece_id in known) / len(known) == pytest.approx(0.5, abs=0.01)  # scattered
 
 
-def test_a_word_is_cut_into_the_longest_pieces_and_decoded_again(tmp_path):
-    write_tokenizer(tmp_path, source_size=65_001, target_size=None, eos_id=0, pad_id=65_000)
-    (tmp_path / "config.json").write_text('{"vocab_size": 65001, "eos_token_id": 0, "pad_token_id": 65000}')
-    tokenizer = MarianTokenizer.open(tmp_path)
+def test_a_word_is_cut_into_the_longest_pieces_and_decoded_again(joint):
+    (joint / "config.json").write_text('{"vocab_size": 65001, "eos_token_id": 0, "pad_token_id": 65000}')
+    tokenizer = MarianTokenizer.open(joint)
 
     assert len(tokenizer.encode("katomi resulo", None)) == 3
-    vocabulary = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    vocabulary = json.loads((joint / "vocab.json").read_text(encoding="utf-8"))
     assert tokenizer.decode([vocabulary["▁bafe"], vocabulary["gi"], vocabulary["▁du"], 0]) == "bafegi du"
 
 

@@ -15,7 +15,7 @@ from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
 from tests.models.engine.causal.exported.layouts import LAYOUTS, MODELS, open_export
-from tests.repetition import times
+from tests.repetition import cover, times
 from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.exported.capabilities import Capabilities
 from worker.engine.causal.exported.graph import ExportedCausalGraph
@@ -135,7 +135,7 @@ def test_a_batch_gives_each_sequence_what_it_gets_alone(layout: str) -> None:
     assert_same(read(MODELS[layout], groups), read(MODELS[layout], groups, is_packed=False), within=within)
 
 
-@pytest.mark.parametrize("tokens", [1, 3, 16])
+@pytest.mark.parametrize(("layout", "tokens"), cover(LAYOUTS, [1, 3, 16]), indirect=["layout"])
 def test_reading_in_pieces_with_the_cache_equals_reading_at_once(
     layout: str, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The log-probability of a token depends only on the tokens before it: not on other sequences, nor on the calls."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, Stopped
 from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, VOCAB_SIZE, TinyCausal, write_tiny
-from tests.repetition import times
+from tests.repetition import cover, times
 from worker.engine.causal.native.calls import Limits
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.reader import PackedReader
@@ -65,8 +66,9 @@ def mixture(seed: int = 3) -> list[Group]:
     return [*alone, *behind, *given, Group([], [draw_ids(rng, 5), draw_ids(rng, 1)])]
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize(
+    ("name", "limits"), [*cover(MODELS, LIMITS), *itertools.product(["mistral, window"], ["tight", "few scores"])]
+)
 def test_every_token_has_the_log_probability_of_the_numpy_reference(
     make: Callable[..., TinyCausal], name: str, limits: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.models.engine.causal.greedy_oracle import generate
 from tests.models.engine.causal.native.test_generation import RULES, TIGHT, prompts
 from tests.models.engine.causal.native.test_reader import LIMITS, difference, mixture, read
 from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, TinyCausal, write_tiny
+from tests.repetition import cover
 from tests.split_models import split_kv_model
 from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.native.generation_rows import CachedRows
@@ -43,7 +44,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 @pytest.mark.parametrize(
     ("name", "stages", "precision"),
     [
-        *itertools.product(MODELS, [3], [Precision.FP32, Precision.INT8]),
+        *cover(MODELS, [3], [Precision.INT8, Precision.FP32]),
         *itertools.product(["mistral, window"], OF_OTHER_LENGTHS, [Precision.FP32]),
     ],
 )
@@ -61,10 +62,7 @@ def test_log_probabilities_are_those_of_the_whole_model(
 
 @pytest.mark.parametrize(
     ("name", "stages", "rules"),
-    [
-        *itertools.product(["qwen3", "mistral, window"], [3], RULES),
-        *itertools.product(["qwen3"], OF_OTHER_LENGTHS, ["ends"]),
-    ],
+    cover(["qwen3", "mistral, window"], [3, 3, *OF_OTHER_LENGTHS], ["penalties", "ends", "sampled", "greedy"]),
 )
 def test_continuations_are_those_of_the_whole_model(models: Models, name: str, stages: int, rules: str) -> None:
     """Rows of different lengths, that end and are refilled; prompts in chunks; with the cache and without."""

@@ -1,6 +1,7 @@
 """Decoding with a cache and without, on graphs that Optimum exported: equal results, and the rules of these graphs."""
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.spec import CachePolicy, Timing
-from tests.repetition import times
+from tests.repetition import cover, times
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.exported import model as exported_model
@@ -73,12 +74,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 # Cached equals uncached
 
 
-@pytest.mark.parametrize("layout", LAYOUTS_WITH_A_CACHE)
-@pytest.mark.parametrize("num_beams", [1, 4])
-@pytest.mark.parametrize("policy", ["on", "auto", "hybrid:0", "hybrid:1", "hybrid:2", "hybrid:7", "hybrid:9999"])
+@pytest.mark.parametrize(
+    ("use", "num_beams"),
+    cover(
+        itertools.product(
+            LAYOUTS_WITH_A_CACHE, ["on", "auto", "hybrid:0", "hybrid:1", "hybrid:2", "hybrid:7", "hybrid:9999"]
+        ),
+        [1, 4],
+    ),
+)
 def test_cached_decoding_equals_decoding_without_a_cache(
-    open_tiny: OpenTiny, layout: str, num_beams: int, policy: str
+    open_tiny: OpenTiny, use: tuple[str, str], num_beams: int
 ) -> None:
+    layout, policy = use
     tiny = open_tiny("tiny-swish-tied", layout)
     rules = tiny.rules(num_beams=num_beams)
 

@@ -288,10 +288,13 @@ def test_a_slot_is_refilled_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> Non
 # Non-finite numbers
 
 
-@pytest.mark.parametrize("precision", [FP32, INT8])
 @pytest.mark.parametrize(
-    ("value", "place", "num_beams"), [(np.nan, 0, 1), (np.nan, 13, 4), (np.nan, 31, 1), (np.inf, 13, 4)]
-)
+    ("value", "place", "num_beams", "precision"),
+    [
+        (np.nan, 0, 1, INT8), (np.nan, 13, 4, INT8), (np.nan, 31, 1, INT8), (np.inf, 13, 4, INT8),
+        (np.nan, 13, 1, FP32), (np.inf, 13, 4, FP32),
+    ],
+)  # fmt: skip
 def test_a_non_finite_weight_fails_only_the_segments_that_use_it(
     open_kv: OpenKV, tmp_path: Path, precision: Precision, value: float, place: int, num_beams: int
 ) -> None:
@@ -303,9 +306,9 @@ def test_a_non_finite_weight_fails_only_the_segments_that_use_it(
 
     whole = open_kv("tiny-swish-separate", precision)
     broken = build_kv(tmp_path, "tiny-swish-separate", precision, change=spoil)
-    sources, rules = whole.draw_sources(60), whole.rules(num_beams=num_beams)
+    sources, rules = whole.draw_sources(30), whole.rules(num_beams=num_beams)
     uses = [bad in source for source in sources]
-    assert 10 < sum(uses) < 50
+    assert 5 < sum(uses) < 25
     wanted = decode(whole.model, sources, rules, rows=7)
 
     found = decode(broken.model, sources, rules, rows=7)

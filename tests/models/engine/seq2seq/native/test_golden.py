@@ -15,11 +15,12 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_ids_of_transformers(open_kv: OpenKV, family: str) -> None:
-    """Over the four families, every setting is combined with every batch size."""
+    """Each setting with a tied head and with a separate one, in another batch size."""
     kv = open_kv(family)
     decoder = kv.model.new_decoder()  # shared: what an earlier search left in its slots must not matter
     assert len(kv.cases) >= 25
-    for index, case in enumerate(kv.cases, FAMILIES.index(family)):
+    number = FAMILIES.index(family)
+    for index, case in enumerate(kv.cases[number % 2 :: 2], number):
         assert_golden(kv.run(kv.rules(**case.settings), rows=(1, 2, 7, 64)[index % 4], decoder=decoder), case)
 
 
