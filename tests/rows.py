@@ -178,6 +178,7 @@ def insert_job(
             )
         )
         listed = {"provider": "onnx", "model": SPEC.model, "documents": len(done), "failed": ended, "cost": 0.0}
+        connection.execute(insert(tables.JobTurn).values(job_id=job_id))
         sums = dict.fromkeys(("handed_over", "requests", "prompt_tokens", "completion_tokens"), 0)
         connection.execute(insert(JobProvider).values(job_id=job_id, place=0, **listed, **sums))
     return job_id
@@ -273,8 +274,11 @@ def insert_waiting_job(
             )
         )
         add_failures(connection, job_id, {(DocumentStatus.REJECTED, None): len(rejected)} if rejected else {})
-        if inspect(connection).has_table("job_providers"):  # a test of migrations begins with an older database
+        there = inspect(connection)
+        if there.has_table("job_providers"):  # a test of migrations begins with an older database
             insert_providers(connection, int(job_id), replace(spec, model=model))
+        if there.has_table("job_turns"):
+            connection.execute(insert(tables.JobTurn).values(job_id=job_id))
     return int(job_id)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from functools import cache
 
-from sqlalchemy import Connection, Update, bindparam, func, select, update
+from sqlalchemy import Connection, Update, bindparam, select, update
 
-from jobs.store.connection.dialect import Addition, add_behind
-from jobs.store.schema.tables import JobCounts
+from jobs.store.connection.dialect import Addition, add_in_turn
+from jobs.store.schema.tables import JobCounts, JobTurn
 
 COUNTERS = tuple(column.name for column in JobCounts.__table__.columns if not column.primary_key)
-TURNS = int.from_bytes(b"kvj") << 40  # + the number of a job
 
 
 def lock_counters(connection: Connection, job_id: int) -> None:
@@ -34,22 +33,18 @@ def wait_for_turn(connection: Connection, job_id: int) -> None:
     """Wait until no other recorder of the job has the lock of its counters; before `lock_counters`, never behind it.
 
     PostgreSQL wakes everyone who waits for a row whenever it changes, and all but one wait again: with a hundred
-    workers that took more of its time than recording. Those who wait for an advisory lock are woken one by one. It
-    protects nothing: the lock of the row does.
+    workers that took more of its time than recording. Those who wait for a row that never changes are woken one by
+    one. (An advisory lock would do the same, but whoever may connect may take it and keep it.) It protects nothing: the
+    lock of the counters does, which also holds beside a worker of an older version.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_turn(job_id))))
+        connection.execute(select(JobTurn.job_id).where(JobTurn.job_id == job_id).with_for_update())
 
 
 def count_behind_turn(connection: Connection, job_id: int, amounts: Mapping[str, int], *others: Addition) -> None:
     """In one statement: `wait_for_turn`, lock the counters, add to them, and then add to the rollups of the job."""
     counted = {"job_id": job_id, **dict.fromkeys(COUNTERS, 0), **amounts}
-    add_behind(connection, _turn(job_id), (JobCounts, [counted]), *others)
-
-
-def _turn(job_id: int) -> int:
-    """The number of the advisory lock, which all programs of a database share."""
-    return TURNS + job_id
+    add_in_turn(connection, job_id, (JobCounts, [counted]), *others)
 
 
 @cache

@@ -3,10 +3,13 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import event, func, text
+from sqlalchemy import delete, event, func, make_url, text
 
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
@@ -16,7 +19,8 @@ from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters, wait_for_turn
 from jobs.store.memory import learn, recall
 from jobs.store.schema import tables
-from tests.databases import ON_POSTGRESQL
+from jobs.store.schema.database_roles import grant_reader
+from tests.databases import ON_POSTGRESQL, as_superuser
 from tests.rows import AddWaitingJob, translated
 from tests.store.leasing import counts, events, take, value, write
 
@@ -182,9 +186,7 @@ def test_a_batch_that_waits_for_an_entry_of_the_memory_keeps_nobody_from_the_cou
     with database.writing() as connection:
         learn(connection, {b"k": entry})
         recorder.start()
-        deadline = time.monotonic() + 30.0
-        while not is_waiting(database) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until_one_waits(database)
         connection.execute(text("SET LOCAL lock_timeout = '5s'"))
         wait_for_turn(connection, job)
         lock_counters(connection, job)  # PostgreSQL ends one of the two if they wait for each other
@@ -194,8 +196,93 @@ def test_a_batch_that_waits_for_an_entry_of_the_memory_keeps_nobody_from_the_cou
     assert (row.succeeded, row.failed, row.shards_open) == (1, 1, 0)
 
 
-def is_waiting(database: Database) -> bool:
-    """Whether a session of this database waits for a lock."""
+@ON_POSTGRESQL
+def test_who_waits_for_a_turn_keeps_nobody_from_the_counters(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=1, per_shard=1)
+    work = take(database)
+    recorder = threading.Thread(target=lambda: write(database, work), daemon=True)
+
+    with database.writing() as before:
+        wait_for_turn(before, job)
+        recorder.start()
+        until_one_waits(database)
+        with database.writing() as other:
+            other.execute(text("SET LOCAL lock_timeout = '5s'"))
+            lock_counters(other, job)
+        assert counts(database, job).succeeded == 0
+    recorder.join(30.0)
+
+    assert counts(database, job).succeeded == 1
+
+
+def test_a_job_that_an_older_version_made_during_an_upgrade_needs_no_turn(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2)
+    with database.writing() as connection:
+        connection.execute(delete(tables.JobTurn))
+
+    write(database, take(database), outcomes=[translated(), Failed("engine-error", "the model call failed")])
+
+    row = counts(database, job)
+    assert (row.succeeded, row.failed, row.shards_open) == (1, 1, 0)
+
+
+@ON_POSTGRESQL
+def test_a_role_that_may_only_read_keeps_nobody_from_recording(
+    database: Database, add_waiting_job: AddWaitingJob, reader: psycopg.Connection[Any]
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2)
+    work = take(database)
+    outcomes = [translated(), Failed("engine-error", "the model call failed")]
+    with database.writing() as connection:
+        wait_for_turn(connection, job)
+        by_number = "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory'"
+        numbers = reader.execute(by_number).fetchall()
+    for (number,) in numbers:
+        reader.execute("SELECT pg_advisory_lock(%s)", (number,))
+    for table in tables.Base.metadata.tables:
+        rows = [f"SELECT FROM {table} FOR {rights}" for rights in ("UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE")]
+        modes = ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "EXCLUSIVE")
+        for statement in (*rows, *(f"LOCK TABLE {table} IN {mode} MODE" for mode in modes)):
+            with suppress(psycopg.errors.InsufficientPrivilege), reader.transaction():
+                reader.execute(statement.encode())
+
+    with closing(Database.open(url_of(database), busy_timeout_s=2.0, silence_s=60.0)) as worker:
+        write(worker, work, outcomes=outcomes)
+
+    row = counts(database, job)
+    assert (row.succeeded, row.failed, row.shards_open) == (1, 1, 0)
+
+
+@pytest.fixture
+def reader(database: Database) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction of a role that may read all tables and do nothing else."""
+    name = f"{database.engine.url.username}_reader"
+    with as_superuser() as server:
+        server.exec_driver_sql(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
+    with database.writing() as connection:
+        grant_reader(connection, name, None)
+    url = make_url(url_of(database)).set(drivername="postgresql", username=name, password=name)
+    with psycopg.connect(url.render_as_string(hide_password=False)) as connection:
+        yield connection
+    with as_superuser(database.engine.url.database) as server:
+        server.exec_driver_sql(f"DROP OWNED BY {name}")
+        server.exec_driver_sql(f"DROP ROLE {name}")
+
+
+def url_of(database: Database) -> str:
+    return database.engine.url.render_as_string(hide_password=False)
+
+
+def until_one_waits(database: Database) -> None:
+    """Return when a session of this database waits for a lock; after a while also where none does."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with database.reading() as connection:
-        return bool(connection.execute(text(waiting)).scalar())
+    deadline = time.monotonic() + 30.0
+    while time.monotonic() < deadline:
+        with database.reading() as connection:
+            if connection.execute(text(waiting)).scalar():
+                return
+        time.sleep(0.01)

@@ -21,7 +21,10 @@ Converter = Callable[[Any], Any] | None
 SQLITE: Dialect = sqlite.dialect()
 POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # its class has no annotations
 OR_IGNORE = "ON CONFLICT DO NOTHING"
-TURN = "turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(%s::bigint))"
+# One row also where the job has none in `job_turns`: an older version, which knows no turns, has made it.
+TURN = (
+    "turn AS MATERIALIZED (SELECT count(*) FROM (SELECT FROM job_turns WHERE job_id = %s::bigint FOR UPDATE) AS taken)"
+)
 
 
 def insert_or_ignore(connection: Connection, table: Any) -> Any:
@@ -60,17 +63,17 @@ def add_to_rows(connection: Connection, *additions: Addition) -> None:
 
     On PostgreSQL it is one statement for all tables, which may add to them in any order.
     """
-    _add(connection, additions, after=None)
+    _add(connection, additions, turn_of=None)
 
 
-def add_behind(connection: Connection, turn: int, first: Addition, *others: Addition) -> None:
-    """As `add_to_rows`, in this order: wait until no other transaction has the advisory lock `turn`, add to the single
-    row of `first`, whose lock protects the others, and add to these. Still one statement, so that others wait for one
-    answer and the COMMIT. SQLite has one writer at a time and no such lock."""
-    _add(connection, (first, *others), after=turn)
+def add_in_turn(connection: Connection, job_id: int, first: Addition, *others: Addition) -> None:
+    """As `add_to_rows`, in this order: lock the job's row in `job_turns`, add to the single row of `first`, whose lock
+    protects the others, and add to these. Still one statement, so that others wait for one answer and the COMMIT.
+    SQLite has one writer at a time and needs no such lock."""
+    _add(connection, (first, *others), turn_of=job_id)
 
 
-def _add(connection: Connection, additions: Sequence[Addition], after: int | None) -> None:
+def _add(connection: Connection, additions: Sequence[Addition], turn_of: int | None) -> None:
     additions = [(table, rows) for table, rows in additions if rows]
     if connection.dialect.name == "sqlite":
         for table, rows in additions:
@@ -78,16 +81,16 @@ def _add(connection: Connection, additions: Sequence[Addition], after: int | Non
     elif additions:
         values: list[Any] = []
         parts, source, ending = [], "", ""
-        if after is not None:
+        if turn_of is not None:
             # The parts of a statement run in any order, unless one reads another: `first` reads the lock, and the
             # others read what `first` returns.
-            parts, values, source, ending = [TURN], [after], "turn, ", " RETURNING 1"
+            parts, values, source, ending = [TURN], [turn_of], "turn, ", " RETURNING 1"
         for number, (table, rows) in enumerate(additions):
             names = tuple(rows[0])
             insert = _on_postgresql(table, names, (), _adding(table, names) + ending, source)
             parts.append(f"added_{number} AS ({insert})")
             values += _arrays(rows, names)
-            source, ending = "added_0, " if after is not None else "", ""
+            source, ending = "added_0, " if turn_of is not None else "", ""
         connection.exec_driver_sql(f"WITH {', '.join(parts)} SELECT 1", tuple(values))
 
 

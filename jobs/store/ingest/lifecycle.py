@@ -28,7 +28,7 @@ from jobs.store.rollups.writes import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
-from jobs.store.schema.tables import Job, JobCounts, Shard
+from jobs.store.schema.tables import Job, JobCounts, JobTurn, Shard
 from jobs.tolerance import MAX_REJECTED, Tolerance
 
 ROWS_PER_DELETE = 20_000
@@ -282,6 +282,7 @@ def _insert_job(
     ).scalar()
     if job_id is not None:
         connection.execute(insert(JobCounts).values(job_id=job_id, **_no_counts()))
+        connection.execute(insert(JobTurn).values(job_id=job_id))
         insert_providers(connection, job_id, spec)
     return job_id
 

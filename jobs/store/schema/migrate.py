@@ -2,11 +2,12 @@
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import IntegrityError
 
 from jobs.errors import StoreError
 from jobs.store.connection.sqlite_engine import READ_ONLY
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
     from sqlalchemy.schema import SchemaItem
 
 # The newest migration. Repeated here so that a usual start need not load alembic (80 ms); a test compares the two.
-HEAD = "0019"
+HEAD = "0020"
 VERSION_TABLE = "alembic_version"
 UNREFERENCED = (
     *("documents", "translations", "scores", "rankings", "generations", "passes", "steps", "shard_events", "batches"),
     "provider_changes",
 )
 ONLY_ON_SQLITE = {f"fk_{table}_job_id_jobs" for table in UNREFERENCED}
-UPGRADE_LOCK = 0x6B766A6F  # number of an advisory lock that no other program is likely to use: "kvjo"
+# As alembic makes it. Of two that make a table at the same time the second waits, and fails if the first commits.
+MAKE_VERSION_TABLE = (
+    f"CREATE TABLE IF NOT EXISTS {VERSION_TABLE} "
+    f"(version_num VARCHAR(32) NOT NULL, CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+)
 
 
 def bring_up_to_date(engine: Engine) -> None:
@@ -57,8 +62,6 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
     from alembic import command
 
     with _migrating(engine) as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
         drop_views(connection)  # a table that a view reads cannot be altered
         command.upgrade(_config(connection), revision)
         if revision == "head":
@@ -118,6 +121,8 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
             _set_foreign_keys(connection, "OFF")
         try:
             with connection.begin():
+                if not is_sqlite:
+                    _wait_for_others(connection)
                 yield connection
                 if is_sqlite and (dangling := connection.execute(text("PRAGMA foreign_key_check")).all()):
                     raise StoreError(
@@ -126,6 +131,14 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
         finally:
             if is_sqlite:
                 _set_foreign_keys(connection, "ON")
+
+
+def _wait_for_others(connection: Connection) -> None:
+    """Wait until no other transaction migrates. The table of the version is the lock: it can be read meanwhile, and
+    nobody can lock it so who may only read."""
+    with suppress(IntegrityError), connection.begin_nested():
+        connection.execute(text(MAKE_VERSION_TABLE))
+    connection.execute(text(f"LOCK TABLE {VERSION_TABLE} IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def _set_foreign_keys(connection: Connection, on_or_off: str) -> None:

@@ -340,6 +340,15 @@ class JobCounts(Base):
     skipped: Mapped[int] = column("with this status", unit="documents", server_default="0")
 
 
+class JobTurn(Base):
+    """A row that never changes for each job: on PostgreSQL, those who record lock it one after the other before they
+    add to the job's counters."""
+
+    __tablename__ = "job_turns"
+
+    job_id: Mapped[int] = column("the job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
+
+
 class Step(Base):
     """One model call, or one other phase of a batch, and its duration; with `--timing batches` their sum per batch."""
 

@@ -1,11 +1,12 @@
 """An upgrade keeps every row of an older database."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, inspect, text
+from sqlalchemy import delete, insert, inspect, make_url, text
 
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
@@ -14,7 +15,8 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade
 from jobs.store.schema.results import as_stored
 from jobs.store.schema.rollup_tables import ROLLUPS
-from tests.databases import ON_SQLITE, own_database
+from tests.databases import ON_SQLITE, as_superuser, own_database
+from tests.machine import PATIENCE_S
 from tests.rows import insert_waiting_job, translated
 
 BEFORE_TOKENS = "0003"
@@ -72,10 +74,9 @@ def rows(database: Database) -> Rows:
     """Every row of every table."""
     with database.reading() as connection:
         names = [name for name in inspect(connection).get_table_names() if name != "alembic_version"]
-        return {
-            name: [dict(row) for row in connection.execute(text(f"SELECT * FROM {name} ORDER BY 1, 2")).mappings()]
-            for name in names
-        }
+        keys = {name: inspect(connection).get_pk_constraint(name)["constrained_columns"] for name in names}
+        statements = {name: text(f"SELECT * FROM {name} ORDER BY {', '.join(keys[name])}") for name in names}
+        return {name: [dict(row) for row in connection.execute(statements[name]).mappings()] for name in names}
 
 
 def test_an_upgrade_keeps_every_row(database: Database) -> None:
@@ -99,6 +100,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
     assert after.pop("passes") == []
+    assert after.pop("job_turns") == [{"job_id": 1}, {"job_id": 2}]
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in ROLLUPS}
     assert {name for name, found in rollups.items() if found} == {"minute_sums", "measure_counts"}  # of a translation
@@ -162,3 +164,17 @@ def test_a_missing_index_by_an_expression_is_a_difference(database: Database) ->
     assert len(found) == 1
     assert "ix_scores_job_id_mean" in found[0]
     assert differences(database.engine) == []
+
+
+def test_of_two_upgrades_at_once_the_second_waits_for_no_lock_that_anybody_can_take() -> None:
+    number_in_older_versions = 0x6B766A6F
+    with own_database() as url, ThreadPoolExecutor() as threads:
+        databases = [Database.connect(url, busy_timeout_s=PATIENCE_S, silence_s=PATIENCE_S) for _ in range(2)]
+        with as_superuser(make_url(url).database) as anybody:
+            anybody.execute(text(f"SELECT pg_advisory_lock({number_in_older_versions})"))
+
+            list(threads.map(lambda database: upgrade(database.engine), databases))
+
+        assert differences(databases[0].engine) == []
+        for database in databases:
+            database.close()
