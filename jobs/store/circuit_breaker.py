@@ -1,5 +1,7 @@
 """The circuit breaker: a job is paused when its worker processes die one after the other, as with a bad model."""
 
+import shlex
+
 from sqlalchemy import Connection, distinct, func, select, update
 
 from jobs.store.pauses import paused_values
@@ -32,14 +34,11 @@ def pause_after_deaths(connection: Connection, job_id: int) -> bool:
     done = (recorded or 0) - (quarantined or 0)
     if deaths <= done:
         return False
-    paused = connection.execute(
-        update(Job)
-        .where(Job.id == job_id, Job.state == JobState.RUNNING, ~Job.paused)
-        .values(
-            paused_values(
-                f"{deaths} worker processes died within {WITHIN_S / 60:.0f} minutes and finished {done} documents; "
-                f"look at the model and at kvjobs show {job_id}, then: kvjobs resume {job_id}"
-            )
-        )
+    is_running = (Job.id == job_id, Job.state == JobState.RUNNING, ~Job.paused)
+    model = connection.execute(select(Job.model).where(Job.id == job_id)).scalar_one()
+    reason = (
+        f"{deaths} worker processes died within {WITHIN_S / 60:.0f} minutes and finished {done} documents; "
+        f"to see whether the model works: kvjobs models verify {shlex.quote(model)}; then: kvjobs resume {job_id}"
     )
+    paused = connection.execute(update(Job).where(*is_running).values(paused_values(reason)))
     return bool(paused.rowcount)

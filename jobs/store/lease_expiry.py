@@ -10,7 +10,7 @@ from jobs.store.circuit_breaker import pause_after_deaths
 from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
-from jobs.store.pauses import paused_values
+from jobs.store.pauses import how_to_try, paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard
@@ -71,15 +71,9 @@ def _take_back(database: Database, which: Any, why: str) -> int:
 
 def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
     """Pause the job of a shard whose processes died too often in a row: the model kills them, not a document."""
+    job = connection.execute(select(Job.task, Job.model, Job.reading).where(Job.id == job_id)).one()
     where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
-    connection.execute(
-        update(Job)
-        .where(Job.id == job_id)
-        .values(
-            paused_values(
-                f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
-                f"try the model on these alone, then: kvjobs resume {job_id}"
-            )
-        )
-    )
+    trial = how_to_try(job_id, job.task, job.model, job.reading, in_flight)
+    reason = f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; {trial}"
+    connection.execute(update(Job).where(Job.id == job_id).values(paused_values(reason)))
     connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))

@@ -1,5 +1,8 @@
 """The columns of a job that is paused or goes on. The time in which it stood still is no time that it took."""
 
+import json
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import case, func
@@ -25,3 +28,16 @@ def resumed_values() -> dict[str, Any]:
         "paused_at": None,
         "idle_s": Job.idle_s + case((has_begun & (stood_still > 0), stood_still), else_=0.0),
     }
+
+
+def how_to_try(job_id: int, task: str, model: str, reading: str | None, positions: Sequence[int]) -> str:
+    """The commands that try a model on the documents that its processes died with, and then resume the job; on its own
+    sample where the lines of the documents cannot be taken out of the corpus."""
+    form = None if reading is None else json.loads(reading)["format"]
+    then = f"then: kvjobs resume {job_id}"
+    if not positions or form in (None, "beir"):
+        return f"to see whether the model works: kvjobs models verify {shlex.quote(model)}; {then}"
+    where, file = f"position between {min(positions)} and {max(positions)}", f"job-{job_id}-suspects.{form}"
+    take_out = f'kvjobs export {job_id} --only waiting --where "{where}" --format original -o {file}'
+    submit = f"kvjobs submit {file} --task {task} --model {shlex.quote(model)} --wait"
+    return f"to try the model on these alone: {take_out} && {submit}; {then}"

@@ -2,16 +2,20 @@
 
 import csv
 import io
+import json
+import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from jobs.cli import follow_job, stalled_job
+from jobs.corpus.corpus import Corpus
 from jobs.errors import TransientError
 from jobs.outcome import StepTiming
 from jobs.store.database import Database
@@ -116,7 +120,7 @@ def test_show_describes_a_job_on_one_page(kvjobs: Kvjobs, timed_job: int) -> Non
     assert "beam" not in out  # an option left to the model is not shown
     assert "batch_size" not in out
     assert "encode" in out
-    assert f"Next: kvjobs export {timed_job} -o FILE" in out
+    assert f"Next: kvjobs export {timed_job} -o job-{timed_job}.jsonl\n" in out
 
 
 def test_show_groups_failures_by_reason(kvjobs: Kvjobs, mixed_job: int) -> None:
@@ -132,10 +136,10 @@ def test_show_groups_failures_by_reason(kvjobs: Kvjobs, mixed_job: int) -> None:
 @pytest.mark.parametrize(
     ("columns", "following"),
     [
-        ({"state": JobState.INGESTING}, "kvjobs submit corpus.jsonl"),
+        ({"state": JobState.INGESTING}, "kvjobs submit corpus.jsonl --task translate --model opus-mt-en-zh --again"),
         ({}, "kvjobs worker"),
         ({"paused": True, "reason": "lunch"}, "kvjobs resume 1"),
-        ({"state": JobState.FAILED}, "kvjobs db prune 1"),
+        ({"state": JobState.FAILED}, "kvjobs submit corpus.jsonl --task translate --model opus-mt-en-zh --again"),
     ],
 )
 def test_show_suggests_the_next_command(
@@ -145,6 +149,24 @@ def test_show_suggests_the_next_command(
 
     assert f"Next: {following}" in kvjobs("show", job).out
     assert kvjobs("show", job, "--json").json["next"] == following
+
+
+def test_the_next_commands_work_as_they_are_written(
+    kvjobs: Kvjobs, add_job: AddJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    codes = (("too-long", "failed"), ("engine-error", "failed"), ("killed", "quarantined"), ("bad-json", "rejected"))
+    bad = [Line(code, status=DocumentStatus(status), error=(code, "it broke")) for code, status in codes]
+    job = add_job(Line("a", "甲"), *bad, reading=Corpus(path="c.jsonl").reading)
+
+    steps = kvjobs("show", job, "--json").json["next_steps"]
+    ended = {step["command"]: kvjobs(*shlex.split(step["command"])[1:]).exit_code for step in steps}
+
+    assert len(ended) == 5
+    assert set(ended.values()) == {0}
+    files = tmp_path.glob(f"job-{job}-*")
+    taken = {path.name: [json.loads(line)["id"] for line in path.read_text("utf-8").splitlines()] for path in files}
+    assert taken == {f"job-{job}-too-long.jsonl": ["too-long"], f"job-{job}-killed.jsonl": ["killed"]}
 
 
 def test_an_unknown_job_exits_with_5(kvjobs: Kvjobs, database: Database) -> None:
@@ -250,7 +272,7 @@ def test_watch_without_a_terminal_prints_lines(
         result = kvjobs("watch", running_job)
 
     assert result.exit_code == 3
-    first, *_, last, following = result.err.splitlines()
+    first, *_, last, following, _why, _results = result.err.splitlines()
     assert first.startswith("job 1 (running): 3/4 documents (75.0 %), 20 tokens")
     assert "4/4 documents (100.0 %)" in last
     assert last.endswith("1 failed, done")

@@ -16,7 +16,7 @@ def show(context: Context, output: Output, reference: str) -> None:
 
     Also who answered, where its time went, failed documents by reason with samples, and what to do next.
     """
-    from jobs.advice.next_command import next_command
+    from jobs.advice.next_command import next_steps
     from jobs.cli.render.job_page import describe
     from jobs.cli.render.layout import print_page
     from jobs.store.report.failures import failures
@@ -33,7 +33,10 @@ def show(context: Context, output: Output, reference: str) -> None:
         answers = providers_of(connection, job)
         finishes = finish_counts(connection, job)
         stages = live_jobs(connection, find_chain(connection, job), context.settings.lease_s)
-    found = {"phases": phases, "failures": bad, "answers": answers, "finishes": finishes, "next": next_command(job)}
+    steps = next_steps(job, bad, stages)
+    found = {"phases": phases, "failures": bad, "answers": answers, "finishes": finishes}
+    found |= {"next": steps[0].command, "next_steps": steps}
     if len(stages) > 1:
         found["stages"] = [stage.as_row() for stage in stages]
-    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers, finishes, stages)))
+    page = describe(job, phases, bad, answers, steps, finishes, stages)
+    output.record(job.as_row() | found, lambda: print_page(page))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.advice.next_command import next_command, submit_again
+from jobs.advice.next_command import next_steps, submit_again
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
     exit_code_of_chain,
@@ -100,8 +100,10 @@ def _work(
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequence[JobSummary]":
     from jobs.cli.follow_job import follow_chain
+    from jobs.cli.render.job_page import next_lines
     from jobs.cli.render.live_progress import progress
     from jobs.cli.stalled_job import StallNotice
+    from jobs.store.report.failures import failures
     from jobs.store.report.live_job import live_jobs
 
     try:
@@ -116,8 +118,9 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
     except KeyboardInterrupt:
         raise _interrupted(context, job) from None
     with database.reading() as connection:
-        live = live_jobs(connection, stages, context.settings.lease_s)
-    print_message(f"Next: {next_command(live[-1])}")
+        live = live_jobs(connection, stages, context.settings.lease_s)[-1]
+        steps = next_steps(live, failures(connection, live), stages)
+    print_message("\n".join(next_lines(steps)))
     return stages
 
 

@@ -29,7 +29,7 @@ def end_message(
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
-        more += f" (to accept these lines, with exit code 0: --max-rejected {job.rejected})"
+        more += f" (to accept these lines: kvjobs wait {job.job_id} --max-rejected {job.rejected})"
     if is_tolerated(job, tolerance):
         more = f"\n--max-rejected allows the rejected lines: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs.advice.next_command import next_command
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.choices import state_in_words
 from jobs.formatting import count, counted, duration, moment, percent
@@ -16,6 +15,7 @@ from jobs.spec import Task
 from jobs.stage import FILTER
 
 if TYPE_CHECKING:
+    from jobs.advice.next_command import NextStep
     from jobs.store.report.failures import Failure
     from jobs.store.report.job_providers import JobProviders
     from jobs.store.report.job_summary import JobSummary
@@ -32,6 +32,7 @@ def describe(
     phases: "Sequence[StepSummary]",
     bad: "Sequence[Failure]",
     answers: "JobProviders",
+    steps: "Sequence[NextStep]",
     finishes: Mapping[str, int] | None = None,
     chain: "Sequence[LiveJob]" = (),
 ) -> Iterator[str]:
@@ -75,7 +76,15 @@ def describe(
                 message = (sample.message or "")[:LONGEST_MESSAGE]
                 yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
     yield ""
-    yield f"Next: {next_command(job)}"
+    yield from next_lines(steps)
+
+
+def next_lines(steps: "Sequence[NextStep]") -> Iterator[str]:
+    """The commands, each with what it is for."""
+    for step in steps:
+        yield f"{'Next: ' if step is steps[0] else '      '}{step.command}"
+        if step.why:
+            yield f"      ({step.why})"
 
 
 def _chain(job: "LiveJob", stages: "Sequence[LiveJob]") -> Iterator[str]:

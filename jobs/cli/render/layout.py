@@ -26,6 +26,7 @@ LONGEST_NAME = 40  # a longer cell of several words is taken for a text, unless 
 SHORTEST_TEXT = 20  # a text in a table is not shortened further
 LONGEST_TEXT = 20  # lines of a text in a block; the rest is left out
 NARROWEST = 20  # columns; a narrower value is not folded, since it reads better as one line
+_COMMAND = re.compile(r"(Next:)?\s+kvjobs ")
 _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")  # of a line of a page; its continuation lines are indented by its width
 
 
@@ -147,6 +148,8 @@ def _blocks(
 
 
 def _fold_line(line: str, width: int, indent: int | None) -> list[str]:
+    if _COMMAND.match(line):
+        return [line]  # the terminal wraps it, and it is copied as one line
     label = _LABEL.match(line)
     if indent is None:
         indent = len(label[0]) if label else 0
@@ -158,16 +161,29 @@ def _fold_line(line: str, width: int, indent: int | None) -> list[str]:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """A text as lines, broken at spaces. A word longer than a line is not broken: the terminal wraps it."""
+    """A text as lines, broken at spaces, and between the characters of a script without them. Another word longer than
+    a line is not broken: the terminal wraps it."""
     if cell_len(text) <= width or width < NARROWEST:
         return [text]
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if cell_len(joined) <= width or not lines[-1]:
+        if cell_len(word) > width and cell_len(word) > len(word):
+            lines[-1:] = _cut(joined, width)
+        elif cell_len(joined) <= width or not lines[-1]:
             lines[-1] = joined
         else:
             lines.append(word)
+    return lines
+
+
+def _cut(text: str, width: int) -> list[str]:
+    """A text as lines, broken anywhere."""
+    lines = [""]
+    for character in text:
+        if cell_len(lines[-1] + character) > width:
+            lines.append("")
+        lines[-1] += character
     return lines
 
 

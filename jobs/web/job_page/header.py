@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.advice.submit_command import StoredSubmit
 from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.routing.routes import models_in_words
@@ -135,22 +134,6 @@ def options_given(job: JobSummary) -> Iterator[str]:
             continue
         if value != defaults.get(name) and str(value) != str(defaults.get(name)):
             yield f"{name} {_written(value)}"
-
-
-def stored_submit(job: JobSummary) -> StoredSubmit:
-    """What decides the command that makes such a job again."""
-    return StoredSubmit(
-        task=job.task,
-        model=job.model,
-        model_revision=job.model_revision,
-        options=job.options,
-        providers=job.providers,
-        source=job.source,
-        reading=job.reading,
-        priority=job.priority,
-        queue=job.queue,
-        reads=job.reads,
-    )
 
 
 def _written(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
-from jobs.advice.next_command import next_command
+from jobs.advice.next_command import next_steps, stored_submit
 from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
 from jobs.advice.submit_command import STDIN, submit_command
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
@@ -18,7 +18,7 @@ from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.spec import Timing
 from jobs.store.report.action_list import find_action
-from jobs.store.report.failures import failures
+from jobs.store.report.failures import Failure, failures
 from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain
 from jobs.store.report.live_job import LiveJob, find_live_job, live_jobs
@@ -83,7 +83,7 @@ def job(
 ) -> dict[str, Any]:
     found = find_live_job(connection, str(job_id), settings.lease_s)
     stages = live_jobs(connection, find_chain(connection, found), settings.lease_s)
-    forms = forms_of(found)
+    forms, bad = forms_of(found), failures(connection, found)
     shown = {
         "job": found,
         "actions": actions_of(found),
@@ -93,11 +93,11 @@ def job(
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),
         "facts": header.facts(found),
-        "commands": _commands(connection, found),
+        "commands": _commands(found, stages, bad),
         **_charts(connection, found),
         **_perplexity(connection, found, below),
         **_answers(connection, found),
-        "failures": failures(connection, found),
+        "failures": bad,
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
         "download": {
@@ -158,10 +158,15 @@ def shards(
     }
 
 
-def _commands(connection: Connection, found: LiveJob) -> dict[str, Any]:
-    first, *later = (header.stored_submit(one) for one in find_chain(connection, found))
-    again = submit_command(first, *later)
-    return {"next": next_command(found), "again": again, "is_pipe": found.source == STDIN}
+def _commands(found: LiveJob, stages: Sequence[LiveJob], bad: Sequence[Failure]) -> dict[str, Any]:
+    first, *later = map(stored_submit, stages)
+    steps = next_steps(found, bad, stages)
+    return {
+        "next": steps[0].command,
+        "steps": steps,
+        "again": submit_command(first, *later),
+        "is_pipe": found.source == STDIN,
+    }
 
 
 def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:

@@ -118,3 +118,17 @@ def test_a_long_line_of_a_page_continues_below_the_start_of_its_value(
         "             cache auto",
         r"  x\x1b[31m",
     ]
+
+
+def test_a_page_folds_text_without_spaces_and_leaves_commands_in_one_line(
+    terminal: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(40)
+    text, command = "今天天气很好，" * 20, f"kvjobs export 1 --where \"status = 'failed'\" -o {'x' * 40}.jsonl"
+
+    print_page([f"    line 5: the sentence {text}", f"Next: {command}", f"      {command}"])
+
+    *folded, first, second = capsys.readouterr().out.splitlines()
+    assert all(cell_len(line) <= 40 and line.startswith("    ") for line in folded)
+    assert text in "".join(line.strip() for line in folded)
+    assert (first, second) == (f"Next: {command}", f"      {command}")
