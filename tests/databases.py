@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.exc import OperationalError
 
 from jobs.store.database import Database
@@ -79,6 +80,32 @@ def reverse_rows_without_an_order(connection: Any, _record: object) -> None:
     which they happen to be scanned."""
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA reverse_unordered_selects = ON")
+
+
+class Statements(dict[Any, Compiled]):
+    """What SQLAlchemy has compiled, shared by all engines of this process. Each would compile its statements anew, and
+    a test has engines of its own: inserting a job into the first database took 19 ms, with this 8 ms."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(self._shared(key), default)
+
+    def __setitem__(self, key: Any, compiled: Compiled) -> None:
+        if len(self) == 2_000:  # migrations have tables of their own
+            self.clear()
+        super().__setitem__(self._shared(key), compiled)
+
+    @staticmethod
+    def _shared(key: Any) -> Any:
+        """The key with the name of the dialect in place of the dialect of one engine, which stands first."""
+        return (key[0].name, *key[1:])
+
+
+STATEMENTS = Statements()
+
+
+@event.listens_for(Engine, "engine_connect")
+def share_compiled_statements(connection: Connection) -> None:
+    connection.execution_options(compiled_cache=STATEMENTS)
 
 
 def without_fsync(database: Database) -> Database:

@@ -4,6 +4,7 @@
 documents and of documents per shard, as an ingest would have left them.
 """
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -116,23 +117,27 @@ def insert_job(
             )
             .returning(tables.Shard.id)
         ).scalar_one()
+        documents = [
+            {
+                "job_id": job_id,
+                "position": position,
+                "external_id": line.id,
+                "numeric_id": line.numeric_id,
+                "line": position + 1,
+                "text": line.text,
+                "fields": json.dumps(line.fields, ensure_ascii=False) if line.fields else None,
+                "estimated_tokens": 0 if line.status == DocumentStatus.REJECTED else TOKENS,
+                "status": line.status,
+                "error_code": line.error[0],
+                "error": line.error[1],
+                "route": line.route,
+            }
+            for position, line in enumerate(lines)
+        ]
+        if documents:
+            connection.execute(insert(tables.Document.__table__), documents)
+        whose = {"job_id": job_id, "shard_id": shard_id, "worker_id": 1, "finished_at": now}
         for position, line in enumerate(lines):
-            connection.execute(
-                insert(tables.Document).values(
-                    job_id=job_id,
-                    position=position,
-                    external_id=line.id,
-                    numeric_id=line.numeric_id,
-                    line=position + 1,
-                    text=line.text,
-                    fields=json.dumps(line.fields, ensure_ascii=False) if line.fields else None,
-                    estimated_tokens=0 if line.status == DocumentStatus.REJECTED else TOKENS,
-                    status=line.status,
-                    error_code=line.error[0],
-                    error=line.error[1],
-                    route=line.route,
-                )
-            )
             if line.translation is not None:
                 rows.append(
                     {
@@ -152,9 +157,8 @@ def insert_job(
                 stored = as_stored(line.result)
                 assert isinstance(stored, dict)
                 rows.append({**stored, "position": position, "epoch": 1})
-        whose = {"job_id": job_id, "shard_id": shard_id, "worker_id": 1, "finished_at": now}
-        for row in rows:
-            connection.execute(insert(RESULTS[task]).values(**row, **whose))
+        for _, alike in itertools.groupby(rows, key=lambda row: sorted(row)):  # one statement has the same columns
+            connection.execute(insert(RESULTS[task].__table__), [row | whose for row in alike])
         failures = Counter((line.status, line.error[0]) for line in lines if line.status in FAILURES)
         ended = sum(number for (status, _), number in failures.items() if status != DocumentStatus.REJECTED)
         if rows or ended:
