@@ -2,7 +2,7 @@
 
 KVJOBS_TEST_LONG=40 pytest tests/store/test_chain_machine.py
 
-tries 1,600 sequences on SQLite and 800 on PostgreSQL instead of 4 on each.
+tries 1,600 sequences on SQLite and 800 on PostgreSQL instead of 2 on each.
 """
 
 import contextlib
@@ -137,13 +137,13 @@ def _the_server(postgresql: Database) -> None:
 
 
 SETTINGS = settings(
-    max_examples=times(4),
+    max_examples=times(4) if LONG else 2,
     stateful_step_count=20,
     phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps unshrunk
     suppress_health_check=list(HealthCheck),
 )
 TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase
 TestOnSqlite.settings = SETTINGS
-TestOnPostgresql.settings = settings(SETTINGS, max_examples=times(2) if LONG else times(4))
+TestOnPostgresql.settings = settings(SETTINGS, max_examples=times(2))
 TestOnSqlite.pytestmark = [pytest.mark.long]
 TestOnPostgresql.pytestmark = [pytest.mark.long, pytest.mark.usefixtures("_the_server")]
