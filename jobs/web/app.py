@@ -60,10 +60,8 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.state.session = access.new_secret()
     app.state.failures = access.Failures()
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
-    for page in PAGES:
-        app.include_router(page.router)
-    app.include_router(live.router)
-    app.include_router(access.router)
+    # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
+    app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
     problems.handle_errors(app)
     if options.token is not None:
         known = {"session": app.state.session, "failures": app.state.failures}
