@@ -71,7 +71,7 @@ class KernelsCheck:
     """Whether the compiled kernels are used, for `kvjobs doctor`."""
 
     found: str
-    mend: str = ""  # what to do about it; empty: they are used
+    mend: str = ""  # what to do about it; empty: they are used, and right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,12 +89,15 @@ class Port:
         return check_providers(settings)
 
     def check_kernels(self) -> KernelsCheck:
+        from worker.kernels.compiled import INSTALL_AGAIN, why_distrusted
         from worker.kernels.library import NoKernelsError, open_library
 
         try:
             library = open_library()
         except NoKernelsError as error:
             return KernelsCheck(found=f"none, so small models run more slowly: {error}", mend=error.mend)
+        if why := why_distrusted(library):
+            return KernelsCheck(found=why, mend=INSTALL_AGAIN)
         return KernelsCheck(found=f"compiled, for the instruction set {library.instruction_set}")
 
     def device_for(self, queue: str) -> str:

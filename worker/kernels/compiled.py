@@ -9,26 +9,37 @@ import functools
 import logging
 
 from worker.kernels.functions import Kernels
-from worker.kernels.library import NoKernelsError, open_library
+from worker.kernels.library import Library, NoKernelsError, open_library
 from worker.kernels.probe import wrong_kernels
 
 log = logging.getLogger(__name__)
+
+INSTALL_AGAIN = (
+    "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
+    "they stay wrong, please report it"
+)
 
 
 @functools.cache
 def compiled_kernels() -> Kernels | None:
     """Asked once per process, in a few milliseconds. None: there are none, or some give other results than numpy."""
     try:
-        kernels = Kernels(open_library())
+        library = open_library()
     except NoKernelsError:
         return None
-    wrong = wrong_kernels(kernels)
-    if wrong:
-        log.warning(
-            "the compiled kernels (%s) are not used, so small models run more slowly: on this processor they are wrong "
-            "in %s; install kvjobs again, on this machine",
-            kernels.library.instruction_set,
-            ", ".join(wrong),
-        )
+    why = why_distrusted(library)
+    if why:
+        log.warning("the compiled kernels are not used: they are %s; %s", why, INSTALL_AGAIN)
         return None
-    return kernels
+    return Kernels(library)
+
+
+def why_distrusted(library: Library) -> str | None:
+    """Which of them give other results than numpy, in a sentence; None: they are right."""
+    wrong = wrong_kernels(Kernels(library))
+    if not wrong:
+        return None
+    return (
+        f"distrusted, so nothing uses them and small models run more slowly: those for {library.instruction_set} are "
+        f"wrong on this processor, in {', '.join(wrong)}"
+    )

@@ -1,7 +1,7 @@
 """
 The shared library of the kernels: whether this process can use it, and why not.
 
-Knows: ctypes. Does not know: arrays, graphs. `kvjobs doctor` asks here, so numpy is not loaded.
+Knows: ctypes. Does not know: arrays, graphs.
 """
 
 import ctypes

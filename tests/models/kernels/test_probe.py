@@ -13,6 +13,7 @@ from worker.kernels.compiled import compiled_kernels
 from worker.kernels.functions import Kernels
 from worker.kernels.library import open_library
 from worker.kernels.probe import wrong_kernels
+from worker.port import PORT
 
 
 def test_each_instruction_set_is_right(kernels: Kernels) -> None:
@@ -91,6 +92,19 @@ def test_kernels_that_are_wrong_are_not_used_and_the_log_says_so(
     (record,) = caplog.records
     assert "sum_powers, lay_out" in record.getMessage()
     assert open_library().instruction_set in record.getMessage()
+
+
+def test_doctor_calls_kernels_distrusted_where_they_are_wrong_and_says_what_to_do(
+    library_is_there: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = PORT.check_kernels()
+    monkeypatch.setattr(compiled, "wrong_kernels", lambda kernels: ["sum_powers", "lay_out"])
+    distrusted = PORT.check_kernels()
+
+    assert (trusted.found.split()[0].strip(","), trusted.mend) == ("compiled", "")
+    assert distrusted.found.startswith("distrusted")
+    assert "sum_powers, lay_out" in distrusted.found
+    assert "--no-cache-dir" in distrusted.mend
 
 
 def test_where_there_are_none_nothing_is_logged(
