@@ -1,5 +1,6 @@
 """Numbers, sizes, durations and times formatted for people."""
 
+import math
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,30 @@ def counted(number: int, noun: str) -> str:
     if number == 1:
         return f"{number:,} {noun}"
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+
+
+def figure(value: float | None, *, is_signed: bool = False) -> str:
+    """A measured number with three significant digits, all digits before the point, and separators: 178,028, 43.1,
+    0.00120. Every number for people that is not a count comes from here; JSON and CSV have all its digits."""
+    if value is None:
+        return NOTHING
+    if not math.isfinite(value):
+        return str(value).replace("inf", "∞")
+    rounded = abs(float(f"{value:.2e}"))
+    if not rounded:
+        return "0"
+    sign = "+" if is_signed else ""
+    if not SMALLEST <= rounded < LARGEST:
+        return f"{value:{sign}.2e}"
+    return f"{value:{sign},.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
+
+
+SMALLEST, LARGEST = 1e-4, 1e9  # that are written without an exponent
+
+
+def speed(tokens_per_s: float | None) -> str:
+    """1234.5 as 1,234 tokens/s."""
+    return NOTHING if tokens_per_s is None else f"{figure(tokens_per_s)} tokens/s"
 
 
 def percent(share: float) -> str:
@@ -38,12 +63,12 @@ def duration(seconds: float | None) -> str:
 
 
 def size(num_bytes: float) -> str:
-    """1536 as 1.5 KiB."""
+    """1536 as 1.50 KiB."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if num_bytes < 1024:
-            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+            return f"{num_bytes:,.0f} {unit}" if unit == "bytes" else f"{figure(num_bytes)} {unit}"
         num_bytes /= 1024
-    return f"{num_bytes:.1f} TiB"
+    return f"{figure(num_bytes)} TiB"
 
 
 def moment(at: datetime | None) -> str:
@@ -58,5 +83,6 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        shown = figure(value)  # of which nobody knows how exact it is: 0.5, not 0.500
+        return shown.rstrip("0").rstrip(".") if "." in shown and "e" not in shown else shown
     return moment(value) if isinstance(value, datetime) else str(value)

@@ -6,7 +6,7 @@ Knows: counts by provider. Does not know: databases, terminals, HTML.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobs.formatting import count, counted
+from jobs.formatting import count, counted, figure
 from jobs.providers import Reason
 from jobs.spec import Task
 
@@ -62,7 +62,7 @@ def used(one: "ProviderSummary") -> str:
     """What a server says that it used; empty where it says nothing."""
     if not (one.requests or one.prompt_tokens or one.completion_tokens):
         return ""
-    cost = f", cost {one.cost:,.4f}" if one.cost else ""
+    cost = f", cost {figure(one.cost)}" if one.cost else ""
     tokens = f"{count(one.prompt_tokens)} prompt and {count(one.completion_tokens)} completion tokens"
     return f"{counted(one.requests, 'request')}, {tokens}{cost}"
 

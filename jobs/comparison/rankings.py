@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.comparison.bins import Bin, FixedBins
 from jobs.comparison.quantiles import Sketch
 from jobs.comparison.rank_correlation import kendall_tau, mean_rank_change, overlap_at, rank_biased_overlap
-from jobs.formatting import count, counted, percent
+from jobs.formatting import count, counted, figure, percent
 
 BORDERS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999, 1.0)  # of the histogram of RBO
 
@@ -32,12 +32,12 @@ class RankingAgreement:
             return "No query was ranked in both jobs."
         if self.identical == self.documents:
             return f"None of {counted(self.documents, 'ranking')} differs."
-        tau = "" if self.kendall_tau is None else f", Kendall's tau {self.kendall_tau:.3f}"
+        tau = "" if self.kendall_tau is None else f", Kendall's tau {figure(self.kendall_tau)}"
         return (
             f"{count(self.identical)} of {counted(self.documents, 'query')} have the same order and "
             f"{count(self.same_top)} the same first candidate; the first 10 share {percent(self.overlap_at_10)} on "
-            f"average. Mean rank-biased overlap {self.rbo:.3f}{tau}; a candidate moves by {self.rank_change or 0:.1f} "
-            "ranks."
+            f"average. Mean rank-biased overlap {figure(self.rbo)}{tau}; a candidate moves by "
+            f"{figure(self.rank_change or 0)} ranks."
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jobs import measures
 from jobs.comparison.bins import Bin, even_bins
 from jobs.comparison.quantiles import Sketch
-from jobs.formatting import count, counted, percent
+from jobs.formatting import count, counted, figure, percent
 
 PER_TOKEN, PER_BYTE = "nats per token", "bits per byte"
 NORMAL_95 = 1.96  # standard errors on either side of a mean: 95 % of a normal distribution
@@ -79,14 +79,14 @@ class ScoreShift:
         better = percent(self.lower / self.documents)
         worse = percent(self.higher / self.documents)
         interval = (
-            f" (95 % confidence interval {self.confidence[0]:+.4g} to {self.confidence[1]:+.4g})"
+            f" (95 % confidence interval {_signed(self.confidence[0])} to {_signed(self.confidence[1])})"
             if self.confidence
             else ""
         )
         return (
-            f"B minus A is {self.mean:+.4g} {self.unit} on average over {counted(self.documents, 'document')}"
-            f"{interval}, {self.quantiles['median']:+.4g} in the median; B is lower in {better} of them and higher in "
-            f"{worse}. {self.of_the_corpus}"
+            f"B minus A is {_signed(self.mean)} {self.unit} on average over {counted(self.documents, 'document')}"
+            f"{interval}, {_signed(self.quantiles['median'])} in the median; B is lower in {better} of them and higher "
+            f"in {worse}. {self.of_the_corpus}"
         )
 
     @property
@@ -98,8 +98,8 @@ class ScoreShift:
             else (self.a.bits_per_byte, self.b.bits_per_byte)
         )
         name = "Perplexity" if self.is_per_token else "Bits per byte"
-        change = f" ({b / a - 1:+.2%})".replace("%", " %") if a and b is not None else ""
-        return f"{name} of these documents together: A {a:.6g}, B {b:.6g}{change}."
+        change = f" ({_signed(100 * (b / a - 1))} %)" if a and b is not None else ""
+        return f"{name} of these documents together: A {figure(a)}, B {figure(b)}{change}."
 
     @property
     def caution(self) -> str | None:
@@ -168,3 +168,7 @@ class ScoresCompared:
             quantiles={name: shift.quantile(share) for name, share in QUANTILES.items()},
             histogram=even_bins(shift),
         )
+
+
+def _signed(value: float | None) -> str:
+    return figure(value, is_signed=True)

@@ -8,6 +8,7 @@ cache more positions are computed for the same result.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.formatting import figure
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.steps import StepSummary
 
@@ -50,11 +51,11 @@ class Speed:
 
 def as_factor(times_as_fast: float) -> str:
     """1.53 as `is 1.53 times as fast as`, 0.5 as `takes 2.00 times as long as`."""
-    if f"{times_as_fast:.2f}" == "1.00":
+    if figure(times_as_fast) == figure(1.0):
         return "is as fast as"
     if times_as_fast > 1:
-        return f"is {times_as_fast:.2f} times as fast as"
-    return f"takes {1 / times_as_fast:.2f} times as long as"
+        return f"is {figure(times_as_fast)} times as fast as"
+    return f"takes {figure(1 / times_as_fast)} times as long as"
 
 
 def compare_speed(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.comparison.bins import Bin, FixedBins
 from jobs.comparison.quantiles import Sketch
 from jobs.comparison.words import changed_share
-from jobs.formatting import count, counted, percent
+from jobs.formatting import count, counted, figure, percent
 
 BORDERS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of the histogram: shares of changed words
 
@@ -41,7 +41,7 @@ class TranslationAgreement:
             return f"{sentence}; the others differ in white space alone."
         return (
             f"{sentence}; in those with other words, {percent(self.mean_changed_if_different)} of the words differ on "
-            f"average. B has {self.length_ratio:.3f} times the characters of A."
+            f"average. B has {figure(self.length_ratio)} times the characters of A."
         )
 
 

@@ -8,7 +8,7 @@ from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.speed import Speed
 from jobs.comparison.translations import TranslationAgreement
-from jobs.formatting import count, percent
+from jobs.formatting import count, figure, percent
 from jobs.web.charts import Chart, Series
 
 OF_A, OF_B = "--series-1", "--series-2"  # colours of the jobs, in charts and beside their names
@@ -71,8 +71,8 @@ def _of_rankings(agreement: RankingAgreement) -> Chart:
     sentence = "There is nothing to compare."
     if median is not None and p5 is not None:
         sentence = (
-            f"1 is the same order, 0 nothing in common. The median is {median:.3f}; one query in twenty is below "
-            f"{p5:.3f}."
+            f"1 is the same order, 0 nothing in common. The median is {figure(median)}; one query in twenty is below "
+            f"{figure(p5)}."
         )
     return Chart(
         id="distribution",
@@ -113,8 +113,9 @@ def _of_shift(shift: ScoreShift) -> str:
     low, high = shift.quantiles["p5"], shift.quantiles["p95"]
     if low is None or high is None:
         return "There is nothing to compare."
+    ends = " and ".join(figure(end, is_signed=True) for end in (low, high))
     return (
-        f"Nine of ten documents lie between {low:+.4g} and {high:+.4g}; B predicts {count(shift.lower)} better and "
+        f"Nine of ten documents lie between {ends}; B predicts {count(shift.lower)} better and "
         f"{count(shift.higher)} less well than A."
     )
 

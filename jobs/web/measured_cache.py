@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jobs.formatting import counted, duration
+from jobs.formatting import counted, duration, figure
 from jobs.store.cache_reports import CacheReportRow
 from jobs.web.charts import Chart, Series
 from jobs.worker_port import InstalledModel
@@ -69,7 +69,7 @@ def steps_chart(report: CacheReportRow) -> Chart:
 
 def precise(seconds: float) -> str:
     """Three digits below a minute: 0.0206 s, 1.69 s, 1 min 05 s."""
-    return f"{seconds:.3g} s" if seconds < 59.95 else duration(seconds)
+    return f"{figure(seconds)} s" if seconds < 59.95 else duration(seconds)
 
 
 def _work(report: CacheReportRow) -> str:
@@ -91,8 +91,7 @@ def _sentence(report: CacheReportRow) -> str:
 
 
 def _ms(seconds: float) -> str:
-    ms = 1000 * seconds
-    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.2g} ms"
+    return f"{figure(1000 * seconds)} ms"
 
 
 def _mean_ms(steps: Sequence[tuple[float, float]], which: int) -> float:

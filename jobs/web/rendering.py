@@ -5,7 +5,6 @@ Knows: templates, the two forms. Does not know: what a page shows.
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any
@@ -123,37 +122,19 @@ def _make_environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "counted", "percent", "duration", "size", "moment", "plain"):
+    for name in ("count", "counted", "figure", "percent", "speed", "duration", "size", "moment", "plain"):
         environment.filters[name] = getattr(formatting, name)
     environment.filters["visible"] = visible
     environment.filters["in_words"] = state_in_words
-    environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
     environment.filters["marked"] = marked
     environment.filters["precise"] = precise
-    environment.filters["perplexity"] = perplexity
     environment.filters["number"] = number
     environment.filters["probability"] = probability
     environment.globals.update(
         nav_pages=NAV_PAGES, address=address, json_address=json_address, file_version=_file_version
     )
     return environment
-
-
-def speed(tokens_per_s: float | None) -> str:
-    """1234.5 as `1,235 tokens/s`."""
-    return formatting.NOTHING if tokens_per_s is None else f"{tokens_per_s:,.0f} tokens/s"
-
-
-def perplexity(value: float | None) -> str:
-    """Three digits, and no exponent below a million."""
-    if value is None:
-        return formatting.NOTHING
-    if math.isinf(value):
-        return "∞"
-    if value >= 1e6:
-        return f"{value:.2e}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def probability(share: float | None) -> str:

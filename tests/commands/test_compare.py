@@ -90,9 +90,9 @@ def test_csv_is_the_differences_alone(kvjobs: Kvjobs, translations: tuple[int, i
 
 def test_scores_shift_per_token_where_both_have_as_many(kvjobs: Kvjobs, scores: tuple[int, int]) -> None:
     result = kvjobs("compare", *scores)
-    assert "B minus A is +0.05 nats per token on average over 2 documents" in result.out
+    assert "B minus A is +0.0500 nats per token on average over 2 documents" in result.out
     assert "  max length" in result.out  # the option that differs
-    assert "  x  +0.2000  A 2.0000, B 2.2000" in result.out
+    assert "  x  +0.200  A 2.00, B 2.20" in result.out
 
     found = kvjobs("compare", *scores, "--json").json
     assert found["agreement"]["unit"] == "nats per token"
@@ -121,7 +121,7 @@ def test_rankings_are_compared_and_measured_with_intervals(
     assert result.exit_code == 0
     assert "1 of 2 queries have the same order and 1 the same first candidate" in result.out
     assert "Over 2 of 2 judged queries" in result.out
-    assert "  RR@10  0.6667 (0.3333 to 1.0000)  1.0000 (1.0000 to 1.0000)" in result.out
+    assert "  RR@10  0.667 (0.333 to 1.00)  1.00 (1.00 to 1.00)" in result.out
     assert "    A  a b c" in result.out
 
     [found] = kvjobs("compare", *rankings, "--qrels", qrels, "--measure", "RR@10", "--json").json["judged"]

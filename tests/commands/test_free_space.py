@@ -174,7 +174,7 @@ def test_vacuum_is_refused_where_the_disk_has_no_room(
     refused = kvjobs("db", "vacuum", "--force")
 
     assert refused.exit_code == 2
-    assert "4.0 KiB are free" in refused.err
+    assert "4.00 KiB are free" in refused.err
     assert pragma(home, "auto_vacuum") == 0
 
 

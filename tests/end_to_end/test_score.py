@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.formatting import figure
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs, Result
 from tests.machine import Machine
@@ -46,7 +47,7 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
         assert record["flags"] == ["unscored-first"]
         assert -math.fsum(log_probs[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
-    assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.err
+    assert f"Perplexity of the corpus: {figure(whole)} per token" in done.err
     (total,) = kvjobs("totals", "last", "--json").json
     assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
 

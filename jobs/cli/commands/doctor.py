@@ -21,7 +21,7 @@ from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
 from jobs.control_groups import cpu_quota, memory_limit
 from jobs.errors import KvjobsError
-from jobs.formatting import counted, size
+from jobs.formatting import counted, figure, size
 from jobs.private import is_readable_by_others
 from jobs.process import available_cores, is_stopped
 from jobs.settings import hide_passwords
@@ -147,7 +147,7 @@ def _sqlite() -> Iterator[Check]:
 def _machine() -> Iterator[Check]:
     memory = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), memory_limit())
     cores, quota = available_cores(), cpu_quota()
-    limited = f" (a quota of {quota:.3g})" if quota <= cores else ""
+    limited = f" (a quota of {figure(quota)})" if quota <= cores else ""
     yield Check("machine", True, f"{counted(cores, 'core')}{limited}, {size(memory)} of memory")
 
 

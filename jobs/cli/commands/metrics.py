@@ -8,7 +8,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, counted
+from jobs.formatting import count, counted, figure
 
 if TYPE_CHECKING:
     from jobs.retrieval.metrics import Measured
@@ -59,9 +59,9 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     found = compare(judged, before, after, measures or MEASURES)
     columns = (
         Column("measure", "MEASURE"),
-        Column("before", "BEFORE", "{:.4f}".format, right=True),
-        Column("after", "AFTER", "{:.4f}".format, right=True),
-        Column("gain", "GAIN", "{:+.4f}".format, right=True),
+        Column("before", "BEFORE", figure, right=True),
+        Column("after", "AFTER", figure, right=True),
+        Column("gain", "GAIN", lambda gain: figure(gain, is_signed=True), right=True),
     )
     counts = {"ranked_queries": len(judged_queries(judged, after)), "judged_queries": len(judged)}
     output.rows((_as_row(one) | counts for one in found), columns, FIELDS)

@@ -9,7 +9,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, percent
+from jobs.formatting import count, figure, percent
 
 FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "mean_rows")
 
@@ -48,11 +48,11 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
         rows,
         (
             Column("group", title, right=by is By.STEP),
-            Column("seconds", "SECONDS", lambda seconds: f"{seconds:,.3f}", right=True),
+            Column("seconds", "SECONDS", figure, right=True),
             Column("share", "SHARE", percent, right=True, rank=1),
             Column("calls", "CALLS", count, right=True, rank=3),
-            Column("mean_ms", "MS/CALL", lambda mean: f"{mean:,.2f}", right=True, rank=2),
-            Column("mean_rows", "ROWS/CALL", lambda mean: f"{mean:,.1f}", right=True, rank=4),
+            Column("mean_ms", "MS/CALL", figure, right=True, rank=2),
+            Column("mean_rows", "ROWS/CALL", figure, right=True, rank=4),
             Column("tokens", "TOKENS", count, right=True, rank=5),
         ),
         FIELDS,

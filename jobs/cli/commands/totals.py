@@ -7,7 +7,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import NOTHING, count, counted
+from jobs.formatting import NOTHING, count, counted, figure
 from jobs.json_text import to_json
 
 if TYPE_CHECKING:
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
 MEASURES = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_sum")
-
-
-def _measure(value: float | None) -> str:
-    if value is None:
-        return NOTHING
-    return f"{value:,.4f}" if value < 1e6 else f"{value:.4g}"
 
 
 def _value(group: Any) -> str:
@@ -34,10 +28,10 @@ COLUMNS = (
     Column("documents", "DOCUMENTS", count, right=True, rank=1),
     Column("unscored", "UNSCORED", count, right=True, rank=6),
     Column("num_tokens", "TOKENS", count, right=True, rank=2),
-    Column("perplexity", "PERPLEXITY", _measure, right=True),
-    Column("word_perplexity", "BY WORD", _measure, right=True, rank=4),
-    Column("byte_perplexity", "BY BYTE", _measure, right=True, rank=5),
-    Column("bits_per_byte", "BITS/BYTE", _measure, right=True, rank=3),
+    Column("perplexity", "PERPLEXITY", figure, right=True),
+    Column("word_perplexity", "BY WORD", figure, right=True, rank=4),
+    Column("byte_perplexity", "BY BYTE", figure, right=True, rank=5),
+    Column("bits_per_byte", "BITS/BYTE", figure, right=True, rank=3),
 )
 
 

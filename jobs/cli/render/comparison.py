@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.words import Piece, around_changes, word_diff
-from jobs.formatting import NOTHING, duration, percent, plain
+from jobs.formatting import NOTHING, duration, figure, percent, plain
 
 if TYPE_CHECKING:
     from jobs.comparison.compare import Comparison, Difference
@@ -23,7 +23,7 @@ def describe_comparison(found: "Comparison") -> Iterator[str]:
     rows = [(one.name, plain(one.a), plain(one.b)) for one in found.contrasts if one.differs or one.name == "model"]
     rows += [
         ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds)),
-        ("tokens/s", _rate(found.speed.a_tokens_per_s), _rate(found.speed.b_tokens_per_s)),
+        ("tokens/s", figure(found.speed.a_tokens_per_s), figure(found.speed.b_tokens_per_s)),
     ]
     yield from _columns(("", "A", "B"), rows)
     yield ""
@@ -35,7 +35,7 @@ def describe_comparison(found: "Comparison") -> Iterator[str]:
         yield ""
         yield "Seconds by phase (summed over all lanes)"
         phases = [
-            (one.phase, _seconds(one.a_seconds), _seconds(one.b_seconds), _times(one.times_as_fast))
+            (one.phase, figure(one.a_seconds), figure(one.b_seconds), _times(one.times_as_fast))
             for one in found.speed.phases
         ]
         yield from _columns(("", "A", "B", "B IS AS FAST"), phases)
@@ -57,7 +57,7 @@ def _measures(found: "Comparison") -> Iterator[str]:
         yield from _columns(
             ("", "A", "B", "B - A", "P"),
             [
-                (one.measure, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.difference:+.2f}", _p_value(one.p_value))
+                (one.measure, figure(one.a), figure(one.b), figure(one.difference, is_signed=True), figure(one.p_value))
                 for one in found.reference_scores
             ],
         )
@@ -72,7 +72,8 @@ def _measures(found: "Comparison") -> Iterator[str]:
         ranked = f"{first.queries:,} of {first.judged_queries:,}"
         yield f"Over {ranked} judged queries, which both ranked (95 % confidence intervals)"
         rows = [
-            (one.measure, _interval(one.a), _interval(one.b), _interval(one.difference, "+")) for one in found.judged
+            (one.measure, _interval(one.a), _interval(one.b), _interval(one.difference, is_signed=True))
+            for one in found.judged
         ]
         yield from _columns(("", "A", "B", "B - A"), rows)
 
@@ -81,11 +82,11 @@ def _difference(found: "Comparison", one: "Difference") -> Iterator[str]:
     name = one.id if one.id is not None else f"position {one.a_position}"
     text = _short(one.text or "")
     if isinstance(found.agreement, ScoreShift):
-        yield f"  {name}  {one.value:+.4f}  A {one.a:.4f}, B {one.b:.4f}"
+        yield f"  {name}  {figure(one.value, is_signed=True)}  A {figure(one.a)}, B {figure(one.b)}"
         yield f"    {text}"
         return
     if isinstance(found.agreement, RankingAgreement):
-        yield f"  {name}  RBO {1 - one.value:.3f}"
+        yield f"  {name}  RBO {figure(1 - one.value)}"
         for side, order in (("A", one.a), ("B", one.b)):
             yield f"    {side}  {' '.join(order[:RANKS_SHOWN])}{' …' if order[RANKS_SHOWN:] else ''}"
         return
@@ -115,25 +116,13 @@ def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
         yield "  " + "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()
 
 
-def _seconds(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{seconds:,.3f}"
-
-
-def _rate(tokens_per_s: float | None) -> str:
-    return NOTHING if tokens_per_s is None else f"{tokens_per_s:,.0f}"
-
-
 def _times(times_as_fast: float | None) -> str:
-    return NOTHING if times_as_fast is None else f"{times_as_fast:.2f} x"
+    return NOTHING if times_as_fast is None else f"{figure(times_as_fast)} x"
 
 
-def _p_value(p_value: float | None) -> str:
-    return NOTHING if p_value is None else f"{p_value:.3f}"
-
-
-def _interval(one: "Interval", sign: str = "") -> str:
-    mean = f"{one.mean:{sign}.4f}"
-    return mean if one.low is None else f"{mean} ({one.low:{sign}.4f} to {one.high:{sign}.4f})"
+def _interval(one: "Interval", *, is_signed: bool = False) -> str:
+    mean, low, high = (figure(value, is_signed=is_signed) for value in (one.mean, one.low, one.high))
+    return mean if one.low is None else f"{mean} ({low} to {high})"
 
 
 def _short(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jobs.cli.render.task_terms import TASK_TERMS
-from jobs.formatting import count, counted
+from jobs.formatting import count, counted, duration
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.stage import FilterSpec, Stage
@@ -33,8 +33,8 @@ def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per
         yield from _histogram(counts)
     yield f"shards      {count(dry_run.num_shards)}"
     if tokens_per_s:
-        minutes = dry_run.estimated_tokens / tokens_per_s / 60
-        yield f"estimate    {minutes:,.1f} minutes, at the speed of the last job {_done(spec)} with this model"
+        needed = duration(dry_run.estimated_tokens / tokens_per_s)
+        yield f"estimate    {needed}, at the speed of the last job {_done(spec)} with this model"
     else:
         yield f"estimate    none: no job has been {_done(spec)} with this model here yet"
     for rejected in dry_run.rejected:

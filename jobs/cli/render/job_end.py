@@ -5,7 +5,7 @@ from pathlib import Path
 from jobs.advice.provider_words import answered_sentence, mixed_models, reasons_of
 from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
-from jobs.formatting import counted, duration
+from jobs.formatting import counted, duration, figure, speed
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
@@ -22,7 +22,7 @@ def end_message(
     if job.task == FILTER:
         return f"{done}."
     took = "" if job.elapsed_s is None else f", in {duration(job.elapsed_s)}"  # None: no worker has started it
-    speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
+    pace = f" ({speed(job.tokens_per_s)})" if job.tokens_per_s else ""
     reuse = (
         f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""
     )  # explains a speed that the model alone does not reach
@@ -35,7 +35,7 @@ def end_message(
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
     total = _perplexity(job, whole) if whole and not is_mixed else ""
-    return f"{done}{took}{speed}{reuse}{place}.{_answers(job, answers)}{total}{more}"
+    return f"{done}{took}{pace}{reuse}{place}.{_answers(job, answers)}{total}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
@@ -62,9 +62,9 @@ def _perplexity(job: JobSummary, whole: Totals) -> str:
     """The perplexity of the corpus, and how to filter the corpus by it."""
     if whole.perplexity is None:
         return "\nNo token was scored."
-    text = f"\nPerplexity of the corpus: {whole.perplexity:,.4f} per token ({counted(whole.num_tokens, 'token')})"
+    text = f"\nPerplexity of the corpus: {figure(whole.perplexity)} per token ({counted(whole.num_tokens, 'token')})"
     if whole.bits_per_byte is not None:
-        text += f", {whole.bits_per_byte:.4f} bits per byte"
+        text += f", {figure(whole.bits_per_byte)} bits per byte"
     unscored = f"; no token could be scored in {counted(whole.unscored, 'document')}" if whole.unscored else ""
     if job.chain is not None:
         return f"{text}{unscored}."

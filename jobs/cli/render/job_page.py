@@ -8,7 +8,7 @@ import orjson
 
 from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.choices import state_in_words
-from jobs.formatting import count, counted, duration, moment, percent
+from jobs.formatting import count, counted, duration, figure, moment, percent, speed
 from jobs.outcome import STAGE, Finish
 from jobs.routing.routes import models_in_words
 from jobs.spec import Task
@@ -65,7 +65,7 @@ def describe(
         for phase in [*[phase for phase in phases if phase not in stages][:PHASES_SHOWN], *stages]:
             yield (
                 f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
-                f"{phase.mean_ms:.1f} ms a call, {phase.mean_rows:.1f} rows"
+                f"{figure(phase.mean_ms)} ms a call, {figure(phase.mean_rows)} rows"
             )
     if bad:
         yield ""
@@ -167,9 +167,9 @@ def _times(job: "LiveJob") -> str:
         return f"submitted {moment(job.created_at)}; the database filters, as the stage before it records its results"
     if job.started_at is None:
         return f"submitted {moment(job.created_at)}; no worker has started it"
-    speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""
+    pace = f", {speed(job.tokens_per_s)} on average" if job.tokens_per_s else ""
     recent = job.recent_tokens_per_s
-    speed += f", {recent:,.0f} in the last minute" if recent is not None else ""
+    pace += f", {figure(recent)} in the last minute" if recent is not None else ""
     end = f" to {moment(job.finished_at)}" if job.finished_at else ""
     left = f", about {duration(job.eta_s)} to go" if job.eta_s is not None else ""
-    return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{speed}{left}"
+    return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{pace}{left}"

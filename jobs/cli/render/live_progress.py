@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.cli.render.messages import MessageFormat, message_format, print_message
-from jobs.formatting import count, counted, duration, percent
+from jobs.formatting import count, counted, duration, figure, percent
 from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.speed import RecentSpeed
@@ -99,7 +99,7 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}
     speed = job.tokens_per_s if job.has_ended else recent.tokens_per_s
     if speed is not None:
-        parts["speed"] = f"{speed:,.0f} tokens/s"
+        parts["speed"] = f"{figure(speed)} tokens/s"
     if job.has_ended:
         if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"

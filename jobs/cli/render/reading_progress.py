@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jobs.cli.render.messages import MessageFormat, message_format
-from jobs.formatting import counted
+from jobs.formatting import counted, figure
 from jobs.submission.progress import IngestProgress
 
 
@@ -33,7 +33,7 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
 
         def update(progress: IngestProgress) -> None:
             speed = progress.documents / max(time.monotonic() - started, 1e-3)
-            text = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s, {counted(progress.lines, 'line')}"
+            text = f"{counted(progress.documents, 'document')}, {figure(speed)}/s, {counted(progress.lines, 'line')}"
             bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, text=text)
 
         yield update

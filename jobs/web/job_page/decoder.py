@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.formatting import percent
+from jobs.formatting import figure, percent
 from jobs.spec import Task, Timing
 from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
@@ -88,27 +88,28 @@ def _step_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) -
     full = _full_steps(steps)
     start, end = _ends(full)
     verdict = _verdict(str(options.get("cache", "auto")), end.mean_ms / start.mean_ms)
+    costs = f"A step costs {figure(start.mean_ms)} ms at the start and {figure(end.mean_ms)}"
     if len(full) == len(steps):
-        return f"A step costs {start.mean_ms:.1f} ms at the start and {end.mean_ms:.1f} ms at the end: {verdict}"
+        return f"{costs} ms at the end: {verdict}"
     return (
-        f"A step costs {start.mean_ms:.1f} ms at the start and {end.mean_ms:.1f} ms at step {full[-1].key}, the last "
-        f"with half as many rows: {verdict} Later steps have fewer rows and cost less for that."
+        f"{costs} ms at step {full[-1].key}, the last with half as many rows: {verdict} Later steps have fewer rows "
+        "and cost less for that."
     )
 
 
 def _verdict(cache: str, ratio: float) -> str:
     """What the growth from the first steps to the last says, given how the cache was set."""
-    grows = ratio > GROWS
+    grows, how_much = ratio > GROWS, f"it grows {figure(ratio)}-fold"
     if cache == "off":
         if grows:
-            return f"it grows {ratio:.1f}-fold, because the cache is off and each step computes the whole prefix again."
+            return f"{how_much}, because the cache is off and each step computes the whole prefix again."
         return "it does not grow, though the cache is off; these texts are too short to show what a cache saves."
     if cache.startswith("hybrid:"):
         first = cache.removeprefix("hybrid:")
         how = "the cost grows" if grows else "the cost does not grow"
         return f"{how}; the first {first} steps compute the whole prefix, those after them use the cache."
     if grows:
-        return f"it grows {ratio:.1f}-fold, although the cache is on."
+        return f"{how_much}, although the cache is on."
     return "the cache works."
 
 
@@ -117,11 +118,11 @@ def _length_sentence(lengths: Sequence[DecoderCalls], task: str, options: Option
         return missing
     first, last = lengths[0], lengths[-1]
     ratio = last.mean_ms / first.mean_ms
-    how = "hardly more" if 1 < ratio <= GROWS else "no more" if ratio <= 1 else f"{ratio:.1f} times as much"
-    rows = f"{first.mean_rows:.0f} and {last.mean_rows:.0f} rows"
+    how = "hardly more" if 1 < ratio <= GROWS else "no more" if ratio <= 1 else f"{figure(ratio)} times as much"
+    rows = f"{figure(first.mean_rows)} and {figure(last.mean_rows)} rows"
     return (
-        f"With {_range(first)} cached positions a step costs {first.mean_ms:.1f} ms, with {_range(last)} "
-        f"{last.mean_ms:.1f} ms: {how} ({rows} on average)."
+        f"With {_range(first)} cached positions a step costs {figure(first.mean_ms)} ms, with {_range(last)} "
+        f"{figure(last.mean_ms)} ms: {how} ({rows} on average)."
     )
 
 
@@ -132,10 +133,10 @@ def _slots_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) 
     mean = sum(one.rows for one in steps) / sum(one.calls for one in steps)
     fullest = max(one.mean_rows for one in steps)
     if not slots:
-        return f"{mean:.1f} rows are in flight on average, {fullest:.1f} at most."
+        return f"{figure(mean)} rows are in flight on average, {figure(fullest)} at most."
     return (
-        f"{slots} slots, {mean:.1f} rows in flight on average: {percent(min(1.0, mean / slots))} full. "
-        f"The fullest step has {fullest:.1f} rows."
+        f"{slots} slots, {figure(mean)} rows in flight on average: {percent(min(1.0, mean / slots))} full. "
+        f"The fullest step has {figure(fullest)} rows."
     )
 
 
@@ -154,7 +155,7 @@ def _nothing_to_compare(
         return no_timings(timing) if timing == Timing.OFF else "No decoder step was recorded yet."
     if len(calls) == 1:
         where = f"attended to {_range(calls[0])} cached positions" if is_by_length else "has the same number"
-        return f"Every step {where} and cost {calls[0].mean_ms:.1f} ms, so there is nothing to compare."
+        return f"Every step {where} and cost {figure(calls[0].mean_ms)} ms, so there is nothing to compare."
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.choices import CANCELLING, PAUSED
-from jobs.formatting import count, counted, duration, moment, percent
+from jobs.formatting import count, counted, duration, figure, moment, percent
 from jobs.routing.routes import models_in_words
 from jobs.spec import OPTIONS, Task
 from jobs.stage import FILTER, FilterSpec
@@ -94,7 +94,7 @@ def tiles(job: LiveJob) -> list[Tile]:
         found.append(Tile(name="Skipped", value=count(job.skipped), note=note, status="skipped"))
     if job.task == FILTER:
         return found
-    speed = "-" if job.shown_tokens_per_s is None else f"{job.shown_tokens_per_s:,.0f}"
+    speed = figure(job.shown_tokens_per_s)
     note = "on average, without pauses" if job.recent_tokens_per_s is None else "over the last minute"
     found.append(Tile(name="Tokens/s", value=speed, note=note))
     found.append(Tile(name="Tokens", value=count(job.tokens), note=_tokens(job)))

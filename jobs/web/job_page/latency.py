@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jobs.formatting import count
+from jobs.formatting import count, figure
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.web.charts import Chart, Series
 
@@ -35,7 +35,7 @@ def _sentence(batches: Sequence[BatchSummary]) -> str:
     number = f"{count(len(batches))} {'batch' if len(batches) == 1 else 'batches'}"
     number = f"the newest {number}" if len(batches) == MOST_POINTS else number
     if len(batches) < FEWEST:
-        return f"A document takes {whole:.1f} ms in {number}; too few to compare short ones with long ones."
+        return f"A document takes {figure(whole)} ms in {number}; too few to compare short ones with long ones."
     half = len(batches) // 2
     short, long = batches[:half], batches[half:]
     times_tokens, times_ms = _mean_tokens(long) / _mean_tokens(short), _ms_each(long) / _ms_each(short)
@@ -47,8 +47,8 @@ def _sentence(batches: Sequence[BatchSummary]) -> str:
         else "in proportion"
     )
     return (
-        f"In {number} a document of {_mean_tokens(short):.0f} tokens takes {_ms_each(short):.1f} ms and one of "
-        f"{_mean_tokens(long):.0f} tokens {_ms_each(long):.1f} ms: time grows {costs} to length."
+        f"In {number} a document of {figure(_mean_tokens(short))} tokens takes {figure(_ms_each(short))} ms and one of "
+        f"{figure(_mean_tokens(long))} tokens {figure(_ms_each(long))} ms: time grows {costs} to length."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.formatting import counted, duration
+from jobs.formatting import counted, duration, figure, speed
 from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.minutes import Interval, Intervals
@@ -79,7 +79,7 @@ def _sentence(points: Sequence[Point], speeds: Sequence[float], width_s: int, jo
     failed = round(sum(point.failed for point in points))
     trouble = f" {counted(failed, 'document')} failed." if failed else ""  # rejected lines came to no worker
     trouble += "" if job.has_ended else " What lanes have in hand is counted when it is recorded."
-    average = f"{job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else "No speed yet"
+    average = f"{speed(job.tokens_per_s)} on average" if job.tokens_per_s else "No speed yet"
     if len(points) < 3:
         return f"{average}.{trouble}"
     inner = range(len(points) - 1)  # the last point may not be over
@@ -87,4 +87,4 @@ def _sentence(points: Sequence[Point], speeds: Sequence[float], width_s: int, jo
     form = "%H:%M:%S" if width_s < 60 else "%Y-%m-%d %H:%M"
     idle = sum(1 for at in inner if not points[at].tokens and not points[at].failed)
     pause = f" Nothing was processed for {duration(float(width_s * idle))} in all." if idle else ""
-    return f"{average}, {speeds[best]:,.0f} at best ({points[best].start.astimezone():{form}}).{pause}{trouble}"
+    return f"{average}, {figure(speeds[best])} at best ({points[best].start.astimezone():{form}}).{pause}{trouble}"

@@ -15,7 +15,7 @@ from jobs.comparison.record import as_record
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.words import Piece, around_changes, word_diff
 from jobs.errors import KvjobsError, NotFoundError, SpecError
-from jobs.formatting import NOTHING, duration, percent
+from jobs.formatting import NOTHING, count, duration, figure, percent, speed
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names
@@ -25,7 +25,7 @@ from jobs.visible_text import visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
 from jobs.web.problems import status_code_of
-from jobs.web.rendering import JsonResponse, render, speed
+from jobs.web.rendering import JsonResponse, render
 from jobs.web.same_origin import is_followed_link
 
 OFFERED = 200  # newest jobs that the form offers
@@ -141,29 +141,28 @@ def _tiles(found: Comparison) -> list[dict[str, str]]:
     """The few numbers that answer most questions."""
     agreement, times = found.agreement, found.speed.times_as_fast
     if isinstance(agreement, ScoreShift):
-        mean = NOTHING if agreement.mean is None else f"{agreement.mean:+.3g}"
-        tiles = [("B - A in the mean", mean, agreement.unit)]
+        tiles = [("B - A in the mean", figure(agreement.mean, is_signed=True), agreement.unit)]
         median = agreement.quantiles["median"]
-        tiles.append(("in the median", NOTHING if median is None else f"{median:+.3g}", agreement.unit))
+        tiles.append(("in the median", figure(median, is_signed=True), agreement.unit))
         a, b = agreement.a, agreement.b
         if agreement.is_per_token:
-            tiles.append(("Perplexity", f"{_as_number(a.perplexity)} → {_as_number(b.perplexity)}", "A → B, together"))
+            tiles.append(("Perplexity", f"{figure(a.perplexity)} → {figure(b.perplexity)}", "A → B, together"))
         else:
-            tiles.append(("Bits per byte", f"{_as_number(a.bits_per_byte)} → {_as_number(b.bits_per_byte)}", "A → B"))
+            tiles.append(("Bits per byte", f"{figure(a.bits_per_byte)} → {figure(b.bits_per_byte)}", "A → B"))
     elif isinstance(agreement, RankingAgreement):
         tiles = [
             ("Same order", _share(agreement.identical, agreement.documents), "of queries"),
             ("Overlap of the first 10", _as_percent(agreement.overlap_at_10), ""),
-            ("Rank-biased overlap", _as_number(agreement.rbo), ""),
-            ("Kendall's tau", _as_number(agreement.kendall_tau), ""),
+            ("Rank-biased overlap", figure(agreement.rbo), ""),
+            ("Kendall's tau", figure(agreement.kendall_tau), ""),
         ]
     else:
         tiles = [
             ("The same, to the byte", _share(agreement.identical, agreement.documents), "of translations"),
             ("Words that differ, on average", _as_percent(agreement.mean_changed), ""),
         ]
-    tiles.append(("B's time by A's", NOTHING if not times else f"{1 / times:.2f} ×", "for the same text"))
-    tiles.append(("Documents compared", f"{found.coverage.compared:,}", f"of {found.coverage.read:,} read"))
+    tiles.append(("B's time by A's", NOTHING if not times else f"{figure(1 / times)} ×", "for the same text"))
+    tiles.append(("Documents compared", count(found.coverage.compared), f"of {count(found.coverage.read)} read"))
     return [{"name": name, "value": value, "unit": unit} for name, value, unit in tiles]
 
 
@@ -173,8 +172,8 @@ def _rows(found: Comparison) -> list[dict[str, Any]]:
         (one.name, _option(one.a), _option(one.b), one.differs) for one in found.contrasts
     ]
     rows += [
-        ("documents", f"{found.a.documents:,}", f"{found.b.documents:,}", found.a.documents != found.b.documents),
-        ("with a result", f"{found.a.succeeded:,}", f"{found.b.succeeded:,}", found.a.succeeded != found.b.succeeded),
+        ("documents", count(found.a.documents), count(found.b.documents), found.a.documents != found.b.documents),
+        ("with a result", count(found.a.succeeded), count(found.b.succeeded), found.a.succeeded != found.b.succeeded),
         ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds), False),
         ("speed", speed(found.speed.a_tokens_per_s), speed(found.speed.b_tokens_per_s), False),
     ]
@@ -182,8 +181,8 @@ def _rows(found: Comparison) -> list[dict[str, Any]]:
     if isinstance(agreement, ScoreShift):
         a, b = agreement.a, agreement.b
         if agreement.is_per_token:
-            rows.append(("perplexity together", _as_number(a.perplexity), _as_number(b.perplexity), False))
-        rows.append(("bits per byte together", _as_number(a.bits_per_byte), _as_number(b.bits_per_byte), False))
+            rows.append(("perplexity together", figure(a.perplexity), figure(b.perplexity), False))
+        rows.append(("bits per byte together", figure(a.bits_per_byte), figure(b.bits_per_byte), False))
     return [{"name": name, "a": a, "b": b, "differs": differs} for name, a, b, differs in rows]
 
 
@@ -197,7 +196,7 @@ def _difference(found: Comparison, number: int) -> dict[str, Any]:
         "source": _source(one.text, found.a.task),
     }
     if isinstance(found.agreement, ScoreShift):
-        return shown | {"value": f"{one.value:+.4f}", "a": f"{one.a:.4f}", "b": f"{one.b:.4f}"}
+        return shown | {"value": figure(one.value, is_signed=True), "a": figure(one.a), "b": figure(one.b)}
     if isinstance(found.agreement, RankingAgreement):
         places = {candidate: place for place, candidate in enumerate(one.a)}
         texts = _candidate_texts(one.text)
@@ -211,7 +210,7 @@ def _difference(found: Comparison, number: int) -> dict[str, Any]:
             }
             for place in range(min(RANKS_SHOWN, max(len(one.a), len(one.b))))
         ]
-        return shown | {"value": f"RBO {1 - one.value:.3f}", "ranks": ranks}
+        return shown | {"value": f"RBO {figure(1 - one.value)}", "ranks": ranks}
     a, b = word_diff(one.a, one.b)
     return shown | {"value": f"{percent(one.value)} of the words differ", "a": _pieces(a), "b": _pieces(b)}
 
@@ -260,7 +259,3 @@ def _share(part: int, whole: int) -> str:
 
 def _as_percent(share: float | None) -> str:
     return NOTHING if share is None else percent(share)
-
-
-def _as_number(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4g}"

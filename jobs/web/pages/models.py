@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from jobs.formatting import counted, duration
+from jobs.formatting import counted, duration, percent
 from jobs.store.cache_reports import CacheReportRow, newest_cache_reports
 from jobs.store.report.model_usage import ModelUsage, model_usage
 from jobs.store.verifications import Verification, newest_verifications, standing
@@ -55,8 +55,8 @@ def cost_chart(usage: Sequence[ModelUsage]) -> Chart:
     if not timed:
         sentence = "No model call was timed yet."
     else:
-        share = 100 * timed[0].seconds / total
-        sentence = f"{duration(total)} of model calls; {visible(timed[0].model)} took {share:.0f} % of them."
+        share = percent(timed[0].seconds / total)
+        sentence = f"{duration(total)} of model calls; {visible(timed[0].model)} took {share} of them."
     return Chart(
         id="cost",
         title="Seconds of model calls",

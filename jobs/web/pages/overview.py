@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from jobs.formatting import counted, duration
+from jobs.formatting import counted, duration, figure, speed
 from jobs.store.report.job_lines import JobLine, list_job_lines
 from jobs.store.report.overview import MinuteOfWork, WaitingShard, oldest_waiting_shard, work_by_minute
 from jobs.store.report.worker_list import WorkerSummary, list_workers
@@ -59,7 +59,7 @@ def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
         documents = sum(one.documents for one in busy)
         sentence = (
             f"{counted(documents, 'document')} in {counted(len(busy), 'minute')} with results; "
-            f"{sum(speeds) / len(speeds):,.0f} tokens/s on average in these, {max(speeds):,.0f} at most."
+            f"{speed(sum(speeds) / len(speeds))} on average in these, {figure(max(speeds))} at most."
         )
     return Chart(
         id="throughput",

@@ -103,9 +103,9 @@ def test_tokens_have_colours_and_a_table(client: TestClient, add_job: AddJob) ->
 
     page = client.get(f"/jobs/{job_id}/documents/t").text
 
-    assert '<span class="p9" title="-0.01 nats, 99 %"> &lt;b&gt;</span>' in page
+    assert '<span class="p9" title="-0.0100 nats, 99 %"> &lt;b&gt;</span>' in page
     assert '<span class="p0" title="-9.50 nats, &lt; 0.1 %">!</span>' in page
-    assert "-9.5000" in page
+    assert "-9.50" in page
     assert "style=" not in page
 
 

@@ -70,7 +70,7 @@ def test_the_page_and_its_json_say_the_same_of_every_part(client: TestClient, ti
         assert f'href="#{section}"' in page.text
     for chart in ("speed", "seconds", "steps", "past_lengths", "slots", "perplexity"):
         assert found[chart]["sentence"] in plain(page.text)
-    assert "3.0 ms" in found["steps"]["sentence"]
+    assert "3.00 ms" in found["steps"]["sentence"]
     assert found["phases_sentence"].startswith("Decode takes 75.0 % and encode takes 25.0 % of the time")
     assert [lane["batches"] for lane in found["timeline"]["lanes"]] == [1, 1]
 

@@ -37,7 +37,7 @@ def test_each_lane_says_what_it_does(client: TestClient, database: Database, add
 
     page = client.get("/workers").text
 
-    assert "1 worker alive, 1 of 2 lanes at work; 2.0 KiB of keys and values." in page
+    assert "1 worker alive, 1 of 2 lanes at work; 2.00 KiB of keys and values." in page
     assert f'<a href="/jobs/{job_id}">job {job_id}</a>' in page
     assert "2 documents in hand" in page
     assert page.count("lane-busy") == 1
@@ -174,7 +174,7 @@ def test_a_model_shows_what_its_cache_saves(client: TestClient, database: Databa
     assert [one["target_tokens"] for one in first["reports"]] == [2, 3]
     assert (first["installed_as"], first["is_current"], second["installed_as"]) == (demo.name, True, None)
     assert [entry["cache"] and entry["cache"]["ratio"] for entry in found["models"]] == [4.0, None]
-    assert f'<a href="#cache-{numbers[0]}">4.0 times as fast with it</a>' in page
+    assert f'<a href="#cache-{numbers[0]}">4.00 times as fast with it</a>' in page
     assert f'data-chart="cache-{numbers[0]}-steps-data"' in page
     assert ", split into 2 stages" in page
     assert "not on this machine" in page

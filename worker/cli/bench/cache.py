@@ -12,7 +12,7 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
-from jobs.formatting import counted
+from jobs.formatting import counted, figure
 from jobs.number_ranges import Whole
 from worker.cli.bench.stored_reports import store_reports
 from worker.models.contents.kind import kind_of
@@ -36,13 +36,13 @@ FIELDS = (
 )
 COLUMNS = (
     Column("target_tokens", "TOKENS OUT", right=True),
-    Column("ratio", "FASTER BY", lambda ratio: f"{ratio:.1f} x", right=True),
-    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=1),
-    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=2),
-    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=5),
-    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=6),
-    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True, rank=3),
-    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True, rank=4),
+    Column("ratio", "FASTER BY", lambda ratio: f"{figure(ratio)} x", right=True),
+    Column("on", "TOKENS/S WITH", lambda measured: figure(measured["tokens_per_second"]), right=True, rank=1),
+    Column("off", "TOKENS/S WITHOUT", lambda measured: figure(measured["tokens_per_second"]), right=True, rank=2),
+    Column("on", "MS/STEP WITH", lambda measured: figure(1000 * measured["seconds_per_step"]), right=True, rank=5),
+    Column("off", "MS/STEP WITHOUT", lambda measured: figure(1000 * measured["seconds_per_step"]), right=True, rank=6),
+    Column("on_growth", "GROWTH WITH", figure, right=True, rank=3),
+    Column("off_growth", "GROWTH WITHOUT", figure, right=True, rank=4),
     Column("is_equal", "SAME TOKENS"),
 )
 

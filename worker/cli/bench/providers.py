@@ -16,7 +16,7 @@ from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.task_options import GroupedCommand, parse_task_options, task_options
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
-from jobs.formatting import NOTHING, count, counted, percent
+from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
 from jobs.providers import ProviderOrder
 from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
@@ -39,21 +39,19 @@ FIELDS = (
 )
 
 
-def _optional(shown: str) -> Any:
-    return lambda value: NOTHING if value is None else format(value, shown)
-
-
 COLUMNS = (
     Column("provider", "PROVIDER"),
     Column("documents", "OK", count, right=True),
     Column("missing", "NOT OK", count, right=True, rank=5),
-    Column("open_s", "OPEN S", lambda seconds: f"{seconds:.1f}", right=True, rank=6),
-    Column("seconds", "SECONDS", lambda seconds: f"{seconds:.2f}", right=True, rank=4),
-    Column("tokens_per_s", "TOKENS/S", lambda speed: NOTHING if speed is None else count(round(speed)), right=True),
-    Column("times_as_fast", "SPEED", lambda times: NOTHING if times is None else f"{times:.2f} x", right=True, rank=1),
+    Column("open_s", "OPEN S", figure, right=True, rank=6),
+    Column("seconds", "SECONDS", figure, right=True, rank=4),
+    Column("tokens_per_s", "TOKENS/S", figure, right=True),
+    Column(
+        "times_as_fast", "SPEED", lambda times: NOTHING if times is None else f"{figure(times)} x", right=True, rank=1
+    ),
     Column("same", "SAME", lambda share: NOTHING if share is None else percent(share), right=True, rank=2),
-    Column("difference", "DIFFERENCE", _optional(".2g"), right=True),
-    Column("cost", "COST", lambda cost: f"{cost:.4f}" if cost else NOTHING, right=True, rank=3),
+    Column("difference", "DIFFERENCE", figure, right=True),
+    Column("cost", "COST", lambda cost: figure(cost or None), right=True, rank=3),
 )
 
 

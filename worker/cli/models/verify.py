@@ -12,7 +12,7 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
-from jobs.formatting import NOTHING, count, counted, percent
+from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
 from jobs.requirements import install_command
 from worker.cli.models.verifications import store_verification
@@ -32,8 +32,8 @@ CHECK_COLUMNS = (
     Column("num_segments", "SEGMENTS", count, right=True, rank=5),
     Column("exact", "SAME SEGMENTS", lambda share: NOTHING if share is None else percent(share), right=True, rank=4),
     Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True, rank=1),
-    Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True, rank=2),
-    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=3),
+    Column("chrf", "CHRF", figure, right=True, rank=2),
+    Column("drift", "DRIFT", figure, right=True, rank=3),
 )
 CAUSAL_CHECK_FIELDS = (
     "name", "against", "verdict", "num_segments", "num_tokens", "worst", "drift", "nats", "perplexity", "note",
@@ -44,13 +44,13 @@ CAUSAL_CHECK_COLUMNS = (
     Column("verdict", "VERDICT"),
     Column("num_segments", "DOCUMENTS", count, right=True, rank=5),
     Column("num_tokens", "TOKENS", lambda tokens: NOTHING if tokens is None else count(tokens), right=True, rank=6),
-    Column("worst", "WORST TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=1),
-    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=4),
-    Column("nats", "NATS/TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.4f}", right=True, rank=2),
+    Column("worst", "WORST TOKEN", figure, right=True, rank=1),
+    Column("drift", "DRIFT", figure, right=True, rank=4),
+    Column("nats", "NATS/TOKEN", figure, right=True, rank=2),
     Column(
         "perplexity",
         "PERPLEXITY",
-        lambda share: NOTHING if share is None else f"{100 * share:+.3f} %",
+        lambda share: NOTHING if share is None else f"{figure(100 * share, is_signed=True)} %",
         right=True,
         rank=3,
     ),
@@ -61,8 +61,8 @@ PAIR_CHECK_COLUMNS = (
     Column("against", "AGAINST"),
     Column("verdict", "VERDICT"),
     Column("num_segments", "PAIRS", count, right=True, rank=3),
-    Column("worst", "WORST LOGIT", lambda gap: NOTHING if gap is None else f"{gap:.1e}", right=True, rank=1),
-    Column("drift", "DRIFT", lambda gap: NOTHING if gap is None else f"{gap:.1e}", right=True, rank=2),
+    Column("worst", "WORST LOGIT", figure, right=True, rank=1),
+    Column("drift", "DRIFT", figure, right=True, rank=2),
 )
 _COLUMNS = {
     ModelKind.TRANSLATION: CHECK_COLUMNS,

@@ -99,4 +99,4 @@ def test_one_row_nulls_and_infinities_do_no_harm() -> None:
     chart = chart_of(gaps, columns_of(gaps))
     assert chart is not None
     assert list(chart.x) == []
-    assert [row[1].text for row in cells_of(gaps)[2:]] == ["inf", "inf", "nan", "1E+400"]
+    assert [row[1].text for row in cells_of(gaps)[2:]] == ["∞", "∞", "nan", "1E+400"]

@@ -111,4 +111,4 @@ def test_durations_counts_shares_and_sizes_are_written_for_people() -> None:
     ]
     assert [counted(number, "job") for number in (0, 1, 2000)] == ["0 jobs", "1 job", "2,000 jobs"]
     assert [percent(share) for share in (0.0, 0.9999, 1.0)] == ["0.0 %", "99.9 %", "100.0 %"]
-    assert [size(number) for number in (12, 1536, 5 << 40)] == ["12 bytes", "1.5 KiB", "5.0 TiB"]
+    assert [size(number) for number in (12, 1536, 5 << 40)] == ["12 bytes", "1.50 KiB", "5.00 TiB"]

@@ -54,7 +54,7 @@ def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
     def speed(**columns: Any) -> str:
         return next(tile.value for tile in tiles(replace(LIVE_JOB, **columns)) if tile.name == "Tokens/s")
 
-    assert (speed(recent_tokens_per_s=12.0), speed(recent_tokens_per_s=0.0)) == ("12", "0")
+    assert (speed(recent_tokens_per_s=12.0), speed(recent_tokens_per_s=0.0)) == ("12.0", "0")
     assert speed(state="done", finished_at=READ_AT, recent_tokens_per_s=None) == "600"
 
 
