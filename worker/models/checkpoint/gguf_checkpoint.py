@@ -173,6 +173,9 @@ class GgufWeights(Mapping[str, Weight]):
         heads = self._permuted.get(_part(name))
         return weight if heads is None else _unpermuted(weight, heads)
 
+    def __contains__(self, name: object) -> bool:  # Mapping's own reads the tensor
+        return name in self._tensors
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

@@ -89,6 +89,9 @@ class StoredWeights(Mapping[str, Weight]):
     def __getitem__(self, name: str) -> Weight:
         return self._tensors[name].read()
 
+    def __contains__(self, name: object) -> bool:  # Mapping's own reads the tensor
+        return name in self._tensors
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

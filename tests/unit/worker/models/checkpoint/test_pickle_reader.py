@@ -59,6 +59,7 @@ def test_integers_beside_the_weights_are_refused_only_when_read(tmp_path, zipped
 
     weights = open_weights(tmp_path / "a.bin")
 
+    assert "ids" in weights
     assert weights["single"].sum() == 15
     with pytest.raises(ModelError, match="holds ids as long, and only F64"):
         weights["ids"]
