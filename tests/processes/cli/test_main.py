@@ -12,6 +12,7 @@ from jobs.cli import main
 from jobs.cli.main import COMMANDS
 
 REPOSITORY = Path(main.__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("sqlite")  # making a database takes a second
 
 HEAVY = (
     *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),

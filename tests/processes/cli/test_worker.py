@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.command_line import Kvjobs
-from tests.places import EXAMPLES
+
+pytestmark = pytest.mark.usefixtures("sqlite")  # making a database takes a second
 
 
 def test_a_worker_without_a_broker_loads_no_celery_and_its_parent_no_model(home: Path) -> None:
@@ -29,6 +30,8 @@ def test_a_paused_worker_lets_work_wait_and_a_drained_one_ends(
     kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KVJOBS_HEARTBEAT_S", "0.1")
+    corpus = home / "corpus.jsonl"
+    corpus.write_text('{"text": "Fog in the morning."}\n')
     command = [sys.executable, "-P", "-m", "jobs.cli.main", "worker", "--lanes", "1"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
@@ -36,7 +39,7 @@ def test_a_paused_worker_lets_work_wait_and_a_drained_one_ends(
             kvjobs("worker", "pause", worker["worker_id"])
             asked = kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"]
             until(lambda: kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"] > asked)
-            assert kvjobs("submit", EXAMPLES / "bulletins.jsonl").exit_code == 0
+            assert kvjobs("submit", corpus).exit_code == 0
             beat = kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"]
             until(lambda: kvjobs("worker", "ls", "--json").json[0]["heartbeat_at"] > beat)
             assert kvjobs("show", 1, "--json").json["started_at"] is None

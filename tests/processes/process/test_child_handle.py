@@ -1,21 +1,31 @@
 """The child process of a worker, observed by its parent."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.settings import Settings
-from jobs.store.database import Database
 from tests.machine import freeze
 from worker.process.child_handle import EXIT_REFUSED, Child
 
 
-def test_a_child_reports_that_it_is_idle_and_ends_when_asked(tmp_path: Path) -> None:
-    child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
+@pytest.fixture
+def settings(empty_database: Path, tmp_path: Path) -> Settings:
+    """With a database: making one takes a second."""
+    shutil.copy(empty_database, tmp_path / "kvjobs.db")
+    return Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
+
+
+def test_a_child_reports_that_it_is_idle_and_ends_when_asked(settings: Settings) -> None:
+    child = Child(WorkerArguments(replace(settings, lanes=2)))
     child.spawn()
     try:
         assert child.wait_idle(30)  # it has found no work and waits
@@ -34,8 +44,8 @@ def test_a_child_reports_that_it_is_idle_and_ends_when_asked(tmp_path: Path) -> 
     assert code == 0
 
 
-def test_a_wait_for_a_child_ends_when_the_child_dies(tmp_path: Path) -> None:
-    child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
+def test_a_wait_for_a_child_ends_when_the_child_dies(settings: Settings) -> None:
+    child = Child(WorkerArguments(settings))
     child.spawn()
     assert child.wait_idle(30)
     freeze(child.pid or 0)
@@ -56,9 +66,8 @@ def test_a_wait_for_a_child_ends_when_the_child_dies(tmp_path: Path) -> None:
     assert child.end() == 0
 
 
-def test_a_child_waits_for_its_database_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600, busy_timeout_s=0.1)
-    Database.open(settings.database_url).close()
+def test_a_child_waits_for_its_database_and_can_be_stopped_meanwhile(settings: Settings, tmp_path: Path) -> None:
+    settings = replace(settings, busy_timeout_s=0.1)
     lock = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None, check_same_thread=False)
     lock.execute("PRAGMA locking_mode = EXCLUSIVE")
     lock.execute("BEGIN EXCLUSIVE")
@@ -75,8 +84,9 @@ def test_a_child_waits_for_its_database_and_can_be_stopped_meanwhile(tmp_path: P
     assert first.end() == 0
 
 
-def test_a_replacement_child_waits_for_a_database_that_a_first_child_would_refuse(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
+def test_a_replacement_child_waits_for_a_database_that_a_first_child_would_refuse(
+    settings: Settings, tmp_path: Path
+) -> None:
     child = Child(WorkerArguments(settings))
     child.spawn()
     assert child.wait_idle(30)

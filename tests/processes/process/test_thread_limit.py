@@ -12,6 +12,7 @@ from tests.machine import until
 
 
 @pytest.mark.may_skip
+@pytest.mark.usefixtures("sqlite")  # making a database takes a second
 def test_a_worker_that_may_start_too_few_threads_says_so_in_one_sentence(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-P", "-m", "jobs.cli.main", "worker", "--lanes", "2"]
