@@ -19,6 +19,7 @@ from jobs.documents import Document
 from jobs.errors import CorpusError
 from tests.parquet_files import pa, pq, write_parquet
 from tests.places import CHECKOUT
+from tests.repetition import times
 
 
 def read(path: Path, **how: Any) -> list[Any]:
@@ -173,14 +174,16 @@ def test_a_schema_nested_deep_is_refused_or_read(tmp_path: Path, depth: int) -> 
     path = tmp_path / "a.parquet"
     subprocess.run([sys.executable, "-c", code, str(path), str(depth)], check=True)
 
-    assert outcome(path) == "1 rows" or any(word in outcome(path) for word in ("nested", "damaged", "killed"))
+    said = outcome(path)
+    assert said == "1 rows" or any(word in said for word in ("nested", "damaged", "killed"))
 
 
 def test_metadata_of_many_megabytes_is_no_obstacle(tmp_path: Path) -> None:
     table = pa.table({"text": ["one"]}).replace_schema_metadata({b"k" * 1000: b"v" * 20_000_000})
     pq.write_table(table, tmp_path / "a.parquet")
 
-    assert outcome(tmp_path / "a.parquet") in ("1 rows",) or "damaged" in outcome(tmp_path / "a.parquet")
+    said = outcome(tmp_path / "a.parquet")
+    assert said == "1 rows" or "damaged" in said
 
 
 def test_a_table_of_ten_thousand_columns_is_read(tmp_path: Path) -> None:
@@ -190,7 +193,8 @@ def test_a_table_of_ten_thousand_columns_is_read(tmp_path: Path) -> None:
     assert len(orjson.loads(record.fields)) == 10_000
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(times(4)))  # one to four bytes
 def test_a_damaged_file_ends_in_a_sentence(tmp_path: Path, seed: int) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"text": ["one", "two"] * 500, "n": list(range(1000))})
     data, chance = bytearray(path.read_bytes()), random.Random(seed)
@@ -198,6 +202,7 @@ def test_a_damaged_file_ends_in_a_sentence(tmp_path: Path, seed: int) -> None:
         data[chance.randrange(len(data))] = chance.randrange(256)
     path.write_bytes(data)
 
-    assert outcome(path) == "1000 rows" or any(
-        word in outcome(path) for word in ("damaged", "not a parquet", "does not read", "no column", "holds", "GiB")
+    said = outcome(path)
+    assert said == "1000 rows" or any(
+        word in said for word in ("damaged", "not a parquet", "does not read", "no column", "holds", "GiB")
     )
