@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from scipy import stats
 
 from jobs.comparison.rank_correlation import kendall_tau, mean_rank_change, overlap_at, rank_biased_overlap
 
@@ -48,6 +47,8 @@ def test_a_swap_at_the_top_weighs_more_than_one_at_the_end() -> None:
 
 
 def test_kendall_tau_is_scipys() -> None:
+    from scipy import stats  # takes 1 s, which each process would spend while it collects the tests
+
     generator = random.Random(2)
     for _ in range(200):
         a, b = orders(generator)

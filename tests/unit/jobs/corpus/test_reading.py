@@ -1,6 +1,7 @@
 """Where a corpus comes from, how it is compressed, and which files are refused."""
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
@@ -133,6 +134,7 @@ def test_every_format_reads_the_same_documents(tmp_path: Path) -> None:
 # compression --------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def packed_forms() -> dict[str, bytes]:
     zstd = zstandard.ZstdCompressor()
     half = len(LINES) // 2
