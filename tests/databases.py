@@ -55,6 +55,21 @@ def own_database() -> Iterator[str]:
 
 
 @contextmanager
+def copy_of(url: str) -> Iterator[str]:
+    """The address of a copy of a database of `own_database`, to which nobody is connected; dropped at the end."""
+    original = make_url(url)
+    name = f"{original.database}_{uuid.uuid4().hex[:6]}"
+    with as_superuser() as server:
+        server.execute(text(f"CREATE DATABASE {name} OWNER {original.username} TEMPLATE {original.database}"))
+        server.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    try:
+        yield original.set(database=name).render_as_string(hide_password=False)
+    finally:
+        with as_superuser() as server:
+            server.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@contextmanager
 def as_superuser(database: str | None = None) -> Iterator[Connection]:
     """A connection with the rights that the roles of the tests lack; each statement is its own transaction."""
     url = make_url(SERVER)

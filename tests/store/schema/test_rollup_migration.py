@@ -1,13 +1,16 @@
 """Upgrades to 0006 and 0010 give a database with data the rollups that it would have had, had it always kept them."""
 
+import functools
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, text
+from sqlalchemy import func, make_url, text
 
 from jobs.outcome import Failed, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
@@ -20,7 +23,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
 from jobs.store.work import Work
-from tests.databases import ON_POSTGRESQL, own_database
+from tests.databases import ON_POSTGRESQL, copy_of, own_database
 from tests.rows import add_timings, insert_waiting_job, translated
 from tests.store import leasing
 from tests.store.leasing import contradictory, take, value
@@ -45,17 +48,37 @@ def write(database: Database, work: Work, index: int = 0, **changes: object) -> 
     leasing.write(database, work, index, **changes)
 
 
+@pytest.fixture(scope="module")
+def worked_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The address of a database of a kind with jobs of every task, with failures, retries, a lost lease, a pruned job,
+    and batches of one and of many; nobody is connected to it."""
+    with ExitStack() as stack:
+
+        @functools.cache
+        def made(kind: str) -> str:
+            if kind == "sqlite":
+                return _work_on(f"sqlite:///{tmp_path_factory.mktemp('worked-on') / 'kvjobs.db'}")
+            return _work_on(stack.enter_context(own_database()))
+
+        yield made
+
+
 @pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """Jobs of every task, with failures, retries, a lost lease, a pruned job, and batches of one and of many."""
+def database(request: pytest.FixtureRequest, worked_on: Callable[[str], str], tmp_path: Path) -> Iterator[Database]:
+    """A copy of `worked_on`."""
+    made = worked_on(request.param)
     if request.param == "sqlite":
-        yield from _worked_on(f"sqlite:///{tmp_path / 'kvjobs.db'}")
+        path = shutil.copy(str(make_url(made).database), tmp_path)
+        copies: AbstractContextManager[str] = nullcontext(f"sqlite:///{path}")
     else:
-        with own_database() as url:
-            yield from _worked_on(url)
+        copies = copy_of(made)
+    with copies as url:
+        database = Database.connect(url)
+        yield database
+        database.close()
 
 
-def _worked_on(url: str) -> Iterator[Database]:
+def _work_on(url: str) -> str:
     database = Database.connect(url)
     upgrade(database.engine)
     _translate(database)
@@ -63,8 +86,8 @@ def _worked_on(url: str) -> Iterator[Database]:
     gone = insert_waiting_job(database, documents=1, per_shard=1)
     write(database, take(database), timings=TIMINGS)
     prune_jobs(database, [gone])
-    yield database
     database.close()
+    return url
 
 
 def _translate(database: Database) -> None:

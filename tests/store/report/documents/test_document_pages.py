@@ -63,8 +63,10 @@ def condition(database: Database, job_id: int, source: str) -> Condition:
         return Condition.parse(source).of_job(connection, job_id)
 
 
-@pytest.mark.parametrize("order", Order)
-@pytest.mark.parametrize("size", [1, 7, NUMBER])
+@pytest.mark.parametrize(
+    ("order", "size"),
+    [*((order, size) for order in Order for size in (7, NUMBER)), (Order.POSITION, 1), (Order.WORST, 1)],
+)
 def test_pages_hold_each_document_once_and_are_the_same_from_both_ends(
     database: Database, translated: int, order: Order, size: int
 ) -> None:
