@@ -7,6 +7,7 @@ unless others are set; `model:NAME` means the jobs of one model.
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
+from jobs.near_names import meant
 
 CPU, GPU = "cpu", "gpu"
 MODEL = "model:"
@@ -28,7 +29,8 @@ class Queues:
             return cls((CPU,)) if device == CPU else cls((CPU, GPU), has_gpu=True)
         for name in names:
             if name not in (CPU, GPU) and not (name.startswith(MODEL) and name != MODEL):
-                raise SpecError(f"there is no queue {name!r}; a worker serves cpu, gpu and model:NAME")
+                near = meant(name, (CPU, GPU))
+                raise SpecError(f"there is no queue {name!r}{near}; a worker serves cpu, gpu and model:NAME")
         if GPU in names and device == CPU:
             raise SpecError("a worker on the CPU cannot serve the queue gpu; give it a GPU with --device cuda:0")
         plain = tuple(sorted({name for name in names if not name.startswith(MODEL)}))
@@ -47,6 +49,7 @@ def check_queue(name: str) -> str:
     """Return the name if it is a queue that a job may have. Raises SpecError for any other."""
     if name not in (CPU, GPU):
         raise SpecError(
-            f"there is no queue {name!r}; the queue of a job is cpu (any worker) or gpu (workers with a GPU)"
+            f"there is no queue {name!r}{meant(name, (CPU, GPU))}; the queue of a job is cpu (any worker) or gpu "
+            "(workers with a GPU)"
         )
     return name

@@ -6,12 +6,12 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from jobs.errors import SpecError
+from jobs.near_names import nearest
 from jobs.number_ranges import POSITIVE_SECONDS, Real, Whole
 from jobs.provider_settings.counterparts import parse_counterparts, read_counterparts
 from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL, api_key, ollama_url, openai_url
@@ -223,8 +223,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
     known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(FOR_TESTS):
-            near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
-            meant = f"did you mean {PREFIX}{near[0]}?" if near else "kvjobs config lists all settings."
+            near = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
+            meant = f"did you mean {PREFIX}{near}?" if near else "kvjobs config lists all settings."
             yield f"There is no setting {name}; {meant}"
 
 

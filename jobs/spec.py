@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.number_ranges import Real, Whole
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.routing.routes import Leg, Route, read_routes, revision_of
@@ -95,7 +96,10 @@ class CachePolicy:
             return cls(text)
         if match := re.fullmatch(r"hybrid:([0-9]{1,4})", text):
             return cls("hybrid", int(match[1]))
-        raise SpecError(f"cache is {text!r}; it can be auto, on, off or hybrid:N (N uncached steps first)")
+        raise SpecError(
+            f"cache is {text!r}{meant(text, ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N uncached "
+            "steps first)"
+        )
 
     def __str__(self) -> str:
         return f"hybrid:{self.uncached_steps}" if self.mode == "hybrid" else self.mode

@@ -1,9 +1,10 @@
 """A value of a fixed list on the command line, with the one that was probably meant."""
 
-from difflib import get_close_matches
 from typing import Any
 
 import click
+
+from jobs.near_names import nearest
 
 
 class Choice(click.Choice[Any]):
@@ -12,5 +13,5 @@ class Choice(click.Choice[Any]):
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = super().get_invalid_choice_message(value, ctx)
         names = [str(name) for name in self._normalized_mapping(ctx=ctx).values()]
-        near = get_close_matches(str(value).lower(), names, n=1, cutoff=0.5)
-        return f"{message.rstrip('.')}; did you mean {near[0]}?" if near else message
+        near = nearest(str(value), names, cutoff=0.5)
+        return f"{message.rstrip('.')}; did you mean {near}?" if near else message

@@ -19,6 +19,7 @@ from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
 from jobs.cli.render.task_terms import every_task
 from jobs.cli.streams import prepare_streams, settle_streams
+from jobs.near_names import nearest
 from jobs.suspension import suspend_between_transactions
 from jobs.visible_text import visible
 
@@ -91,10 +92,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, COMMANDS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; {PROGRAM} --help lists them."
+            near = nearest(name, COMMANDS)
+            hint = f"; did you mean {near}?" if near else f"; {PROGRAM} --help lists them."
             raise click.UsageError(f"there is no command {visible(name)!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.number_ranges import LARGEST, Whole
 
 NUMBERS = Whole(-LARGEST, LARGEST)
@@ -20,4 +21,4 @@ class Priority(click.ParamType[int]):
         try:
             return PRIORITIES[value] if value in PRIORITIES else NUMBERS.parse(str(value))
         except SpecError as error:
-            self.fail(f"{error}, nor is it low, normal or high", param, ctx)
+            self.fail(f"{error}, nor is it low, normal or high{meant(str(value), PRIORITIES)}", param, ctx)

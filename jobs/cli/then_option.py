@@ -9,6 +9,7 @@ import click
 from jobs.cli.choice import Choice
 from jobs.cli.task_options import is_given, parse_task_options, task_options
 from jobs.errors import KvjobsError, SpecError
+from jobs.near_names import meant
 from jobs.providers import ProviderOrder
 from jobs.routing.plan import AUTO
 from jobs.settings import Settings
@@ -59,7 +60,8 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
         names = ", ".join((*TASKS, FILTER))
         if word == Task.RERANK:
             raise SpecError(f"a stage has texts, and rerank needs a query with candidates; a stage can be {names}")
-        raise SpecError(f"{word!r} is no stage; write one of {names} first, then its options")
+        near = meant(word, (*TASKS, FILTER))
+        raise SpecError(f"{word!r} is no stage{near}; write one of {names} first, then its options")
     task = Task(word)
     try:
         words = shlex.split(rest)

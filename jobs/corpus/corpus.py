@@ -19,6 +19,7 @@ from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_
 from jobs.corpus.read_errors import BEIR_ADVICE, NO_FILE, is_beir, naming
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
+from jobs.near_names import meant
 
 # A query with a thousand candidates of a paragraph each is one line.
 MAX_LINE_BYTES = {
@@ -191,7 +192,7 @@ class Corpus:
         """The given format, else the one of the file's suffix. Raises SpecError where there is none."""
         if self.format is not None:
             if self.format not in tuple(Format):
-                raise SpecError(f"there is no format {self.format!r}; known are {FORMATS}")
+                raise SpecError(f"there is no format {self.format!r}{meant(self.format, Format)}; known are {FORMATS}")
             return Format(self.format)
         if self.is_stdin:
             return Format.JSONL
@@ -306,5 +307,6 @@ def separator_of(delimiter: str) -> str:
     separator = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
     if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
         names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
-        raise SpecError(f"{quoted(delimiter)} cannot be a delimiter; give one character, such as ';', or {names}")
+        near = meant(delimiter, DELIMITER_NAMES)
+        raise SpecError(f"{quoted(delimiter)} cannot be a delimiter{near}; give one character, such as ';', or {names}")
     return separator

@@ -4,12 +4,12 @@ Knows: Python's codecs. Does not know: lines, formats.
 """
 
 import codecs
-import difflib
 import io
 from encodings.aliases import aliases
 
 from jobs.documents import quoted
 from jobs.errors import SpecError
+from jobs.near_names import nearest
 
 # What stands for bytes that the encoding does not have. It is not UTF-8, so that the line with it is rejected.
 UNDECODABLE = b"\xff\xfe\xff"
@@ -27,8 +27,8 @@ def encoding_named(name: str) -> str | None:
     except (LookupError, ValueError):  # ValueError: a NUL in it
         found = None
     if found is None or not found._is_text_encoding or found.name in _NO_ENCODINGS:
-        close = difflib.get_close_matches(name.lower().replace("-", "_"), {*aliases, *aliases.values()}, n=1)
-        meant = f"did you mean {close[0]}?" if close else "some are cp1252, latin-1, shift_jis, gb18030, utf-16"
+        near = nearest(name.replace("-", "_"), sorted({*aliases, *aliases.values()}))
+        meant = f"did you mean {near}?" if near else "some are cp1252, latin-1, shift_jis, gb18030, utf-16"
         raise SpecError(f"there is no encoding {quoted(name)}; {meant}")
     return None if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
 

@@ -104,7 +104,7 @@ class Delimited:
         return [
             *("id", "status", *self.shape.columns, "flags", *self.optional, *self.extras),
             *(name for name in self.field_columns if name not in self.shape.table_keys),
-            *("error_code", "error_message", "line", "fields"),
+            *("error_code", "error", "line", "fields"),
         ]
 
     def head(self) -> bytes:
@@ -120,7 +120,7 @@ class Delimited:
             "flags": document.result.get("flags"),
             **extra_values(self.extras, document),
             "error_code": document.error_code,
-            "error_message": document.error,
+            "error": document.error,
             "line": document.line,
             **own,
             "fields": {name: hidden[name] for name in sorted(hidden)} or None,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from jobs.compression import PACKINGS, inner_suffix, packing_of
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
+from jobs.near_names import nearest
 from jobs.requirements import is_installed, needs_pyarrow
 from jobs.spec import Task
 
@@ -73,10 +73,10 @@ def format_of(path: Path) -> Format:
     if suffix is None:
         return Format.JSONL
     if suffix not in SUFFIXES:
-        near = get_close_matches(suffix, SUFFIXES, n=1, cutoff=0.7)
+        near = nearest(suffix, SUFFIXES, cutoff=0.7)
         raise SpecError(
             f"{path}: results are not written as {suffix}; "
-            + (f"did you mean {near[0]}? The" if near else "the")
+            + (f"did you mean {near}? The" if near else "the")
             + f" suffixes are {', '.join(SUFFIXES)}, a further {', '.join(PACKINGS)} compresses the file, and "
             "kvjobs export --format FORMAT writes any name"
         )

@@ -17,6 +17,7 @@ from jobs.export.export_formats import one_line
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Shape, addable, added_value, shape_of
 from jobs.json_text import to_json
+from jobs.near_names import meant
 from jobs.requirements import is_installed, needs_pyarrow
 from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.database import Database
@@ -179,7 +180,8 @@ def _check_names(
     for addition in additions:
         if addition.key not in parts:
             raise SpecError(
-                f"--add {addition.key}: the results of job {job.label} have no such value; they have {', '.join(parts)}"
+                f"--add {addition.key}: the results of job {job.label} have no such value{meant(addition.key, parts)}; "
+                f"they have {', '.join(parts)}"
             )
         if addition.name in taken:
             raise SpecError(

@@ -53,7 +53,7 @@ class Shape(ABC):
     @property
     def table_keys(self) -> frozenset[str]:
         """The reserved names of a table, where the error takes several columns."""
-        return self.keys | {*self.columns, "error_code", "error_message", "line"}
+        return self.keys | {*self.columns, "error_code", "line"}
 
     @abstractmethod
     def in_json(self, result: Mapping[str, Any]) -> Cells:

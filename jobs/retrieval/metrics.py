@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.requirements import install_command
 from jobs.retrieval.qrels import Qrels
 
@@ -82,4 +83,7 @@ def _parse(ir_measures: Any, measure: str) -> Any:
     try:
         return ir_measures.parse_measure(measure)
     except (NameError, ValueError, SyntaxError, AssertionError) as error:
-        raise SpecError(f"there is no measure {measure!r} ({error}); known are nDCG@10, RR@10, R@100 ...") from None
+        near = meant(measure.partition("@")[0], ir_measures.measures.registry)
+        raise SpecError(
+            f"there is no measure {measure!r}{near} ({error}); known are nDCG@10, RR@10, R@100 ..."
+        ) from None

@@ -9,12 +9,14 @@ from typing import Any
 
 from jobs.documents import Document, Record
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
 from jobs.store.filtering import used_fields
 from jobs.store.where.condition import Condition
 from jobs.store.where.fields import has_path, spell_field
 from jobs.store.where.tree import Name
+from jobs.store.where.values import COLUMNS
 
 FIRST_DOCUMENTS = 10_000  # that are searched for a name; of fewer where they are long
 FIRST_CHARACTERS = 64_000_000
@@ -63,7 +65,7 @@ def _resolved(spec: JobSpec | FilterSpec, objects: Sequence[dict[str, Any]]) -> 
             there = f"there are {', '.join(known[:NAMES_SHOWN])}{more}" if known else "their lines have no other fields"
             raise SpecError(
                 f"--then 'filter {spec.condition}': {key!r} is no value of a stage before it and no field of the "
-                f"first documents; {there}"
+                f"first documents{meant(key, [*known, *COLUMNS])}; {there}"
             )
         dotted.append(key)
     return replace(spec, dotted=tuple(dotted))

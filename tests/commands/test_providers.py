@@ -125,7 +125,7 @@ def test_exports_name_the_provider_of_each_result(kvjobs: Kvjobs, translated_job
         ("openai", None),
         (None, None),
     ]
-    assert rows[0] == "id,status,translation,flags,provider,error_code,error_message,line,fields"
+    assert rows[0] == "id,status,translation,flags,provider,error_code,error,line,fields"
     assert rows[2] == "d1,ok,云,unscored,openai,,,2,"
 
 
@@ -150,7 +150,7 @@ def test_the_export_of_a_job_of_onnx_alone_is_what_it_was_to_the_byte(kvjobs: Kv
         '{"id":"b","status":"ok","translation":"乙","flags":["split"]}\n'
     )
     assert kvjobs("export", job, "--format", "csv").out == (
-        "id,status,translation,flags,provider,error_code,error_message,line,fields\n"
+        "id,status,translation,flags,provider,error_code,error,line,fields\n"
         "a,ok,甲,,Reuters,,,1,\nb,ok,乙,split,,,,2,\n"
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from jobs.errors import SpecError
 from jobs.providers import ONNX
 from jobs.requirements import is_installed
+from jobs.routing.plan import AUTO
 from jobs.spec import (
     Bos,
     GenerateOptions,
@@ -58,7 +59,7 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     Raises NotFoundError for a name without a model, ModelError for a folder without a model that can run, SpecError for
     a task that models of this kind do not do, and for an option that this model does not support.
     """
-    folder = find_model(name or default_model(task), models_dir)
+    folder = find_model(name or default_model(task), models_dir, (AUTO,) if task is Task.TRANSLATE else ())
     kind = kind_of(folder)
     _check_task(task, folder, kind)
     check_files(folder)

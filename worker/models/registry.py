@@ -5,11 +5,12 @@ Knows: names, folders. Does not know: what is in a folder. Needs only the standa
 has to start at once.
 """
 
-import difflib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.errors import NotFoundError
+from jobs.near_names import meant
 from jobs.spec import Task
 from worker.models.export_advice import ADD
 from worker.models.model_folder import ModelFolder
@@ -27,8 +28,9 @@ def default_model(task: Task) -> str:
     return DEFAULT_MODEL if task is Task.TRANSLATE else DEFAULT_CAUSAL
 
 
-def find_model(name: str, models_dir: Path) -> ModelFolder:
-    """The folder that `name` means; raise NotFoundError that says which names there are."""
+def find_model(name: str, models_dir: Path, also: Sequence[str] = ()) -> ModelFolder:
+    """The folder that `name` means; raise NotFoundError that says which names there are. `also`: words that the caller
+    takes in place of a name, and that may have been meant."""
     if is_model_name(name):
         for folder in (models_dir / name, BUNDLED.get(name)):
             if folder is not None and os.path.isdir(folder):
@@ -37,7 +39,7 @@ def find_model(name: str, models_dir: Path) -> ModelFolder:
     if name and os.path.isdir(name):
         path = Path(os.path.abspath(name))  # a link stays a link: it may point elsewhere tomorrow
         return ModelFolder(str(path), path)
-    raise NotFoundError(_not_found(name, models_dir))
+    raise NotFoundError(_not_found(name, models_dir, also))
 
 
 def list_models(models_dir: Path) -> list[ModelFolder]:
@@ -59,7 +61,7 @@ def is_model_name(name: str) -> bool:
     return name != "" and name == Path(name).name and not name.startswith(".") and "\0" not in name
 
 
-def _not_found(name: str, models_dir: Path) -> str:
+def _not_found(name: str, models_dir: Path, also: Sequence[str]) -> str:
     known = [folder.name for folder in list_models(models_dir)]
     if name in BUNDLED:
         return (
@@ -70,9 +72,7 @@ def _not_found(name: str, models_dir: Path) -> str:
             f"there is no folder {name!r}. To take a checkpoint from the Hugging Face hub or from a folder, run "
             f"`{ADD} SOURCE`, then name the model that it makes (known: {', '.join(known) or 'none'})"
         )
-    close = difflib.get_close_matches(name, known, n=1)
-    suggestion = f" (did you mean {close[0]}?)" if close else ""
     return (
-        f"there is no model {name!r}{suggestion}; known: {', '.join(known) or 'none'} (folders of {models_dir}, and "
-        f"bundled models); the path of a model folder works too, and `{ADD} SOURCE` makes a model"
+        f"there is no model {name!r}{meant(name, [*known, *also])}; known: {', '.join(known) or 'none'} (folders of "
+        f"{models_dir}, and bundled models); the path of a model folder works too, and `{ADD} SOURCE` makes a model"
     )

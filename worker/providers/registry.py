@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from worker.providers import available
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.protocol import Provider, WarmModel
@@ -21,7 +22,7 @@ def provider_class(name: str) -> type[Provider]:
     """The class of a provider. Imports its module. Raises SpecError where there is none of this name."""
     names = provider_names()
     if name not in names:
-        raise SpecError(f"there is no provider {name!r}; the providers are {', '.join(names)}")
+        raise SpecError(f"there is no provider {name!r}{meant(name, names)}; the providers are {', '.join(names)}")
     found: type[Provider] = importlib.import_module(f"{available.__name__}.{name}").PROVIDER
     return found
 

@@ -17,7 +17,7 @@ from jobs.stage import FILTER
 from jobs.store.report.documents.export import ExportedDocument
 from jobs.store.report.job_summary import JobSummary
 
-OF_EVERY_STAGE = frozenset({"id", "status", "text", "error", "error_code", "error_message", "line", "stage", "fields"})
+OF_EVERY_STAGE = frozenset({"id", "status", "text", "error", "error_code", "line", "stage", "fields"})
 
 
 @dataclass(frozen=True, slots=True)

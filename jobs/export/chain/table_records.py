@@ -1,7 +1,7 @@
 """The documents of a chain as a table, a row a document: CSV, TSV, or parquet with typed columns.
 
     id  status  [text]  <columns, flags, ... of each stage>  <other fields>
-    error_code  error_message  line  stage  fields
+    error_code  error  line  stage  fields
 
 Knows: the values of stages. Does not know: SQL, files.
 """
@@ -32,7 +32,7 @@ class _Columns:
         """Those of a whole row, in their order; `fields`: of the corpus."""
         return [
             *("id", "status", *(["text"] if self.has_text else []), *(name for name, _ in self.of_stages), *fields),
-            *("error_code", "error_message", "line", "stage", "fields"),
+            *("error_code", "error", "line", "stage", "fields"),
         ]
 
     def cells(self, document: ChainDocument) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class _Columns:
             "status": document.status,
             "text": document.first.text,
             "error_code": error and error.code,
-            "error_message": error and error.message,
+            "error": error and error.message,
             "line": document.first.line,
             "stage": error and error.stage,
         }

@@ -1,7 +1,7 @@
 """Results as a parquet table, a row a document.
 
     id  status  <result>  flags  [nbest | tokens]  [provider]  [--with]  <other fields>
-    error_code  error_message  line  fields
+    error_code  error  line  fields
 
 The result is the columns of CSV (`translation`; `nll_sum` .. `bits_per_byte`); of a ranking one column, a list of
 candidates, best first. Their types depend on the task alone. The id is int64 if every document has an integer for one,
@@ -61,7 +61,7 @@ class ParquetResults:
             Column("status", Kind.TEXT),
             *(Column(name, column_kind(name)) for name in (*results, "flags", *optional, *extras)),
             *(Column(name, kind) for name, kind in self._fields.items()),
-            *(Column("error_code", Kind.TEXT), Column("error_message", Kind.TEXT)),
+            *(Column("error_code", Kind.TEXT), Column("error", Kind.TEXT)),
             *(Column("line", Kind.INT), Column("fields", Kind.JSON)),
         ]
         self._table = TableBytes(schema(self._columns))
@@ -77,7 +77,7 @@ class ParquetResults:
             "status": document.status,
             "flags": document.result["flags"].split() if document.result.get("flags") else None,
             "error_code": document.error_code,
-            "error_message": document.error,
+            "error": document.error,
             "line": document.line,
             "fields": hidden,
         }

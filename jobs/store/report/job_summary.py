@@ -10,6 +10,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, Select, case, column,
 
 from jobs.choices import CANCELLING, PAUSED, WAITING
 from jobs.errors import NotFoundError, SpecError
+from jobs.near_names import meant
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
 from jobs.spec import Task
@@ -238,6 +239,9 @@ V_JOBS = table(
 )
 
 
+NAMES_COMPARED = 1000  # of the newest jobs, with one that there is not
+
+
 def find_job(connection: Connection, reference: str) -> JobSummary:
     """The job with this number or name, or the newest for "last". Raises NotFoundError."""
     statement = summaries()
@@ -245,13 +249,13 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
         statement = statement.order_by(V_JOBS.c.job_id.desc()).limit(1)
     elif reference.isascii() and reference.isdecimal():
         if int(reference) > LARGEST_ID:
-            raise _not_found(reference)
+            raise _not_found(connection, reference)
         statement = statement.where(V_JOBS.c.job_id == int(reference))
     else:
         statement = statement.where(V_JOBS.c.name == reference)
     row = connection.execute(statement).one_or_none()
     if row is None:
-        raise _not_found(reference)
+        raise _not_found(connection, reference)
     return JobSummary(*row)
 
 
@@ -323,7 +327,9 @@ def summaries() -> Select[Any]:
     return select(*columns).join_from(V_JOBS, Job, Job.id == V_JOBS.c.job_id)
 
 
-def _not_found(reference: str) -> NotFoundError:
+def _not_found(connection: Connection, reference: str) -> NotFoundError:
     if reference == LAST:
         return NotFoundError("there is no job yet; to submit a corpus: kvjobs submit CORPUS")
-    return NotFoundError(f"there is no job {reference!r}; to list all jobs: kvjobs ls --all")
+    names = select(Job.name).where(Job.name.is_not(None)).order_by(Job.id.desc()).limit(NAMES_COMPARED)
+    near = meant(reference, [*filter(None, connection.execute(names).scalars()), LAST])
+    return NotFoundError(f"there is no job {reference!r}{near}; to list all jobs: kvjobs ls --all")

@@ -7,7 +7,6 @@ last one counts, as in JSON parsers. U+0000, which PostgreSQL's texts cannot hol
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import (
@@ -31,9 +30,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
 from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.store.schema.tables import Document
 from jobs.store.where.tree import Name, spell
-from jobs.store.where.values import is_column
+from jobs.store.where.values import COLUMNS, is_column
 
 FIRST_DOCUMENTS = 100  # that are searched for a name, before all are
 NAMES_SHOWN = 12
@@ -86,9 +86,8 @@ def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: i
     more = ", ..." if names[NAMES_SHOWN:] else ""
     known = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
     nobody = "no document has" if among is None else f"none of the first {among:,} documents has"
-    near = get_close_matches(".".join(path), names, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    raise SpecError(f"{nobody} {'.'.join(path)!r}{meant}; {known}")
+    name = ".".join(path)
+    raise SpecError(f"{nobody} {name!r}{meant(name, [*names, *COLUMNS])}; {known}")
 
 
 def spell_field(name: str) -> str:

@@ -21,7 +21,8 @@ DOUBLES = (
 JSONS = ("fields", "token_scores", "ranking")
 TEXTS = ("id", "status", "text", "translation", "via", "route", "flags", "error_code", "error", "provider", *JSONS)
 MOMENT = "finished_at"
-VIEW = table("v_documents", *map(column, ("job_id", *INTEGERS, *DOUBLES, *TEXTS, MOMENT)))
+COLUMNS = (*INTEGERS, *DOUBLES, *TEXTS, MOMENT)
+VIEW = table("v_documents", *map(column, ("job_id", *COLUMNS)))
 
 Column = ColumnElement[Any]
 

@@ -18,7 +18,7 @@ MEASURES = [
     *("nll_sum", "num_tokens", "num_words", "num_bytes"),
     *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"),
 ]
-ERROR = ["error_code", "error_message", "line", "stage", "fields"]
+ERROR = ["error_code", "error", "line", "stage", "fields"]
 
 
 def test_one_export_has_the_results_of_all_stages(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:

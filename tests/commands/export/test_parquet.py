@@ -29,7 +29,7 @@ def types(table: Any) -> dict[str, str]:
     return {field.name: str(field.type) for field in table.schema}
 
 
-ERROR = {"error_code": "string", "error_message": "string", "line": "int64", "fields": "string"}
+ERROR = {"error_code": "string", "error": "string", "line": "int64", "fields": "string"}
 FLAGS = {"flags": "list<element: string>"}
 
 
@@ -68,7 +68,7 @@ def test_translations_are_typed_columns(export: Export, add_job: AddJob) -> None
     assert (first["n"], first["lang"], first["flags"], first["line"]) == (1.0, "de", ["truncated"], 1)
     assert json.loads(first["nbest"]) == alternatives
     assert (second["translation"], second["n"], second["lang"]) == (None, 2.5, None)
-    assert (second["error_code"], second["error_message"]) == ("engine-error", "it broke")
+    assert (second["error_code"], second["error"]) == ("engine-error", "it broke")
     assert (third["id"], third["status"], third["error_code"]) == (None, "rejected", "bad-json")
 
 

@@ -4,9 +4,9 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 from jobs.errors import SpecError, StoreError
+from jobs.near_names import nearest
 from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.view_columns import VIEW_COLUMNS
 
@@ -42,8 +42,8 @@ def _columns_there(message: str, sql: str) -> str:
         return ""
     name = next(filter(None, found.groups())).rpartition(".")[2]
     views = [view for view in VIEW_COLUMNS if re.search(rf"\b{view}\b", sql, re.IGNORECASE)]
-    near = get_close_matches(name, [column for view in views for column in VIEW_COLUMNS[view].columns], n=1)
-    meant = [f"did you mean {near[0]}?"] if near else []
+    near = nearest(name, [column for view in views for column in VIEW_COLUMNS[view].columns])
+    meant = [f"did you mean {near}?"] if near else []
     have = [f"{view} has {', '.join(VIEW_COLUMNS[view].columns)}" for view in views]
     return f"; {' '.join([*meant, '; '.join(have)])}" if meant or have else ""
 

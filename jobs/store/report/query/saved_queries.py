@@ -8,7 +8,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jobs.errors import NotFoundError, SpecError
+from jobs.near_names import nearest
 from jobs.store.report.job_summary import LAST, find_job, list_jobs
 
 JOB = "job"  # the parameter that takes the number or name of a job, or "last"
@@ -103,8 +103,8 @@ def saved_query(name: str) -> SavedQuery:
     try:
         return saved_queries()[name]
     except KeyError:
-        near = get_close_matches(name, saved_queries(), n=1)
-        meant = f"did you mean {near[0]}?" if near else "kvjobs query --list shows all."
+        near = nearest(name, saved_queries())
+        meant = f"did you mean {near}?" if near else "kvjobs query --list shows all."
         raise NotFoundError(f"there is no saved query {name!r}; {meant}") from None
 
 
