@@ -15,6 +15,7 @@ from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import Batch
 from jobs.store.database import Database
+from jobs.store.pauses import how_to_try
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
@@ -127,10 +128,12 @@ class LeasedShard:
             if self._write(lambda: log_death(self._database, self.work, documents, death.how)):
                 raise Stopped("the job was paused: too many processes died")
 
+        spec = self.work.spec
         return process_suspects(
             batch,
             lambda: open_sandbox(job, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)),
             on_death,
+            how_to_try(self.work.job_id, spec.task, spec.model, None, ()),
         )
 
     def _check_model_files(self, answered: AnsweredBatch) -> None:

@@ -42,9 +42,13 @@ OpenSandbox = Callable[[ProviderJob, Callable[[], float], Callable[[], bool]], D
 
 
 def process_suspects(
-    batch: Batch, open_sandbox: Callable[[], DisposableProcess], on_death: Callable[[Batch, SandboxDied], None]
+    batch: Batch,
+    open_sandbox: Callable[[], DisposableProcess],
+    on_death: Callable[[Batch, SandboxDied], None],
+    advice: str,
 ) -> BatchResult:
-    """Process a batch; a document that kills its process twice, alone, becomes `Quarantined`.
+    """Process a batch; a document that kills its process twice, alone, becomes `Quarantined`. `advice`: what a person
+    does where the model is at fault.
 
     `on_death` is called at each death of a sandbox, with the documents that it was processing, before anything else
     happens; what it raises ends the search. Raises what the engine raises, and ModelError where sandboxes die whatever
@@ -58,7 +62,7 @@ def process_suspects(
         for index in _spread(len(batch)):
             found[index] = sandboxes.process((batch[index],))
             if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(batch))):
-                _check_model(found, whole)
+                _check_model(found, whole, advice)
         results = {
             index: _try_again(sandboxes, (batch[index],), result) if isinstance(result, SandboxDied) else result
             for index, result in found.items()
@@ -72,12 +76,12 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index % step, index))
 
 
-def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxDied) -> None:
+def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxDied, advice: str) -> None:
     """Raise ModelError if every document tried so far killed its sandbox."""
     if all(isinstance(result, SandboxDied) for result in found.values()):
         raise ModelError(
             f"the process that runs the model died on each of {len(found)} documents that were tried one by one (it "
-            f"{whole.how}), so the model is at fault, not the documents: try it on one of them, then resume the job"
+            f"{whole.how}), so the model is at fault, not the documents; {advice}"
         )
 
 

@@ -18,7 +18,7 @@ def batch_of(count: int) -> Batch:
 
 
 def run(sandboxes: Sandboxes, count: int = 6) -> list[Any]:
-    outcomes = process_suspects(batch_of(count), sandboxes, sandboxes.on_death).outcomes
+    outcomes = process_suspects(batch_of(count), sandboxes, sandboxes.on_death, "what to do").outcomes
     assert sandboxes.open == 0, "every process was closed"
     return outcomes
 
@@ -84,7 +84,7 @@ def test_two_deaths_of_different_kinds_are_both_in_the_message() -> None:
 def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
     sandboxes = poison(*range(6))
 
-    with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents"):
+    with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents; what to do$"):
         run(sandboxes)
     assert len(sandboxes.deaths) == 1 + TRIED_ALONE
     assert sandboxes.open == 0
@@ -110,7 +110,7 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
         raise SEGFAULT
 
     with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
-        process_suspects(batch_of(2), open_sandbox, lambda batch, _: deaths.append(batch))
+        process_suspects(batch_of(2), open_sandbox, lambda batch, _: deaths.append(batch), "")
     assert deaths == [()] * MAX_LOADS
 
 
@@ -122,5 +122,5 @@ def test_an_error_of_the_engine_is_raised_and_leaves_no_process_behind() -> None
     sandboxes = Stopping(lambda *_: None)
 
     with pytest.raises(Stopped):
-        process_suspects(batch_of(2), sandboxes, sandboxes.on_death)
+        process_suspects(batch_of(2), sandboxes, sandboxes.on_death, "")
     assert (sandboxes.opened, sandboxes.open) == (1, 0)
