@@ -133,7 +133,7 @@ def test_memory_is_allocated_once_and_does_not_grow_with_the_input(make: Callabl
     assert after.reuses > 3 * before.reuses
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["llama", "mistral, window"])
 def test_no_call_is_larger_than_its_limits(make: Callable[..., TinyCausal], name: str) -> None:
     made, run = make(name), RunContext()
     list(PackedReader(made.model.graphs, TIGHT).read(mixture(), run))

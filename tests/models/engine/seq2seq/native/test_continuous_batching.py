@@ -94,7 +94,7 @@ def test_lanes_of_one_model_do_not_disturb_each_other(open_kv: OpenKV) -> None:
     assert found == wanted
 
 
-@pytest.mark.parametrize("num_beams", range(2, 7))
+@pytest.mark.parametrize("num_beams", [2, 5, 6])
 def test_graphs_for_any_number_of_beams_are_built_on_demand_and_give_the_same_results(
     open_kv: OpenKV, open_tiny: OpenTiny, num_beams: int
 ) -> None:
@@ -135,7 +135,7 @@ def test_the_old_content_of_a_slot_does_not_matter(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, precision: Precision, num_beams: int
 ) -> None:
     built = open_kv("tiny-swish-tied", precision)
-    sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
+    sources, rules = built.draw_sources(24), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
     monkeypatch.setattr(kv_slots, "KVMemory", Garbage)
     decoder = built.model.new_decoder()
