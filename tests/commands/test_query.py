@@ -3,7 +3,11 @@
 import csv
 import io
 import json
+import sqlite3
 import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,10 @@ from sqlalchemy import make_url, text
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
+from jobs.store.report.query import size_limits
+from jobs.store.report.query.errors import translated_query_errors
 from jobs.store.report.query.query import run_query
+from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.views import VIEW_NAMES, create_views, drop_views
 from tests.command_line import Kvjobs
@@ -145,9 +152,92 @@ def test_the_time_limit_does_not_include_the_time_of_a_slow_reader(database: Dat
     assert (first, len(rest)) == ((1,), 999)
 
 
-def test_the_size_of_a_value_is_limited(database: Database) -> None:
-    with pytest.raises(SpecError, match="too big"), run_query(database, "select zeroblob(2000000000)", {}, 5) as answer:
+@ON_BOTH
+def test_rows_that_are_read_ahead_are_few_where_they_are_large(database: Database) -> None:
+    large = "hex(zeroblob(2500000))" if database.is_sqlite else "repeat('x', 5000000)"
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20)"
+
+    with run_query(database, f"{numbers} select {large} from n", {}, 60) as answer, traced_memory() as peak:
+        sizes = [len(cell) for (cell,) in answer.rows]
+
+    assert sizes == [5_000_000] * 20
+    assert peak() < 25_000_000
+
+
+@ON_POSTGRESQL
+def test_a_row_that_is_too_large_stays_on_the_server(database: Database) -> None:
+    sql = "select repeat(repeat('x', 1000000), 40)"
+
+    with run_query(database, sql, {}, 60) as answer, traced_memory() as peak:
+        with pytest.raises(SpecError, match="larger than 32 MB"):
+            next(answer.rows)
+        assert peak() < 10_000_000
+
+
+@contextmanager
+def traced_memory() -> Iterator[Callable[[], int]]:
+    """The most memory of Python's objects that were made inside, in bytes, so far."""
+    most = 0
+
+    def peak() -> int:
+        return tracemalloc.get_traced_memory()[1] if tracemalloc.is_tracing() else most
+
+    tracemalloc.start()
+    try:
+        yield peak
+    finally:
+        most = peak()
+        tracemalloc.stop()
+
+
+@ON_BOTH
+def test_a_row_that_is_too_large_is_refused_whatever_stands_before_it(kvjobs: Kvjobs, database: Database) -> None:
+    large = "zeroblob(90000000)" if database.is_sqlite else "repeat(repeat('x', 1000000), 40)"
+
+    result = kvjobs("query", f"select 1, 'one' as x union all select 2, {large}", "--csv")
+
+    assert (result.exit_code, result.err.count("\n")) == (2, 1), result.err
+    assert "a row of the answer is larger than 32 MB" in result.err
+
+
+@ON_POSTGRESQL
+def test_a_row_whose_text_is_compressed_in_the_database_is_not_too_small(database: Database, finished_job: int) -> None:
+    with database.writing() as connection:
+        connection.execute(text("UPDATE documents SET text = repeat('x', 40000000) WHERE position = 0"))
+    sql = "select text from v_documents order by position"
+
+    with pytest.raises(SpecError, match="larger than 32 MB"), run_query(database, sql, {}, 60) as answer:
         list(answer.rows)
+
+
+def test_an_answer_that_is_too_large_for_a_table_is_refused(
+    kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "LARGEST_TABLE", 1000)
+    sql = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 4) select zeroblob(300) from n"
+
+    result = kvjobs("query", sql)
+
+    assert (result.exit_code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "too much for a table" in result.err
+    assert len(kvjobs("query", sql, "--json").json) == 4
+
+
+def test_the_size_of_a_value_is_limited(database: Database) -> None:
+    sql = "select length(zeroblob(2000000000))"
+
+    with pytest.raises(SpecError, match="larger than 100 MB"), run_query(database, sql, {}, 5) as answer:
+        list(answer.rows)
+
+
+def test_the_memory_of_sqlite_is_limited_and_its_end_is_a_sentence(database: Database) -> None:
+    with run_query(database, "select 1", {}, 5) as answer:
+        list(answer.rows)
+    with closing(sqlite3.connect(":memory:")) as any_connection:
+        assert any_connection.execute("PRAGMA hard_heap_limit").fetchone() == (size_limits.SQLITE_MEMORY,)
+
+    with pytest.raises(SpecError, match="memory"), translated_query_errors(TimeLimit(5)):
+        raise MemoryError  # as the driver does at the limit
 
 
 def test_a_parameter_that_looks_like_a_number_is_a_number(kvjobs: Kvjobs, database: Database) -> None:

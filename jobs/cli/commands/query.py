@@ -11,6 +11,7 @@ from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
+from jobs.errors import SpecError
 from jobs.formatting import NOTHING
 from jobs.number_ranges import SECONDS, Whole
 
@@ -90,7 +91,7 @@ def query(
         assert sql is not None
         with run_query(database, sql, values, timeout, as_superuser=as_superuser) as answer:
             fields = answer.columns
-            rows = _CountedRows(fields, islice(answer.rows, limit))
+            rows = _CountedRows(fields, islice(answer.rows, limit), is_table=output.is_table)
             output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
             if rows.count == limit and next(answer.rows, None) is not None:
                 print_message(f"Only the first {limit} rows are shown; --limit N shows more.")
@@ -123,16 +124,24 @@ def _assigned(parameters: Mapping[str, str]) -> str:
 
 
 class _CountedRows:
-    """Rows as dicts by column name; `count` is the number of rows read so far."""
+    """Rows as dicts by column name; `count` is the number of rows read so far. Raises SpecError where they are too
+    large for a table."""
 
-    def __init__(self, fields: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    def __init__(self, fields: Sequence[str], rows: Iterator[Sequence[Any]], *, is_table: bool) -> None:
         self.fields = fields
         self.rows = rows
+        self.is_table = is_table
         self.count = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        from jobs.store.report.query.size_limits import LARGEST_TABLE, TABLE_TOO_LARGE, row_bytes
+
+        num_bytes = 0
         for row in self.rows:
             self.count += 1
+            num_bytes += row_bytes(row)
+            if self.is_table and num_bytes > LARGEST_TABLE:
+                raise SpecError(TABLE_TOO_LARGE)
             yield dict(zip(self.fields, row, strict=True))
 
 

@@ -263,6 +263,16 @@ def test_a_file_that_would_be_too_large_is_refused(client: TestClient, monkeypat
     assert "larger than" in answer.json()["error"]
 
 
+@ON_BOTH
+@pytest.mark.parametrize("path", ["/query", "/query.json", "/query.csv"])
+def test_a_row_that_is_too_large_is_refused(client: TestClient, database: Database, path: str) -> None:
+    large = "zeroblob(90000000)" if database.is_sqlite else "repeat(repeat('x', 1000000), 40)"
+
+    answer = client.get(path, params={"sql": f"select {large} as x"})
+
+    assert (answer.status_code, "larger than 32 MB" in answer.text) == (400, True), answer.text
+
+
 def test_too_many_queries_at_once_wait_and_are_then_refused(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

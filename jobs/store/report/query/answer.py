@@ -8,8 +8,7 @@ from typing import Any
 
 from jobs.store.database import Database
 from jobs.store.report.query.query import run_query
-
-OF_A_NUMBER = 8  # bytes, about
+from jobs.store.report.query.size_limits import row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def answer(database: Database, sql: str, parameters: Mapping[str, str], limits: 
         num_bytes = 0
         for row in islice(found.rows, limits.rows):
             rows.append(row)
-            num_bytes += sum(len(cell) if isinstance(cell, str | bytes) else OF_A_NUMBER for cell in row)
+            num_bytes += row_bytes(row)
             if num_bytes > limits.num_bytes:
                 break
         is_cut = next(found.rows, None) is not None

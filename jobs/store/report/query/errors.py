@@ -7,10 +7,15 @@ from contextlib import contextmanager
 
 from jobs.errors import SpecError, StoreError
 from jobs.near_names import nearest
+from jobs.store.report.query.size_limits import ROW_TOO_LARGE, TOO_MUCH_MEMORY, VALUE_TOO_LARGE
 from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.view_columns import VIEW_COLUMNS
 
-STOPPED = ("interrupted", "statement timeout", "user request")
+# The last: the driver does not say that a FETCH was stopped when all its rows had been sent.
+STOPPED = ("interrupted", "statement timeout", "user request", "transaction is aborted")
+LARGE_ROW = "kvjobs: large row"  # begins the text that PostgreSQL is made to refuse
+# Beyond its limit of a gigabyte, PostgreSQL refuses by itself.
+TOO_LARGE = {LARGE_ROW: ROW_TOO_LARGE, "memory alloc request": ROW_TOO_LARGE, "too big": VALUE_TOO_LARGE}
 WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")
 
 
@@ -19,6 +24,8 @@ def translated_query_errors(limit: TimeLimit, sql: str = "") -> Iterator[None]:
     """Raises SpecError for an error of the query, StoreError where its time is over or the server is gone."""
     try:
         yield
+    except MemoryError:
+        raise SpecError(TOO_MUCH_MEMORY) from None
     except Exception as error:
         if not (isinstance(error, sqlite3.Error | sqlite3.Warning) or type(error).__module__.startswith("psycopg")):
             raise
@@ -28,6 +35,8 @@ def translated_query_errors(limit: TimeLimit, sql: str = "") -> Iterator[None]:
             raise StoreError(
                 f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow it more (--timeout)"
             ) from None
+        if too_large := next((sentence for words, sentence in TOO_LARGE.items() if words in message), ""):
+            raise SpecError(too_large) from None
         if any(words in message for words in WOULD_WRITE):
             raise SpecError(f"a query may only read, and this one would do something else ({message})") from None
         if type(error).__name__ in ("AdminShutdown", "OperationalError") and not isinstance(error, sqlite3.Error):

@@ -8,15 +8,18 @@ is rolled back, and a user with such rights is refused. `kvjobs db grant-reader`
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.query.called_functions import refuse_other_functions
-from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.errors import LARGE_ROW, translated_query_errors
+from jobs.store.report.query.fetching import Row, RunningQuery, fetch_from
 from jobs.store.report.query.parameters import POSTGRESQL_WORDS, require_values
+from jobs.store.report.query.size_limits import LARGEST_ROW
 from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.database_roles import excess_privilege
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     import psycopg
 
 CHECK_EVERY_S = 0.25
+CURSOR = "kvjobs_query"
 CANCEL_S = 5.0  # for one try to reach the server with a cancel; then another follows
 
 _BEGINNING = re.compile(
@@ -32,12 +36,10 @@ _BEGINNING = re.compile(
 
 
 @contextmanager
-def cursor(
+def running(
     database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit, *, as_superuser: bool
-) -> "Iterator[psycopg.Cursor[Any] | psycopg.ServerCursor[Any]]":
-    """The rows of the query."""
-    import psycopg
-
+) -> Iterator[RunningQuery]:
+    """Begin the query."""
     statement = _statement(sql, parameters)
     with _own_connection(database) as connection:
         connection.execute("SET TRANSACTION READ ONLY")
@@ -53,15 +55,38 @@ def cursor(
         connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(limit.seconds * 1000)), 2**31 - 1)}")
         with translated_query_errors(limit, sql), limit:
             refuse_other_functions(connection, statement, parameters)
-        # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
-        made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
-        with closing(made) as answer, _cancelled_in_time(connection, limit):
-            with translated_query_errors(limit, sql), limit:
-                if isinstance(answer, psycopg.ServerCursor):
-                    answer.execute(statement, parameters)
-                else:
-                    answer.execute(statement, parameters, prepare=True)
-            yield answer
+        with _cancelled_in_time(connection, limit):
+            # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
+            if _is_explained(sql):
+                with closing(connection.cursor()) as plan:
+                    with translated_query_errors(limit, sql), limit:
+                        plan.execute(statement, parameters, prepare=True)
+                    yield RunningQuery(_names(plan), partial(fetch_from, iter(plan)))
+            else:
+                with closing(connection.cursor(name=CURSOR)) as declared:
+                    with translated_query_errors(limit, sql), limit:
+                        declared.execute(_refusing_large_rows(statement), parameters)
+                    yield RunningQuery(_names(declared), partial(_fetch, connection))
+
+
+def _names(cursor: "psycopg.Cursor[Any] | psycopg.ServerCursor[Any]") -> list[str]:
+    return [column.name for column in cursor.description or ()]
+
+
+def _fetch(connection: "psycopg.Connection[Any]", count: int) -> Generator[Row]:
+    """The next rows, one by one: those that are not read yet wait on the server, however large they are."""
+    with closing(connection.cursor()) as cursor:
+        yield from cursor.stream(f"FETCH FORWARD {count:d} FROM {CURSOR}".encode())
+
+
+def _refusing_large_rows(statement: bytes) -> bytes:
+    """The query as one that fails at a row that is too large, before the server sends it: the driver would take memory
+    for all of it. OFFSET 0 keeps PostgreSQL from computing the columns twice."""
+    return b"SELECT kvjobs_row.* FROM (SELECT * FROM (\n%s\n) AS kvjobs_query OFFSET 0) AS kvjobs_row WHERE %s" % (
+        statement,
+        f"CASE WHEN pg_column_size(kvjobs_row) <= {LARGEST_ROW} THEN true "
+        f"ELSE ('{LARGE_ROW} ' || pg_column_size(kvjobs_row))::boolean END".encode(),
+    )
 
 
 @contextmanager

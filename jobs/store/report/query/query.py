@@ -1,7 +1,7 @@
 """`kvjobs query`: run a SQL statement of the user, which may read and do nothing else."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,8 @@ from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.query import postgresql as query_postgresql
 from jobs.store.report.query import sqlite as query_sqlite
-from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.fetching import rows_of
 from jobs.store.report.query.time_limit import TimeLimit
-
-ROWS_PER_FETCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +29,19 @@ def run_query(
 
     The database may spend `timeout_s` on it, the fetching of rows included; the reader's own time does not count.
     Raises SpecError for SQL that is wrong or would write, and, unless `as_superuser`, where the user of a PostgreSQL
-    server may do more than read and write tables; StoreError when the time is over.
+    server may do more than read and write tables; StoreError when the time is over. A row that is too large for the
+    memory is a SpecError too.
     """
     limit = TimeLimit(timeout_s)
-    running: AbstractContextManager[Any]
     if database.is_sqlite:
-        running = query_sqlite.cursor(database, sql, parameters, limit)
+        beginning = query_sqlite.running(database, sql, parameters, limit)
     else:
-        running = query_postgresql.cursor(database, sql, parameters, limit, as_superuser=as_superuser)
-    with running as cursor:
-        if not cursor.description:
+        beginning = query_postgresql.running(database, sql, parameters, limit, as_superuser=as_superuser)
+    with beginning as running:
+        if not running.columns:
             raise SpecError("the query gives no columns; write a SELECT with some")
-        yield QueryResult(_distinct(column[0] for column in cursor.description), _fetch(cursor, limit))
+        with closing(rows_of(running, limit)) as rows:
+            yield QueryResult(_distinct(running.columns), rows)
 
 
 def _distinct(columns: Iterable[str]) -> tuple[str, ...]:
@@ -53,12 +52,3 @@ def _distinct(columns: Iterable[str]) -> tuple[str, ...]:
             name, number = f"{column}_{number}", number + 1
         names.append(name)
     return tuple(names)
-
-
-def _fetch(cursor: Any, limit: TimeLimit) -> Iterator[Sequence[Any]]:
-    while True:
-        with translated_query_errors(limit), limit:
-            rows = cursor.fetchmany(ROWS_PER_FETCH)
-        if not rows:
-            return
-        yield from rows

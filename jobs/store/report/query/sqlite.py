@@ -4,17 +4,19 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from jobs.store.connection.read_only_file import read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
 from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.fetching import RunningQuery, fetch_from
 from jobs.store.report.query.parameters import parameter_names, require_values
+from jobs.store.report.query.size_limits import LARGEST_VALUE, SQLITE_MEMORY
 from jobs.store.report.query.time_limit import TimeLimit
 
 STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the time: about a millisecond
-LARGEST_VALUE = 100_000_000  # bytes of one value, so that a query cannot use up the memory
 
 # All that a query may do; writing, ATTACH, PRAGMA and transactions are not among it.
 ALLOWED = {
@@ -50,8 +52,8 @@ TABLE_FUNCTIONS = ("json_each", "json_tree")  # they read nothing but their argu
 
 
 @contextmanager
-def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit) -> Iterator[sqlite3.Cursor]:
-    """The rows of the query."""
+def running(database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit) -> Iterator[RunningQuery]:
+    """Begin the query."""
     require_values(parameter_names(sql, is_sqlite=True), parameters)
     uri = read_only_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
@@ -59,11 +61,13 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: T
         for table in TABLE_FUNCTIONS:  # SQLite creates such a table at its first use, which the authorizer would refuse
             connection.execute(f"SELECT 1 FROM {table}('[]')").close()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        connection.execute(f"PRAGMA hard_heap_limit = {SQLITE_MEMORY}").close()
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(limit.is_over, STEPS_PER_CHECK)
         with translated_query_errors(limit, sql), limit:
             answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
-        yield answer
+        columns = [column[0] for column in answer.description or ()]
+        yield RunningQuery(columns, partial(fetch_from, answer))
 
 
 def _authorize(action: int, first: str | None, second: str | None, _schema: str | None, _trigger: str | None) -> int:
