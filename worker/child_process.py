@@ -87,6 +87,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
     providers = Providers(arguments)
     lanes = [Lane(number, providers) for number in range(num_lanes)]
     queues = Queues.parse(settings.queues, arguments.device)
+    started_by = os.getppid()
 
     def register_worker() -> int:
         worker_id = register(
@@ -96,6 +97,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
             lanes=num_lanes,
             queues=str(queues),
             node=arguments.node,
+            parent_pid=started_by,
             replaces=arguments.replaces,
         )
         parent.report_registered(worker_id)
@@ -130,7 +132,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
     for failure in failures:
         print(failure, file=sys.stderr)
     try:
-        mark_stopped(database, [keeper.worker_id])
+        mark_stopped(database, [keeper.worker_id], killed=os.getppid() != started_by)  # the parent is gone: kill -9
     except StoreError as error:
         log.warning("%s", error)
     if failures:

@@ -35,7 +35,7 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
     ):
         freed += expire(database)
     if dead or not silent_too:
-        mark_stopped(database, dead)
+        mark_stopped(database, dead, killed=True)
     if freed:
         log.warning("shards taken back from workers that died: %d", freed)
     return freed

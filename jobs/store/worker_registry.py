@@ -34,6 +34,7 @@ def register(
     lanes: int,
     queues: str = CPU,
     node: str | None = None,
+    parent_pid: int | None = None,
     replaces: int | None = None,
 ) -> int:
     """Register this process; the worker's id. What was asked of the process that it `replaces` is asked of it too."""
@@ -48,6 +49,7 @@ def register(
                     host=socket.gethostname(),
                     machine=me.machine,
                     pid=me.pid,
+                    parent_pid=parent_pid,
                     process_started=me.started,
                     version=__version__,
                     device=device,
@@ -77,6 +79,7 @@ def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> 
             .values(
                 heartbeat_at=db_time(),
                 stopped_at=None,
+                killed=False,
                 machine=case((was_misjudged, UNKNOWN), else_=Worker.machine),
                 **asdict(stats),
             )
@@ -94,11 +97,13 @@ def ask(database: Database, worker_id: int, request: WorkerRequest, actor: str) 
         connection.execute(update(Worker).where(Worker.id == worker_id).values(asked))
 
 
-def mark_stopped(database: Database, worker_ids: list[int]) -> None:
-    """Mark workers as stopped."""
+def mark_stopped(database: Database, worker_ids: list[int], *, killed: bool = False) -> None:
+    """Mark workers as stopped, or as `killed`: nobody had asked them to stop."""
     with database.writing() as connection:
         connection.execute(
-            update(Worker).where(Worker.id.in_(worker_ids), Worker.stopped_at.is_(None)).values(stopped_at=db_time())
+            update(Worker)
+            .where(Worker.id.in_(worker_ids), Worker.stopped_at.is_(None))
+            .values(stopped_at=db_time(), killed=killed)
         )
 
 

@@ -9,7 +9,7 @@ from jobs.web.prometheus import Family, Sample
 
 # Attributes of JobSummary.
 OUTCOMES = ("succeeded", "rejected", "failed", "quarantined", "cancelled", "skipped", "waiting")
-WORKER_STATES = ("busy", "idle", "paused", "draining", "stale")
+WORKER_STATES = ("busy", "idle", "paused", "draining", "stale", "killed")
 
 
 def families(metrics: Metrics) -> Iterator[Family]:
@@ -98,7 +98,7 @@ def _of_workers(metrics: Metrics) -> Iterator[Family]:
     yield Family(
         "kvjobs_workers",
         "gauge",
-        "Workers that have not stopped; stale: without a heartbeat for the length of a lease.",
+        "Workers that have not stopped; stale: without a heartbeat for the length of a lease; killed: not yet noted.",
         [Sample(states.count(state), {"state": state}) for state in WORKER_STATES],
     )
     at_work = sum(len(worker.shards) for worker in alive)

@@ -1,5 +1,7 @@
 """`kvjobs worker ls` and `ping`: which workers exist, what they do, and which are alive."""
 
+import re
+
 from sqlalchemy import update
 
 from jobs.process import ProcessId
@@ -26,20 +28,26 @@ def test_the_list_shows_which_worker_is_busy_idle_stale_or_stopped(
     idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, dead_process()))
     with database.writing() as connection:
         connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
-    gone = register(database, device="cpu", provider="test", lanes=1)
+    gone, killed = (register(database, device="cpu", provider="test", lanes=1, parent_pid=7) for _ in range(2))
     mark_stopped(database, [gone])
+    mark_stopped(database, [gone, killed], killed=True)
 
     rows = kvjobs("worker", "ls", "--json").json
 
     assert [(row["worker_id"], row["state"]) for row in rows] == [
-        (dead, "stale"),
+        (dead, "killed"),
         (silent, "stale"),
         (idle, "idle"),
         (busy, "busy"),
     ]
     assert (rows[-1]["queues"], rows[-1]["models"], rows[-1]["in_flight"]) == ("cpu,model:m", {"m": 1.5}, 2)
     assert [held["job_id"] for held in rows[-1]["shards"]] == [job_id]
-    assert kvjobs("worker", "ls", "--all", "-q").out.split()[0] == str(gone)
+    ended = kvjobs("worker", "ls", "--all", "--json").json[:2]
+    assert [(row["worker_id"], row["state"], row["parent_pid"]) for row in ended] == [
+        (killed, "killed", 7),
+        (gone, "stopped", 7),
+    ]
+    assert re.search(r"killed +\S+ +7 ", kvjobs("worker", "ls", "--all").out)  # of the process that was started
     assert "cpu,model:m" in kvjobs("worker", "ls").out
 
 

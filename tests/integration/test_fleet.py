@@ -67,7 +67,7 @@ def test_worker_ls_and_ping_show_which_workers_are_alive(fleet: Fleet) -> None:
     worker.send_signal(signal.SIGSTOP)  # so that the parent does not start another child
     os.kill(child, signal.SIGKILL)
     until(lambda: fleet.kvjobs("worker", "ping", "--here").exit_code == 1)  # SIGKILL takes a moment
-    assert [row["state"] for row in fleet.kvjobs("worker", "ls", "--json").json] == ["stale"]
+    assert [row["state"] for row in fleet.kvjobs("worker", "ls", "--json").json] == ["killed"]
     worker.kill()
 
 

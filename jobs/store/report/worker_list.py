@@ -19,9 +19,10 @@ class WorkerSummary:
     """One worker process, with its leases."""
 
     worker_id: int
-    state: str  # busy | idle | paused | draining | stale | stopped
+    state: str  # busy | idle | paused | draining | stale | killed | stopped
     host: str
     pid: int
+    parent_pid: int | None  # that was started, and started this one
     device: str
     provider: str
     queues: str
@@ -45,7 +46,12 @@ class WorkerSummary:
 
     @property
     def is_alive(self) -> bool:
-        return self.state not in ("stale", "stopped")
+        return self.state not in ("stale", "killed", "stopped")
+
+    @property
+    def started_pid(self) -> int:
+        """Of the process that a person or a service manager started."""
+        return self.parent_pid or self.pid
 
     @property
     def silent_s(self) -> float:
@@ -73,7 +79,8 @@ def list_workers(
     limit: int | None = None,
 ) -> list[WorkerSummary]:
     """Workers, newest first; stopped ones only with `everything`; with `before` those whose number is lower (the next
-    page). A worker without a heartbeat for `silence_s` is stale."""
+    page). A worker without a heartbeat for `silence_s` is stale, one whose process ended
+    without being asked to is killed."""
     workers = _workers(silence_s).order_by(Worker.id.desc()).limit(limit)
     if before is not None:
         workers = workers.where(Worker.id < before)
@@ -121,7 +128,18 @@ def _summaries(connection: Connection, workers: Select[Any]) -> list[WorkerSumma
 
 
 COPIED = (
-    *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "buffer_allocations"),
+    *(
+        "host",
+        "pid",
+        "parent_pid",
+        "device",
+        "provider",
+        "queues",
+        "lanes",
+        "kv_bytes",
+        "buffer_reuses",
+        "buffer_allocations",
+    ),
     *("version", "node", "started_at", "heartbeat_at", "stopped_at", "read_at"),
     *("asked_to", "asked_by", "asked_at"),
 )
@@ -140,8 +158,10 @@ REQUESTED = {WorkerRequest.PAUSE: "paused", WorkerRequest.DRAIN: "draining"}
 
 def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:
     if row.stopped_at is not None:
-        return "stopped"
-    if is_dead or not row.is_fresh:
+        return "killed" if row.killed else "stopped"
+    if is_dead:
+        return "killed"
+    if not row.is_fresh:
         return "stale"
     if row.asked_to is not None:
         return REQUESTED[row.asked_to]

@@ -413,6 +413,9 @@ class Worker(Base):
     host: Mapped[str] = column("host name")
     machine: Mapped[str] = column("which boot of which machine, since a pid is unique only there")
     pid: Mapped[int] = column("process id", unit="id")
+    parent_pid: Mapped[int | None] = column(
+        "process id of `kvjobs worker`, whose child this process is; null for workers of older versions", unit="id"
+    )
     process_started: Mapped[float] = column(
         "start of the process since boot, to recognize a pid given to another process since", unit="clock ticks"
     )
@@ -429,6 +432,10 @@ class Worker(Base):
     started_at: Mapped[datetime] = column("when it registered")
     heartbeat_at: Mapped[datetime] = column("its last sign of life")
     stopped_at: Mapped[datetime | None] = column("when it stopped, or was found dead")
+    killed: Mapped[bool] = column(
+        "its process, or its parent, ended without being asked to stop: `kill -9`, a lack of memory, a crash",
+        server_default=false(),
+    )
     asked_to: Mapped[str | None] = column(
         "`pause`: lease no shard until it is resumed; `drain`: finish the shards in hand, then exit; null: to work"
     )

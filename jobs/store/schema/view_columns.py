@@ -308,6 +308,8 @@ VIEW_COLUMNS = {
             "asked_to": _same(Worker.asked_to),
             "asked_by": _same(Worker.asked_by),
             "asked_at": _same(Worker.asked_at),
+            "parent_pid": _same(Worker.parent_pid),
+            "killed": _same(Worker.killed),
         },
     ),
     "v_throughput": View(

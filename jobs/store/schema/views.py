@@ -67,7 +67,8 @@ VIEWS = {
         SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
     "v_workers": """
         SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
-               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node, asked_to, asked_by, asked_at
+               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node, asked_to, asked_by, asked_at,
+               parent_pid, killed
         FROM workers""",
     # A row per job and minute in which a document or a timed batch ended. {minute} differs between the databases.
     "v_throughput": """

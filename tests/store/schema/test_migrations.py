@@ -20,6 +20,7 @@ from tests.machine import PATIENCE_S
 from tests.rows import insert_waiting_job, translated
 
 BEFORE_TOKENS = "0003"
+ASKED = ("asked_to", "asked_by", "asked_at")  # of a worker
 ADDED_LATER = (
     "segments",
     "via",
@@ -95,7 +96,8 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
     assert {row.pop(name) for row in after["jobs"] for name in ("chain", "stage", "reads", "paused_at")} == {None}
     assert {row.pop("idle_s") for row in after["jobs"]} == {0.0}
-    assert {row.pop(name) for row in after["workers"] for name in ("asked_to", "asked_by", "asked_at")} == {None}
+    assert {row.pop(name) for row in after["workers"] for name in (*ASKED, "parent_pid")} == {None}
+    assert [row.pop("killed") for row in after["workers"]] == [False]
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []

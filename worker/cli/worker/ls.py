@@ -11,7 +11,7 @@ COLUMNS = (
     Column("worker_id", "WORKER", right=True),
     Column("state", "STATE"),
     Column("host", "HOST", rank=2),
-    Column("pid", "PID", right=True, rank=5),
+    Column("started_pid", "PID", right=True, rank=5),
     Column("device", "DEVICE", rank=7),
     Column("queues", "QUEUES", rank=4),
     Column("lanes", "LANES", right=True, rank=6),
@@ -32,7 +32,10 @@ def ls(context: Context, output: Output, everything: bool) -> None:
     """List the workers, newest first.
 
     Shows the models that each has loaded and the shards that it is processing. A worker is busy, idle, paused,
-    draining (`kvjobs worker pause` and `drain`), stale (no heartbeat for the length of a lease) or stopped.
+    draining (`kvjobs worker pause` and `drain`), stale (no heartbeat for the length of a lease), stopped, or killed:
+    its process ended without being asked to stop (kill -9, a lack of memory, a crash), and its shards went to others.
+
+    PID is the process that was started; --json has the child that does the work, too (pid, and parent_pid).
     """
     from jobs.store.report.worker_list import WORKER_FIELDS, list_workers
 
@@ -41,4 +44,4 @@ def ls(context: Context, output: Output, everything: bool) -> None:
     if output.is_table and not workers:
         print_message("No worker is running. To start one: kvjobs worker")
         return
-    output.rows((worker.as_row() for worker in workers), COLUMNS, WORKER_FIELDS)
+    output.rows((worker.as_row() | {"started_pid": worker.started_pid} for worker in workers), COLUMNS, WORKER_FIELDS)
