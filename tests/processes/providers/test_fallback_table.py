@@ -125,7 +125,7 @@ def test_queries_that_keep_their_order_are_not_called_reranked(tried: TryOut, jo
         job = find_job(connection, "last")
         message = end_message(job, None, None, None, providers_of(connection, job))
 
-    assert "0 of 8 queries reranked" in message
+    assert "reranked" not in message
     assert (
         "\n8 queries answered by no provider. What no provider answered keeps the order of the first stage" in message
     )
