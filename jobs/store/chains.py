@@ -45,9 +45,10 @@ from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.filtering import keep_documents
 from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.result_tables import Generation, Translation
 from jobs.store.schema.results import RESULTS, in_range, is_of_document
 from jobs.store.schema.states import DocumentStatus, ShardState
-from jobs.store.schema.tables import Document, Generation, Job, Shard, Translation
+from jobs.store.schema.tables import Document, Job, Shard
 
 NO_RESULT = "no-result"  # error code: the stage before has none
 NO_TEXT = "no-text"  # error code: the stage whose text is read made an empty one

@@ -16,9 +16,10 @@ from jobs.providers import NO_PROVIDER
 from jobs.spec import Task
 from jobs.stage import FILTER, FilterSpec
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.result_tables import Pass
 from jobs.store.schema.results import in_range, open_positions
 from jobs.store.schema.states import DocumentStatus
-from jobs.store.schema.tables import Document, Job, Pass
+from jobs.store.schema.tables import Document, Job
 from jobs.store.where.condition import Condition
 from jobs.store.where.tree import Name, names_in
 from jobs.store.where.values import VIEW, is_column

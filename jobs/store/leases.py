@@ -46,9 +46,10 @@ from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
 from jobs.store.pauses import paused_values
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.result_tables import Generation, Ranking, Translation
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
-from jobs.store.schema.tables import Document, Generation, Job, Ranking, Shard, Translation
+from jobs.store.schema.tables import Document, Job, Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text
 from jobs.store.database import Database
 from jobs.store.disk_space import prune, short_writes
 from jobs.store.report.recount.consistency_check import find_contradictions
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
@@ -20,7 +20,7 @@ from tests.rows import AddJob, Line
 OF_A_JOB = (
     tables.Job,
     tables.Document,
-    tables.Translation,
+    result_tables.Translation,
     tables.Shard,
     tables.Step,
     tables.ShardEvent,
@@ -223,7 +223,7 @@ def test_another_program_writes_while_a_prune_is_half_done(
         with closing(sqlite3.connect(home / "kvjobs.db", timeout=0.0)) as other:
             other.execute("UPDATE workers SET stopped_at = heartbeat_at")
             other.commit()
-        left.append(rows(database, tables.Translation, job) + rows(database, tables.Document, job))
+        left.append(rows(database, result_tables.Translation, job) + rows(database, tables.Document, job))
 
     prune.prune_jobs(database, [job], write)
 

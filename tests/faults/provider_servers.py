@@ -8,7 +8,7 @@ import time
 from sqlalchemy import func, select
 
 from jobs.store.schema.provider_tables import JobProvider, ProviderChange
-from jobs.store.schema.tables import Translation
+from jobs.store.schema.result_tables import Translation
 from tests.faults.invariants import find_violations
 from tests.faults.servers import free_port
 from tests.faults.trial import Trial

@@ -18,7 +18,7 @@ from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.record import record
 from jobs.store.report.recount.consistency_check import find_contradictions
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.work import Work
 from tests.repetition import LONG
 from tests.rows import AddWaitingJob, translated
@@ -138,7 +138,7 @@ def test_no_document_is_lost_or_counted_twice_under_concurrent_actions(
         for job_id in jobs:
             assert list(find_contradictions(connection, job_id)) == []
             assert connection.execute(select(tables.Job.state).where(tables.Job.id == job_id)).scalar() != "running"
-        stored = connection.execute(select(tables.Translation.job_id, tables.Translation.position)).all()
+        stored = connection.execute(select(result_tables.Translation.job_id, result_tables.Translation.position)).all()
     assert sorted(map(tuple, stored)) == sorted(actors.accepted)
 
 
@@ -224,4 +224,4 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "running"
         assert find_contradictions(connection, job_id) == []
-        assert connection.execute(select(tables.Translation.text)).scalar() == "x"
+        assert connection.execute(select(result_tables.Translation.text)).scalar() == "x"

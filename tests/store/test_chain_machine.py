@@ -23,7 +23,8 @@ from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.report.recount.consistency_check import find_contradictions
-from jobs.store.schema.tables import Document, Job, Pass
+from jobs.store.schema.result_tables import Pass
+from jobs.store.schema.tables import Document, Job
 from jobs.store.work import Work
 from jobs.submission import shards
 from tests.databases import empty, without_fsync

@@ -10,7 +10,7 @@ from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.work import Work
 from tests.databases import ON_SQLITE
 from tests.rows import AddWaitingJob, translated
@@ -30,7 +30,9 @@ def write(database: Database, work: Work, text: str) -> None:
 
 def texts(database: Database) -> list[str]:
     with database.reading() as connection:
-        found = select(tables.Translation.text).order_by(tables.Translation.job_id, tables.Translation.position)
+        found = select(result_tables.Translation.text).order_by(
+            result_tables.Translation.job_id, result_tables.Translation.position
+        )
         return list(connection.execute(found).scalars())
 
 
@@ -132,7 +134,7 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
         log_death(database, sleeper, sleeper.batches[0], "signal 11")
     leases.release(database, sleeper)
 
-    for table in (tables.Translation, tables.Step, tables.ShardEvent, tables.Shard):
+    for table in (result_tables.Translation, tables.Step, tables.ShardEvent, tables.Shard):
         assert count(database, table, pruned) == 0
 
 

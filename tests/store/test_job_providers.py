@@ -23,7 +23,7 @@ from jobs.store import lease_expiry
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import retry
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.results import as_stored
@@ -62,7 +62,7 @@ def test_each_document_keeps_who_answered_it_and_each_provider_is_counted(
 
     write(database, work, outcomes=OUTCOMES, providers=MIXED)
 
-    assert value(database, tables.Translation.provider, tables.Translation.position == 1) == OPENAI
+    assert value(database, result_tables.Translation.provider, result_tables.Translation.position == 1) == OPENAI
     assert listed(database, job) == [
         {"provider": ONNX, "model": SPEC.model, "documents": 1, "handed_over": 3},
         {
@@ -114,7 +114,7 @@ def test_a_change_of_the_provider_has_its_moment_and_its_reason(
         (row,) = connection.execute(select(ProviderChange.__table__)).mappings()
     assert (row["provider"], row["next_provider"], row["code"]) == (ONNX, OPENAI, "open-error")
     assert (row["reason"], row["documents"], row["epoch"]) == ("its model cannot be loaded", 3, 1)
-    assert row["at"] == value(database, tables.Translation.finished_at, tables.Translation.position == 0)
+    assert row["at"] == value(database, result_tables.Translation.finished_at, result_tables.Translation.position == 0)
 
 
 def test_a_repeated_record_counts_no_provider_twice(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -150,11 +150,11 @@ def test_the_first_result_of_a_document_keeps_its_provider(database: Database, a
     first = as_stored(translated("first"))
     assert isinstance(first, dict)
     with database.writing() as connection:
-        connection.execute(insert(tables.Translation).values(**whose, **first, provider=ONNX))
+        connection.execute(insert(result_tables.Translation).values(**whose, **first, provider=ONNX))
 
     write(database, work, outcomes=[translated("second")] * 4, providers=BatchProviders([OPENAI] * 4))
 
-    assert value(database, tables.Translation.provider, tables.Translation.position == 0) == ONNX
+    assert value(database, result_tables.Translation.provider, result_tables.Translation.position == 0) == ONNX
     assert [row.get("documents") for row in listed(database, job)] == [None, 3, None]
 
 
@@ -194,7 +194,7 @@ def test_a_ranking_without_a_provider_keeps_its_order_and_counts_for_nobody(
 
     write(database, take(database), outcomes=[kept], providers=BatchProviders([NO_PROVIDER]))
 
-    assert value(database, tables.Ranking.provider) == NO_PROVIDER
+    assert value(database, result_tables.Ranking.provider) == NO_PROVIDER
     assert counts(database, job).succeeded == 1
     assert not any("documents" in row for row in listed(database, job))
     assert contradictory(database, job) == []
@@ -209,7 +209,7 @@ def test_the_recount_finds_a_provider_that_is_counted_wrongly_or_unknown(
     assert contradictory(database, job) == []
 
     with database.writing() as connection:
-        connection.execute(update(tables.Score).where(tables.Score.position == 1).values(provider="vllm"))
+        connection.execute(update(result_tables.Score).where(result_tables.Score.position == 1).values(provider="vllm"))
 
     assert contradictory(database, job) == [
         "the provider openai has 1 documents, the recount 0",
@@ -225,7 +225,7 @@ def test_an_unknown_log_probability_has_no_perplexity_and_is_no_contradiction(
     unknown = replace(translated(), log_prob=None, flags=(Flag.UNSCORED,))
     write(database, take(database), outcomes=[unknown, translated()], providers=BatchProviders([OPENAI, ONNX]))
 
-    assert value(database, tables.Translation.log_prob, tables.Translation.position == 0) is None
+    assert value(database, result_tables.Translation.log_prob, result_tables.Translation.position == 0) is None
     with database.reading() as connection:
         measures = connection.exec_driver_sql("SELECT measure, sum(documents) FROM v_measures GROUP BY 1 ORDER BY 1")
         assert [tuple(row) for row in measures] == [("length", 2), ("perplexity", 1)]

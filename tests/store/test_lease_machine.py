@@ -29,7 +29,7 @@ from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.record import record
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.work import Work
 from tests.databases import empty, without_fsync
 from tests.repetition import LONG, times
@@ -202,7 +202,7 @@ class LeaseMachine(RuleBasedStateMachine):
             documents = connection.execute(
                 select(tables.Document.position, tables.Document.status, tables.Document.estimated_tokens)
             ).all()
-            found = connection.execute(select(tables.Translation.position, tables.Translation.text))
+            found = connection.execute(select(result_tables.Translation.position, result_tables.Translation.text))
             results = {row.position: row.text for row in found}
             counts = connection.execute(select(tables.JobCounts.__table__)).one()
             shards = connection.execute(select(tables.Shard.__table__)).all()
@@ -224,7 +224,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def the_rollups_are_a_recount(self) -> None:
         """A rule, and the end of each job, not an invariant: it takes as long as all other rules together."""
         with self.database.reading() as connection:
-            assert list(find_wrong_rollups(connection, tables.Translation, self.model.job)) == []
+            assert list(find_wrong_rollups(connection, result_tables.Translation, self.model.job)) == []
 
     def is_newest(self, held: Held) -> bool:
         """Whether the lease exists in the database in its present state and is the newest of its shard."""

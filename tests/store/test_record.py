@@ -18,7 +18,7 @@ from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters, wait_for_turn
 from jobs.store.memory import learn, recall
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.database_roles import grant_reader
 from tests.databases import ON_POSTGRESQL, as_superuser
 from tests.rows import AddWaitingJob, translated
@@ -66,7 +66,7 @@ def test_recording_twice_writes_once_and_counts_once(database: Database, add_wai
 
     assert counts(database, job).succeeded == 3
     assert value(database, func.count(tables.Step.id)) == 1
-    assert value(database, func.count(tables.Translation.position)) == 3
+    assert value(database, func.count(result_tables.Translation.position)) == 3
 
 
 def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -96,7 +96,14 @@ def test_a_worker_that_slept_past_its_lease_is_refused_and_the_refusal_is_logged
         write(database, sleeper, outcomes=[translated("the sleeper's")] * 3)
 
     assert counts(database, job).succeeded == 3
-    assert value(database, func.count(tables.Translation.position), tables.Translation.text == "the successor's") == 3
+    assert (
+        value(
+            database,
+            func.count(result_tables.Translation.position),
+            result_tables.Translation.text == "the successor's",
+        )
+        == 3
+    )
     assert events(database)[-1] == "stale_commit"
 
 
@@ -112,7 +119,7 @@ def test_a_lost_lease_is_refused_while_another_worker_computes_the_same_batch(
     with pytest.raises(StaleLease):
         write(database, sleeper)
 
-    assert value(database, func.count(tables.Translation.position)) == 0
+    assert value(database, func.count(result_tables.Translation.position)) == 0
     write(database, successor)
 
 

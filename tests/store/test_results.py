@@ -23,7 +23,7 @@ from jobs.store.record import record
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.report.totals import totals, totals_by
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus
@@ -213,7 +213,7 @@ def test_a_result_in_the_table_of_another_task_is_reported_as_a_contradiction(
         stray = as_stored(ranked())
         assert isinstance(stray, dict)
         values = {"job_id": job, "position": 0, "shard_id": 1, "epoch": 1, "worker_id": 1}
-        connection.execute(insert(tables.Ranking).values(**stray, **values, finished_at=db_time()))
+        connection.execute(insert(result_tables.Ranking).values(**stray, **values, finished_at=db_time()))
 
     assert contradictions(database, job) == ["results in the table rankings, which is not that of the job's task: 1"]
 

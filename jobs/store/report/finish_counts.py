@@ -5,7 +5,7 @@ from sqlalchemy import Connection, func, select
 from jobs.outcome import Finish
 from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.schema.tables import Generation
+from jobs.store.schema.result_tables import Generation
 
 
 def finish_counts(connection: Connection, job: JobSummary) -> dict[str, int]:

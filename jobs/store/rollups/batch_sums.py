@@ -12,9 +12,9 @@ from typing import Any
 
 from jobs.buckets import Measure, bucket_of, bucket_of_mean
 from jobs.outcome import DECODER_PHASES, MODEL_PHASES, STAGE, StepTiming
+from jobs.store.schema.result_tables import Generation, Score, Translation
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
-from jobs.store.schema.tables import Generation, Score, Translation
 
 Row = dict[str, Any]
 OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s", "model_s")  # of a batch, summed up

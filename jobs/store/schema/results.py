@@ -18,7 +18,8 @@ from jobs import outcome
 from jobs.outcome import Failed, Outcome
 from jobs.spec import Task
 from jobs.stage import FILTER
-from jobs.store.schema.tables import Document, Generation, Job, Pass, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.result_tables import Generation, Pass, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.tables import Document, Job
 
 ResultTable = type[Translation] | type[Score] | type[Ranking] | type[Generation] | type[Pass]
 Row = dict[str, Any]

@@ -14,6 +14,7 @@ from jobs.store.schema.cache_report_tables import CacheReportStep, StoredCacheRe
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.declarative import Base
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
+from jobs.store.schema.result_tables import Generation, Ranking, Score, Translation
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
@@ -24,19 +25,7 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import (
-    Document,
-    Generation,
-    Job,
-    JobCounts,
-    Ranking,
-    Score,
-    Shard,
-    ShardEvent,
-    Step,
-    Translation,
-    Worker,
-)
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent, Step, Worker
 
 # The types of a table's columns by the names that the page has for them.
 TYPES = {

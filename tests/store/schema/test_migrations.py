@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, inspect, make_url, text
 
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade
 from jobs.store.schema.results import as_stored
@@ -55,7 +55,7 @@ def _older(url: str) -> Iterator[Database]:
         connection.execute(insert(tables.Worker).values(**worker, buffer_reuses=0, **times))
         connection.execute(text("UPDATE shards SET state = 'leased', lease_owner = 8, lease_epoch = 1 WHERE id = 1"))
         connection.execute(
-            insert(tables.Translation).values(
+            insert(result_tables.Translation).values(
                 **{name: value for name, value in as_stored(translated("x")).items() if name not in ADDED_LATER},
                 job_id=first,
                 position=2,

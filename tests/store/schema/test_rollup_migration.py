@@ -19,7 +19,7 @@ from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
 from jobs.store.work import Work
@@ -181,7 +181,9 @@ def batches(database: Database) -> list[tuple[Any, ...]]:
 def test_where_a_clock_was_set_back_no_result_is_lost_between_the_batches(database: Database) -> None:
     downgrade(database.engine, BEFORE_ROLLUPS)
     with database.writing() as connection:
-        connection.execute(tables.Translation.__table__.update().values(finished_at=text("'2030-01-01 00:00:00.000'")))
+        connection.execute(
+            result_tables.Translation.__table__.update().values(finished_at=text("'2030-01-01 00:00:00.000'"))
+        )
 
     upgrade(database.engine)
 

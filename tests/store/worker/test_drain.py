@@ -12,7 +12,7 @@ from jobs.store import lease_expiry
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.worker_registry import WorkerStats
 from tests.rows import AddWaitingJob
 from tests.scripted_sandboxes import poison
@@ -28,7 +28,7 @@ def test_a_lane_processes_all_jobs(database: Database, add_waiting_job: AddWaiti
 
     drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
-    assert scalar(database, func.count(tables.Translation.position)) == 15
+    assert scalar(database, func.count(result_tables.Translation.position)) == 15
     assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
 
 
@@ -51,7 +51,7 @@ def test_a_stopping_worker_finishes_its_batch_and_releases_the_rest(
 
     drain(database, engine, keeper)  # type: ignore[arg-type]
 
-    assert scalar(database, func.count(tables.Translation.position)) == 4
+    assert scalar(database, func.count(result_tables.Translation.position)) == 4
     assert scalar(database, tables.Shard.state) == "ready"
     assert scalar(database, tables.Shard.crashes) == 0
 
@@ -140,7 +140,7 @@ def test_a_result_after_the_lease_expired_is_dropped_and_computed_again(
 
     drain(database, Echo(before=expire_it), keeper)  # type: ignore[arg-type]
 
-    assert scalar(database, func.count(tables.Translation.position)) == 2
+    assert scalar(database, func.count(result_tables.Translation.position)) == 2
     with database.reading() as connection:
         events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
     assert events == ["leased", "expired", "stale_commit", "leased", "recorded", "finished"]

@@ -10,7 +10,7 @@ from jobs.errors import NotFoundError
 from jobs.providers import ProviderOrder, Reason
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
-from jobs.store.schema import tables
+from jobs.store.schema import result_tables, tables
 from jobs.store.schema.provider_tables import JobProvider, ProviderChange
 from tests.rows import SPEC, AddWaitingJob
 from tests.store.worker.echo import Echo, keeper_of
@@ -61,7 +61,9 @@ def test_the_documents_that_a_server_leaves_are_answered_in_the_process_and_both
 
     assert counted(database, job) == [("openai", 2, 2), ("onnx", 2, 0)]
     with database.reading() as connection:
-        of_results = connection.execute(select(tables.Translation.provider).order_by(tables.Translation.position))
+        of_results = connection.execute(
+            select(result_tables.Translation.provider).order_by(result_tables.Translation.position)
+        )
         assert of_results.scalars().all() == ["openai", "openai", "onnx", "onnx"]
         change = connection.execute(select(ProviderChange.__table__)).one()
     assert (change.provider, change.next_provider, change.code, change.documents) == ("openai", "onnx", "timeout", 2)

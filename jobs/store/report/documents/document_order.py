@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, TextClause, and_, or_, text
 
 from jobs.errors import SpecError
+from jobs.store.schema.result_tables import Generation, Ranking, Score, Translation
 from jobs.store.schema.results import ResultTable
-from jobs.store.schema.tables import Generation, Ranking, Score, Translation
 
 
 class Order(enum.StrEnum):

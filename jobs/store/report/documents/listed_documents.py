@@ -11,8 +11,9 @@ from jobs import measures
 from jobs.spec import has_payload
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.result_tables import Generation, Pass, Ranking, Score, Translation
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.tables import Document, Generation, Pass, Ranking, Score, Translation
+from jobs.store.schema.tables import Document
 
 EXCERPT = 360  # characters of a text
 CONTEXT = 90  # characters before what was searched for

@@ -23,8 +23,9 @@ from sqlalchemy.types import TypeEngine
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.result_tables import Generation, Ranking, ResultRow, Score, Translation
 from jobs.store.schema.results import RESULTS, is_of_document
-from jobs.store.schema.tables import Document, Generation, Job, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.tables import Document, Job
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
 from jobs.tolerance import MAX_REJECTED

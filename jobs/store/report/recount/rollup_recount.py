@@ -11,6 +11,7 @@ from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
 from jobs.store.rollups.writes import FAILURES
 from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.result_tables import Generation, Pass, Score, Translation
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
@@ -22,7 +23,7 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import Document, Generation, JobCounts, Pass, Score, Step, Translation
+from jobs.store.schema.tables import Document, JobCounts, Step
 
 Sums = dict[tuple[Any, ...], tuple[float, ...]]  # key of a row without its job -> the other columns
 SHOWN = 3
