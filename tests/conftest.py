@@ -10,9 +10,10 @@ import pytest
 
 from jobs.settings import OF_OTHERS
 from jobs.store.database import Database
+from jobs.store.schema import migrate
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
-from tests.databases import BOTH, BY_LAYER, empty, migrated, own_database, without_fsync
+from tests.databases import BOTH, BY_LAYER, empty, make_tables, migrated, own_database, without_fsync
 from tests.layers import layer_of, rules_of
 from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
@@ -108,10 +109,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite file with all tables, made once per session: the migrations take longer than most tests."""
     path = tmp_path_factory.mktemp("empty") / "kvjobs.db"
-    database = Database.open(f"sqlite:///{path}")
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()
+    migrated(f"sqlite:///{path}")
     return path
 
 
@@ -145,9 +143,16 @@ def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def kvjobs(home: Path, capsys: pytest.CaptureFixture[str]) -> Kvjobs:
-    """A function that runs `kvjobs` in this process: kvjobs("ls", "--json") -> Result."""
+def kvjobs(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Kvjobs:
+    """A function that runs `kvjobs` in this process: kvjobs("ls", "--json") -> Result. It makes the tables of a new
+    database as the migrations have made them, once; tests of `kvjobs db upgrade` and of the store run those."""
     from jobs.cli.main import run
+
+    monkeypatch.setattr(
+        migrate, "upgrade", lambda engine: make_tables(engine, like=request.getfixturevalue("empty_database"))
+    )
 
     def call(*arguments: object) -> Result:
         capsys.readouterr()

@@ -8,17 +8,18 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.exc import OperationalError
 
 from jobs.store.database import Database
 from jobs.store.schema import tables
-from jobs.store.schema.migrate import upgrade
+from jobs.store.schema.migrate import VERSION_TABLE, schema_version, upgrade
 
 BOTH = ["sqlite", "postgresql"]
 # The databases of a test that uses `database` without a mark. Output of commands is compared on both by
@@ -87,6 +88,19 @@ def migrated(url: str) -> str:
     upgrade(database.engine)
     database.close()
     return url
+
+
+def make_tables(engine: Engine, like: Path) -> None:
+    """As `upgrade` of a database without tables, from what the migrations have made of another file: 0.4 s less."""
+    if engine.dialect.name != "sqlite" or schema_version(engine) is not None:
+        upgrade(engine)
+        return
+    with closing(sqlite3.connect(like)) as made:
+        statements = [one for one in made.iterdump() if not one.startswith(("BEGIN", "COMMIT", "DELETE"))]
+    with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
+        if not inspect(connection).has_table(VERSION_TABLE):  # else another process was faster
+            for statement in statements:
+                connection.exec_driver_sql(statement)
 
 
 @event.listens_for(Engine, "connect")
