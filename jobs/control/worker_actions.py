@@ -26,7 +26,7 @@ REQUESTS = {
 
 def actions_of_worker(worker: WorkerSummary) -> tuple[WorkerAction, ...]:
     """The actions that the state of a worker allows. One that drains cannot be held up: some lanes may have ended."""
-    if worker.state == "stopped" or worker.asked_to == WorkerRequest.DRAIN:
+    if worker.has_ended or worker.asked_to == WorkerRequest.DRAIN:
         return ()
     is_paused = worker.asked_to == WorkerRequest.PAUSE
     return (WorkerAction.RESUME if is_paused else WorkerAction.PAUSE, WorkerAction.DRAIN)

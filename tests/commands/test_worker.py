@@ -47,6 +47,7 @@ def test_the_list_shows_which_worker_is_busy_idle_stale_or_stopped(
         (killed, "killed", 7),
         (gone, "stopped", 7),
     ]
+    assert kvjobs("worker", "pause", killed).exit_code == kvjobs("worker", "pause", gone).exit_code == 2
     assert re.search(r"killed +\S+ +7 ", kvjobs("worker", "ls", "--all").out)  # of the process that was started
     assert "cpu,model:m" in kvjobs("worker", "ls").out
 

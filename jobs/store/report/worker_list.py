@@ -46,7 +46,11 @@ class WorkerSummary:
 
     @property
     def is_alive(self) -> bool:
-        return self.state not in ("stale", "killed", "stopped")
+        return self.state != "stale" and not self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ("killed", "stopped")
 
     @property
     def started_pid(self) -> int:
