@@ -8,7 +8,7 @@ transformers, Optimum or onnxruntime gives other results.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Family:
     model: Any
     folder: Callable[[str], Path]
     sources: list[list[int]]
+    generated: dict[str, list[list[tuple[int, ...]]]] = field(default_factory=dict)
 
     def generate(self, settings: dict[str, Any]) -> list[list[tuple[int, ...]]]:
         """The hypotheses of transformers for each source, generated one source at a time."""
@@ -67,6 +68,12 @@ class Family:
             found.append([tuple(ids[: ids.index(eos_id) + 1] if eos_id in ids else ids) for ids in sequences])
         model.config.vocab_size = sizes[0]
         return found
+
+    def wanted(self, name: str) -> list[list[tuple[int, ...]]]:
+        """The ids by these settings, which every layout is compared with."""
+        if name not in self.generated:
+            self.generated[name] = self.generate(SETTINGS[name])
+        return self.generated[name]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -94,7 +101,7 @@ def test_every_layout_and_policy_gives_the_ids_of_transformers(family: Family, l
     model = ExportedSeq2Seq.open(folder)
     cache = model.graphs.new_cache()
     for name, settings in SETTINGS.items():
-        wanted = family.generate(settings)
+        wanted = family.wanted(name)
         rules = read_generation(
             read_json(folder / "config.json"),
             read_json(folder / "generation_config.json") | settings,
