@@ -40,7 +40,7 @@ def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjo
     done = kvjobs("submit", "c.jsonl", *options, "-o", "out.jsonl")
 
     assert done.exit_code == 3, done.err  # a line was rejected
-    assert "5 of 6 prompts continued" in " ".join(done.err.split())
+    assert "5 of 6 prompts ok, 1 rejected" in " ".join(done.err.split())
     records = [json.loads(line) for line in (machine.folder / "out.jsonl").read_text().splitlines()]
     found = [record for record in records if record["status"] == "ok"]
     assert [record["id"] for record in found] == [f"p{n}" for n in range(5)]

@@ -41,7 +41,7 @@ def test_one_command_translates_a_corpus_and_repeating_it_gives_the_same_job(
 
     assert again.exit_code == 0
     assert again.out == (machine.folder / "out.jsonl").read_text(encoding="utf-8")
-    assert "complete" in again.err
+    assert "submitted before and is done" in again.err
     assert kvjobs("ls", "--all", "-q").out == "1\n"
 
 
