@@ -163,7 +163,7 @@ class WorkerPort(Protocol):
         ...
 
     def check_kernels(self) -> KernelsCheck:
-        """Whether the compiled kernels can be used here. Loads them, but neither arrays nor graphs."""
+        """Whether the compiled kernels can be used here. Tries them in another process."""
         ...
 
     def device_for(self, queue: str) -> str:

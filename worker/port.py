@@ -89,14 +89,14 @@ class Port:
         return check_providers(settings)
 
     def check_kernels(self) -> KernelsCheck:
-        from worker.kernels.compiled import INSTALL_AGAIN, why_distrusted
-        from worker.kernels.library import NoKernelsError, open_library
+        from worker.kernels.library import INSTALL_AGAIN, NoKernelsError, open_library
+        from worker.kernels.trial import try_kernels
 
         try:
             library = open_library()
         except NoKernelsError as error:
             return KernelsCheck(found=f"none, so small models run more slowly: {error}", mend=error.mend)
-        if why := why_distrusted(library):
+        if why := try_kernels():
             return KernelsCheck(found=why, mend=INSTALL_AGAIN)
         return KernelsCheck(found=f"compiled, for the instruction set {library.instruction_set}")
 

@@ -9,15 +9,10 @@ import functools
 import logging
 
 from worker.kernels.functions import Kernels
-from worker.kernels.library import Library, NoKernelsError, open_library
+from worker.kernels.library import INSTALL_AGAIN, Library, NoKernelsError, open_library
 from worker.kernels.probe import wrong_kernels
 
 log = logging.getLogger(__name__)
-
-INSTALL_AGAIN = (
-    "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
-    "they stay wrong, please report it"
-)
 
 
 @functools.cache

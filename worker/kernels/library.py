@@ -17,6 +17,10 @@ KERNELS = "kvjobs"  # the domain of its operators, in graphs
 VARIABLE = "KVJOBS_KERNELS"
 OFF = "off"
 _BUILD = "python -m worker.kernels.build"
+INSTALL_AGAIN = (
+    "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
+    "they stay wrong, please report it"
+)
 
 
 class NoKernelsError(Exception):

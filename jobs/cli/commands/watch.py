@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.advice.next_command import next_steps, submit_again
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
     exit_code_of_chain,
@@ -85,6 +84,7 @@ def _work(
     tolerance: Tolerance | None,
     as_json: bool,
 ) -> "Sequence[JobSummary]":
+    from jobs.advice.next_command import submit_again
     from jobs.cli.wait_for_job import wait_for_job
     from jobs.export.export_file import check_results_file
 
@@ -99,6 +99,7 @@ def _work(
 
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequence[JobSummary]":
+    from jobs.advice.next_command import next_steps
     from jobs.cli.follow_job import follow_chain
     from jobs.cli.render.job_page import next_lines
     from jobs.cli.render.live_progress import progress

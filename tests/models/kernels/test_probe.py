@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from worker.kernels import compiled, probe
+from worker.kernels import compiled, probe, trial
 from worker.kernels.compiled import compiled_kernels
 from worker.kernels.functions import Kernels
 from worker.kernels.library import open_library
@@ -98,13 +98,19 @@ def test_doctor_calls_kernels_distrusted_where_they_are_wrong_and_says_what_to_d
     library_is_there: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusted = PORT.check_kernels()
-    monkeypatch.setattr(compiled, "wrong_kernels", lambda kernels: ["sum_powers", "lay_out"])
+    wrong = (
+        'import worker.kernels.compiled\nworker.kernels.compiled.wrong_kernels = lambda _: ["sum_powers", "lay_out"]'
+    )
+    monkeypatch.setattr(trial, "PROGRAM", wrong + trial.PROGRAM)
     distrusted = PORT.check_kernels()
+    monkeypatch.setattr(trial, "PROGRAM", "import os, signal\nos.kill(os.getpid(), signal.SIGILL)")
+    died = PORT.check_kernels()
 
     assert (trusted.found.split()[0].strip(","), trusted.mend) == ("compiled", "")
     assert distrusted.found.startswith("distrusted")
     assert "sum_powers, lay_out" in distrusted.found
-    assert "--no-cache-dir" in distrusted.mend
+    assert "SIGILL" in died.found
+    assert "--no-cache-dir" in distrusted.mend == died.mend
 
 
 def test_where_there_are_none_nothing_is_logged(
