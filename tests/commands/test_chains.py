@@ -20,7 +20,11 @@ def corpus(home: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("stage", "code", "says"),
     [
-        ("scoer --model x", 2, "'scoer' is no stage; write one of translate, score, generate, filter first"),
+        (
+            "scoer --model x",
+            2,
+            "'scoer' is no stage (did you mean score?); write one of translate, score, generate, filter first",
+        ),
         ("score --modle x", 2, "No such option '--modle'"),
         ("score --model nope", 5, "there is no model 'nope'"),
         (

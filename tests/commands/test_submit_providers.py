@@ -128,7 +128,7 @@ def test_a_pair_is_never_sent_to_a_provider_that_scores_texts(kvjobs: Kvjobs, co
         ),
         (["--providers", "cloud,onnx", "--task", "translate", "--no-fallback"], 2, "cloud cannot do this job: it tr"),
         (["--providers", "onnx,cloud", "--model", "none", "--no-fallback"], 5, "Error: there is no model 'none'"),
-        (["--providers", "cluod"], 2, "no provider 'cluod' .*the providers are cloud, .*onnx"),
+        (["--providers", "cluod"], 2, r"'cluod' \(did you mean cloud\?\); the providers are cloud, .*onnx"),
         (["--providers", "onnx:other"], 2, "--model names it"),
         (["--providers", "onnx,,onnx"], 2, "onnx is named twice"),
         (["--providers", ""], 2, "no provider is named"),

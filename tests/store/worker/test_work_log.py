@@ -27,7 +27,7 @@ def test_the_begin_and_the_end_of_each_job_and_each_shard_are_logged(
         f"job {job_id}: shard * done after *",
         f"job {job_id}: shard * begun by lane 0, 1 document to do",
         f"job {job_id}: shard * done after *",
-        f"job {job_id}: done, 3 of 3 documents with a result",
+        f"job {job_id}: done, 3 of 3 documents ok",
     ]
 
 
