@@ -60,9 +60,8 @@ def test_submits_in_threads_make_one_job(database: Database, path: Path) -> None
         thread.join()
 
     assert {(one.state, one.documents, one.rejected) for one in made} == {(JobState.RUNNING, 100, 10)}
-    assert (
-        len({one.job_id for one in made}) == 1
-    )  # PostgreSQL spends one on an INSERT that is refused
+    # One number, not always 1: PostgreSQL spends one on an INSERT that is refused.
+    assert len({one.job_id for one in made}) == 1
     assert [one.prior_state for one in made].count(PriorState.NEW) == 1
     with database.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(Document)) == 100
