@@ -23,7 +23,7 @@ def growing(step: int) -> float:
 
 
 def flat(step: int) -> float:
-    return 3.1 + step / 1000
+    return 3.102 + step / 1000  # rounds to three digits in the same way whichever order a sum is taken in
 
 
 STEADY, GROWN, NO_CACHE, TOO_SHORT = "the cache works", "although the cache is on", "the cache is off", "too short"
