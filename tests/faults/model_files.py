@@ -9,6 +9,7 @@ from sqlalchemy import select
 from jobs.store.schema.memory_tables import MemoryEntry
 from jobs.store.schema.tables import Job
 from tests.faults.trial import Trial
+from tests.machine import PATIENCE_S
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
 
@@ -21,11 +22,11 @@ def overwritten(trial: Trial) -> None:
     right = weights.read_bytes()
     trial.submit()
     # A fast lane computes a shard at once: without a pause the job could be over before a change is noticed.
-    trial.keep_workers(2, KVJOBS_LANES="1", KVJOBS_FAILPOINTS="after-commit:sleep=1:1000")
+    trial.keep_workers(2, KVJOBS_LANES="1", KVJOBS_FAILPOINTS="after-commit:sleep=3:1000")
     for change in (_write_into, _replace):
         trial.until_num_ended(trial.num_ended() + 1)
         change(weights, _others(weights))
-        trial.until(lambda: trial.state() == "paused", "the job is paused", timeout=60)
+        trial.until(lambda: trial.state() == "paused", "the job is paused", timeout=PATIENCE_S)
         ((reason,),) = trial.query(select(Job.reason)) or [("",)]
         trial.expect("the files of model" in reason, f"the job is paused for another reason: {reason}")
         trial.expect(trial.num_ended() < trial.corpus.documents, "the job was over; give it more documents")

@@ -12,7 +12,7 @@ from tests.machine import PATIENCE_S, child_of, until
 
 def test_a_worker_that_cannot_reach_its_broker_still_finds_work(fleet: Fleet, bulletins: Bulletins) -> None:
     fleet.redis.kill()
-    worker = fleet.worker(KVJOBS_POLL_S="1")
+    worker = fleet.worker(KVJOBS_POLL_S="10")  # so long that it does not take the job before its hint is tried
 
     submitted = fleet.submit(bulletins(5))
 
