@@ -1,4 +1,4 @@
-"""The name that was probably meant, in place of one that there is not. Needs only the standard library."""
+"""The name that a person probably meant by one that does not exist. Needs only the standard library."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ FORMERLY = {"error_message": "error"}  # columns of CSV and parquet until 0.2.0
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Of the names that are nearly the same, the nearest; None: there is none."""
+    """The name that resembles this one most; None: no name is similar enough (`cutoff`, of difflib)."""
     from difflib import get_close_matches  # loaded where something is wrong, and not by each command
 
     by_lower: dict[str, str] = {}
@@ -19,6 +19,6 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """Behind a name that there is not: ` (did you mean jsonl?)`; empty where none is near."""
+    """What an error adds to a name that does not exist: ` (did you mean jsonl?)`; empty where no name is near."""
     near = nearest(name, names)
     return f" (did you mean {near}?)" if near else ""

@@ -1,5 +1,5 @@
-"""How many documents of a corpus may be rejected (`--max-rejected`): with more the corpus is refused at submit, with no
-more the job has succeeded if all others did."""
+"""How many documents of a corpus may be rejected (`--max-rejected`). A submit refuses a corpus with more; a job with no
+more exits with 0 if all its other documents are ok."""
 
 import re
 from dataclasses import dataclass

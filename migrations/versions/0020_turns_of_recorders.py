@@ -1,4 +1,4 @@
-"""Recorders of a job wait for each other by a row, which nobody can lock who may only read.
+"""Recorders of a job wait for each other at a row, which a role that may only read cannot lock.
 
 Revision ID: 0020
 Revises: 0019

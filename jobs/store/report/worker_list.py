@@ -83,8 +83,8 @@ def list_workers(
     limit: int | None = None,
 ) -> list[WorkerSummary]:
     """Workers, newest first; stopped ones only with `everything`; with `before` those whose number is lower (the next
-    page). A worker without a heartbeat for `silence_s` is stale, one whose process ended
-    without being asked to is killed."""
+    page). A worker without a heartbeat for `silence_s` is stale, one whose process ended without being asked to is
+    killed."""
     workers = _workers(silence_s).order_by(Worker.id.desc()).limit(limit)
     if before is not None:
         workers = workers.where(Worker.id < before)
@@ -132,18 +132,8 @@ def _summaries(connection: Connection, workers: Select[Any]) -> list[WorkerSumma
 
 
 COPIED = (
-    *(
-        "host",
-        "pid",
-        "parent_pid",
-        "device",
-        "provider",
-        "queues",
-        "lanes",
-        "kv_bytes",
-        "buffer_reuses",
-        "buffer_allocations",
-    ),
+    *("host", "pid", "parent_pid", "device", "provider", "queues", "lanes"),
+    *("kv_bytes", "buffer_reuses", "buffer_allocations"),
     *("version", "node", "started_at", "heartbeat_at", "stopped_at", "read_at"),
     *("asked_to", "asked_by", "asked_at"),
 )

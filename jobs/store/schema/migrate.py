@@ -134,8 +134,8 @@ def _migrating(engine: Engine) -> Iterator[Connection]:
 
 
 def _wait_for_others(connection: Connection) -> None:
-    """Wait until no other transaction migrates. The table of the version is the lock: it can be read meanwhile, and
-    nobody can lock it so who may only read."""
+    """Wait until no other transaction migrates. Each locks the table of the version, which can still be read; a role
+    that may only read cannot take this lock."""
     with suppress(IntegrityError), connection.begin_nested():
         connection.execute(text(MAKE_VERSION_TABLE))
     connection.execute(text(f"LOCK TABLE {VERSION_TABLE} IN SHARE ROW EXCLUSIVE MODE"))
