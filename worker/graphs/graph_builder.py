@@ -62,6 +62,10 @@ class GraphBuilder:
             self._initializers[name] = self._store.tensor(name)
         return name
 
+    def shape_of(self, weight: str) -> tuple[int, ...]:
+        """The shape of a tensor that `weight` added."""
+        return tuple(self._initializers[weight].dims)
+
     def part(self, name: str, make: Callable[[], NDArray[Any]], start: int, stop: int) -> str:
         """Rows `start` to `stop` of a tensor of the weights file, sharing its bytes."""
         part = f"{name}.{start}"

@@ -9,13 +9,16 @@ Figures: M = 64, K = 512, N = 512, one core of an Intel Xeon with AMX, onnxrunti
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
+from worker.graphs.mixing import add_mixing
 from worker.graphs.precision import Precision
+from worker.kernels.mixing import can_be_mixed, mix
 
 Load = Callable[[], NDArray[Any]]
 
@@ -47,9 +50,10 @@ class Products(Protocol):
         """
 
 
-def products_in(precision: Precision, rows: str = "rows") -> Products:
-    """The products of one graph in a precision; `rows` names M, where a graph has products of different M."""
-    return Int8Products(rows) if precision is Precision.INT8 else FloatProducts(precision)
+def products_in(precision: Precision, rows: str = "rows", *, mixed: bool = False) -> Products:
+    """The products of one graph in a precision; `rows` names M, where a graph has products of different M. `mixed`:
+    whether new products in int8 mix their rows (`worker.kernels.mixing`); stored ones are as they were written."""
+    return Int8Products(rows, mixed=mixed) if precision is Precision.INT8 else FloatProducts(precision)
 
 
 class FloatProducts:
@@ -91,40 +95,43 @@ class Int8Products:
     this 59 us, but there a row changes with the other rows.
     """
 
-    def __init__(self, rows: str = "rows") -> None:
+    def __init__(self, rows: str = "rows", *, mixed: bool = False) -> None:
         self._rows = rows
-        self._quantized: dict[str, tuple[str, str]] = {}  # by activation: several products share one
+        self._mixed = mixed
+        self._quantized: dict[tuple[str, bool], tuple[str, str]] = {}  # by activation: several products share one
 
     def linear(
         self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
-        quantized, scale = self._quantize(net, x, lowest)
-        unscaled = quantized_product(net, quantized, name, weight)
+        unscaled, scale = self._multiply(net, x, name, weight, lowest)
         if bias is None:
             return net.op("Mul", unscaled, scale, name=name)
         scaled = net.op("Mul", unscaled, scale, name=f"{name}.scaled")
         return net.op("Add", scaled, net.weight(f"{name}.bias", bias), name=name)
 
     def unscaled(self, net: GraphBuilder, x: str, name: str, weight: Load) -> tuple[str, str | None]:
-        quantized, scale = self._quantize(net, x, None)
-        return quantized_product(net, quantized, name, weight), scale
+        return self._multiply(net, x, name, weight, None)
 
     def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
-        quantized, own = self._quantize(net, x, None)  # a row's factor does not change its integers
+        product, own = self._multiply(net, x, name, weight, None)  # a row's factor does not change its integers
         both = own if scale is None else net.op("Mul", own, scale, name=f"{name}.both_scales")
-        return net.op("Mul", quantized_product(net, quantized, name, weight), both, name=name)
+        return net.op("Mul", product, both, name=name)
 
     def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         if bias is not None:
             return self.linear(net, x, "head", weight, bias), None
         # The best id of a row does not depend on its scale, and to multiply 64 x 32,000 logits takes 1.1 ms.
-        quantized, scale = self._quantize(net, x, None)
-        return quantized_product(net, quantized, "head", weight), scale
+        return self._multiply(net, x, "head", weight, None)
 
-    def _quantize(self, net: GraphBuilder, x: str, lowest: float | None) -> tuple[str, str]:
-        if x not in self._quantized:
-            self._quantized[x] = quantize_rows(net, x, lowest, self._rows)
-        return self._quantized[x]
+    def _multiply(self, net: GraphBuilder, x: str, name: str, weight: Load, lowest: float | None) -> tuple[str, str]:
+        """The product before the multiplication by the scales of the rows (M, N), and the scales (M, 1)."""
+        stored = store_quantized(net, name, weight, mixed=self._mixed)
+        key = x, stored.is_mixed
+        if key not in self._quantized:
+            mixed = add_mixing(net, x, stored.width) if stored.is_mixed else x
+            self._quantized[key] = quantize_rows(net, mixed, None if stored.is_mixed else lowest, self._rows)
+        quantized, scale = self._quantized[key]
+        return quantized_product(net, quantized, stored), scale
 
 
 def quantize_rows(net: GraphBuilder, x: str, lowest: float | None = None, rows: str = "rows") -> tuple[str, str]:
@@ -152,18 +159,38 @@ def _zero_points(net: GraphBuilder, scale: str, rows: str) -> str:
     return name
 
 
-def quantized_product(net: GraphBuilder, quantized: str, name: str, weight: Load) -> str:
+@dataclass(frozen=True, slots=True)
+class QuantizedWeight:
+    """A weight in int8 that the store has."""
+
+    name: str  # of the product
+    integers: str  # (K, N)
+    scales: str  # (N,)
+    width: int  # K
+    is_mixed: bool  # its rows are mixed, and those of the activations have to be
+
+
+def store_quantized(net: GraphBuilder, name: str, weight: Load, *, mixed: bool = False) -> QuantizedWeight:
+    """The weight of the product `name`, as the store has it; else rounded now, `mixed` where its width allows it."""
+    integers, of_mixed, scales = f"{name}.int8", f"{name}.mixed.int8", f"{name}.scales"
+    columns = _Columns(weight, mixed=mixed)
+    is_mixed = net.stores(of_mixed) or (not net.stores(integers) and columns.is_mixed)
+    stored = net.weight(of_mixed if is_mixed else integers, lambda: columns.quantized)
+    net.weight(scales, lambda: columns.scales)
+    return QuantizedWeight(name, stored, scales, net.shape_of(stored)[0], is_mixed)
+
+
+def quantized_product(net: GraphBuilder, quantized: str, weight: QuantizedWeight) -> str:
     """uint8 (M, K) -> (M, N), before the multiplication by the scales of the rows."""
-    columns = _Columns(weight)
     return net.op(
         "MatMulIntegerToFloat",
         quantized,
-        net.weight(f"{name}.int8", lambda: columns.quantized),
+        weight.integers,
         net.constant("one", 1.0, np.float32),
-        net.weight(f"{name}.scales", lambda: columns.scales),
+        weight.scales,
         net.constant("activation_zero_point", _ZERO_POINT, np.uint8),
         net.constant("weight_zero_point", 0, np.int8),
-        name=f"{name}.product",
+        name=f"{weight.name}.product",
         domain=CONTRIB,
     )
 
@@ -181,9 +208,14 @@ def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
 class _Columns:
     """A weight in int8 and its scales; the weight is loaded once for both."""
 
-    def __init__(self, weight: Load) -> None:
+    def __init__(self, weight: Load, *, mixed: bool) -> None:
         self._weight = weight
+        self._mixed = mixed
         self._done: tuple[NDArray[np.int8], NDArray[np.float32]] | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        return self._mixed and can_be_mixed(self._both()[0].shape[0])
 
     @property
     def quantized(self) -> NDArray[np.int8]:
@@ -198,6 +230,8 @@ class _Columns:
     def _both(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         if self._done is None:
             weight = self._weight()  # (N, K)
+            if self._mixed and can_be_mixed(weight.shape[1]):
+                weight = mix(weight)
             largest = np.abs(weight).max(axis=1)
             scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)  # (N,)
             self._done = np.ascontiguousarray(np.rint(weight / scales[:, None]).astype(np.int8).T), scales

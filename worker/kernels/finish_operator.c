@@ -8,7 +8,7 @@
 
 struct finish_kernel {
     const OrtApi *api;
-    int64_t activation, norm;
+    int64_t activation, norm, mixed;
     float epsilon, lowest;
 };
 enum { PRODUCT, FACTORS, PRODUCT_BIAS, RESIDUAL, NORM_WEIGHT, NORM_BIAS, NUM_FINISH_INPUTS };
@@ -20,6 +20,7 @@ static OrtStatus *create_finish(const OrtCustomOp *op, const OrtApi *api, const 
     (void)op;
     TRY(integer(api, info, "activation", &own.activation));
     TRY(integer(api, info, "norm", &own.norm));
+    TRY(integer(api, info, "mixed", &own.mixed));
     TRY(number(api, info, "epsilon", &own.epsilon));
     TRY(number(api, info, "lowest", &own.lowest));
     if (own.activation < NO_ACTIVATION || own.activation > SILU || own.norm < NO_NORM || own.norm > RMS_NORM ||
@@ -62,8 +63,12 @@ static OrtStatus *compute_finish(void *kernel, OrtKernelContext *context) {
         .sums = out[SUMS], .norm = (enum norm)own->norm, .norm_weight = in[NORM_WEIGHT], .norm_bias = in[NORM_BIAS],
         .epsilon = own->epsilon, .y = out[Y], .lowest = own->lowest, .quantized = out[QUANTIZED], .scales = out[SCALES],
     };
-    if (!go_together(&finished)) return failure(api, "kvjobs: parts of a row that do not go together");
+    if (!go_together(&finished) || (own->mixed && (!finished.quantized || size % 16)))
+        return failure(api, "kvjobs: parts of a row that do not go together");
+    if (own->mixed && !(finished.mixed = aligned_alloc(64, (size_t)size * sizeof(float))))
+        return failure(api, "kvjobs: Failed to allocate memory for a row");
     chosen_kernels->finish(&finished);
+    free(finished.mixed);
     return NULL;
 }
 

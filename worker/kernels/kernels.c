@@ -2,6 +2,7 @@
 
 #include "attention.c"
 #include "logits.c"
+#include "mixing.c"
 #include "rows.c"
 
 

@@ -46,6 +46,7 @@ struct rows {
     float epsilon;
     float *y;                 /* (M, N) */
     float lowest;             /* a lower bound of y; 0 or more: none is known */
+    float *mixed;             /* (N,) memory for a mixed row (mixing.c), which is quantized in place of y; NULL: y is */
     uint8_t *quantized;       /* (M, N): 128 + y / scale, rounded */
     float *scales;            /* (M,): the largest |y| / 127 */
 };

@@ -18,6 +18,7 @@ from onnx import NodeProto, helper
 
 from worker.kernels.functions import Kernels
 from worker.kernels.library import KERNELS
+from worker.kernels.mixing import mix
 
 Array = NDArray[Any]
 
@@ -27,6 +28,7 @@ _LAST = np.array([8, 0, 3], np.int32)  # the position of the new token of each s
 _BEAMS = 5  # four queries together, and one alone
 _LENGTH = 6  # of a sentence whose tokens attend to each other
 _SIZE = 75  # of a row: no number of lanes divides it
+_MIXED_SIZE = 48  # of a row that is mixed: 3 segments of 16
 _VOCABULARY = 150
 _IR_VERSION, _OPSET = 8, 17  # that any onnxruntime reads
 _RELU, _SILU, _LAYER_NORM, _RMS_NORM = 1, 2, 1, 2  # as in kernels.h
@@ -159,6 +161,7 @@ def _rows(rng: np.random.Generator) -> Iterator[_Case]:
     yield _row(rng, "FinishRows", "bias", activation=_RELU)
     yield _row(rng, "FinishRows", "residual", norm=_RMS_NORM)
     yield _row(rng, "FinishRows", "")
+    yield _mixed_row(rng)
 
 
 def _row(rng: np.random.Generator, operator: str, parts: str, *, activation: int = 0, norm: int = 0) -> _Case:
@@ -183,10 +186,22 @@ def _row(rng: np.random.Generator, operator: str, parts: str, *, activation: int
     node = helper.make_node(
         operator, [*inputs, inputs[-1] if norm == _LAYER_NORM else ""],
         [f"{part}.{name}" if f"{part}.{name}" in outputs else "" for part in ("y", "sums", "quantized", "scales")],
-        domain=KERNELS, activation=activation, norm=norm, epsilon=1e-5, lowest=0.0,
+        domain=KERNELS, activation=activation, norm=norm, epsilon=1e-5, lowest=0.0, mixed=0,
     )  # fmt: skip
     feed = {f"{part}.{name}": array for part, array in drawn.items()}
     return _Case(node, feed, outputs, {f"quantized.{name}": 1.0})
+
+
+def _mixed_row(rng: np.random.Generator) -> _Case:
+    x = rng.normal(size=(3, _MIXED_SIZE)).astype(np.float32)
+    mixed = mix(x)
+    scales = np.abs(mixed).max(axis=1, keepdims=True) / 127
+    outputs = {"quantized.mixed": np.rint(mixed / scales).astype(np.uint8) + 128, "scales.mixed": scales}
+    node = helper.make_node(
+        "FinishRows", ["x.mixed"], ["", "", *outputs],
+        domain=KERNELS, activation=0, norm=0, epsilon=1e-5, lowest=0.0, mixed=1,
+    )  # fmt: skip
+    return _Case(node, {"x.mixed": x}, outputs, {"quantized.mixed": 1.0})
 
 
 def _sum_powers(kernels: Kernels, rng: np.random.Generator) -> bool:

@@ -103,11 +103,20 @@ INLINE void quantize(const struct rows *r, const float *y, size_t row, float top
     }
 }
 
+/* The largest absolute value of each place of a vector. */
+INLINE floats largest_of(const float *y, size_t size) {
+    floats top = all(0);
+    size_t i = 0;
+    for (; i + LANES <= size; i += LANES) top = larger_absolute(top, load(y + i));
+    for (; i < size; i++) top = larger_absolute(top, all(y[i]));
+    return top;
+}
+
 static void finish(const struct rows *given) {
     /* A copy, which no store can change: else the compiler reads its members again for each vector. */
     const struct rows copy = *given, *r = &copy;
     int parts = (r->factors ? FACTORS : 0) | (r->bias ? BIAS : 0) | (r->residual ? RESIDUAL : 0);
-    if (r->quantized && r->norm == NO_NORM) parts |= RANGE;
+    if (r->quantized && r->norm == NO_NORM && !r->mixed) parts |= RANGE;
     for (size_t row = 0; row < r->num_rows; row++) {
         size_t at = row * r->size;
         const float *y = r->x + at;
@@ -117,11 +126,10 @@ static void finish(const struct rows *given) {
             top = add_up_any(r, row, sums, parts);
             y = sums;
             if (r->norm != NO_NORM) top = normalize(r, sums, r->y + at), y = r->y + at;
-        } else {
-            size_t i = 0;
-            for (; i + LANES <= r->size; i += LANES) top = larger_absolute(top, load(y + i));
-            for (; i < r->size; i++) top = larger_absolute(top, all(y[i]));
+        } else if (!r->mixed) {
+            top = largest_of(y, r->size);
         }
+        if (r->mixed) mix(y, r->mixed, r->size), y = r->mixed, top = largest_of(y, r->size);
         if (r->quantized) quantize(r, y, row, largest_absolute(top));
     }
 }

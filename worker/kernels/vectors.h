@@ -69,6 +69,15 @@ static inline __m128 sums(floats a, floats b, floats c, floats d) {
 static inline void store_sums(float *to, floats a, floats b, floats c, floats d) {
     _mm_storeu_ps(to, sums(a, b, c, d));
 }
+/* The Hadamard transform of a vector's own numbers, without its factor: sums and differences of neighbours, of those
+ * that are 2 apart, ... */
+static inline floats hadamard(floats x) {
+    const __m512 one = _mm512_set1_ps(1), minus_one = _mm512_set1_ps(-1);
+    x = _mm512_fmadd_ps(x, _mm512_mask_mov_ps(one, 0xAAAA, minus_one), _mm512_permute_ps(x, 0xB1));
+    x = _mm512_fmadd_ps(x, _mm512_mask_mov_ps(one, 0xCCCC, minus_one), _mm512_permute_ps(x, 0x4E));
+    x = _mm512_fmadd_ps(x, _mm512_mask_mov_ps(one, 0xF0F0, minus_one), _mm512_shuffle_f32x4(x, x, 0xB1));
+    return _mm512_fmadd_ps(x, _mm512_mask_mov_ps(one, 0xFF00, minus_one), _mm512_shuffle_f32x4(x, x, 0x4E));
+}
 
 #elif defined(__AVX2__) && defined(__FMA__)
 
@@ -130,6 +139,13 @@ static inline void store_sums(float *to, floats a, floats b, floats c, floats d)
     __m256 both = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)));
 }
+static inline floats hadamard(floats x) {
+    const __m256 minus_1 = _mm256_setr_ps(1, -1, 1, -1, 1, -1, 1, -1), minus_2 = _mm256_setr_ps(1, 1, -1, -1, 1, 1, -1, -1);
+    const __m256 minus_4 = _mm256_setr_ps(1, 1, 1, 1, -1, -1, -1, -1);
+    x = _mm256_fmadd_ps(x, minus_1, _mm256_permute_ps(x, 0xB1));
+    x = _mm256_fmadd_ps(x, minus_2, _mm256_permute_ps(x, 0x4E));
+    return _mm256_fmadd_ps(x, minus_4, _mm256_permute2f128_ps(x, x, 1));
+}
 
 #else  /* any other: the compiler's own vectors */
 
@@ -185,6 +201,10 @@ static inline floats power_of_two(floats n) {
 }
 static inline void store_sums(float *to, floats a, floats b, floats c, floats d) {
     to[0] = sum(a), to[1] = sum(b), to[2] = sum(c), to[3] = sum(d);
+}
+static inline floats hadamard(floats x) {
+    floats y = {x[0] + x[1], x[0] - x[1], x[2] + x[3], x[2] - x[3]};
+    return (floats){y[0] + y[2], y[1] + y[3], y[0] - y[2], y[1] - y[3]};
 }
 
 #endif

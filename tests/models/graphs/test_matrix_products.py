@@ -16,23 +16,24 @@ from worker.graphs.weights import WeightsFile
 from worker.kernels.compiled import compiled_kernels
 
 Array = NDArray[np.float32]
-Multiply = Callable[[Array, Array, float | None], Array]
+Multiply = Callable[..., Array]
 ROWS, SIZE = 64, 96
 
 
 @pytest.fixture(params=["by onnxruntime alone", "with the kernels"])
 def multiply(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Multiply:
-    """x W^T of a graph that is opened as models are; with a lower bound of x, or none."""
+    """x W^T of a graph that is opened as models are; with a lower bound of x, or none; with mixed rows, or without."""
     if request.param == "by onnxruntime alone":
         monkeypatch.setattr(native_session, "compiled_kernels", lambda: None)
     elif compiled_kernels() is None:
         pytest.skip("the kernels are not compiled here: install a C compiler, then kvjobs again")
 
-    def product(x: Array, weight: Array, lowest: float | None) -> Array:
+    def product(x: Array, weight: Array, lowest: float | None, *, mixed: bool = False) -> Array:
+        (tmp_path / "weights.data").unlink(missing_ok=True)
         with WeightsFile(tmp_path / "weights.data") as store:
             net = GraphBuilder("product", store)
             name = net.input("x", np.float32, ["M", weight.shape[1]])
-            y = Int8Products().linear(net, name, "product", lambda: weight, None, lowest=lowest)
+            y = Int8Products(mixed=mixed).linear(net, name, "product", lambda: weight, None, lowest=lowest)
             net.output(y, "y", np.float32, ["M", weight.shape[0]])
         file = tmp_path / "product.onnx"
         file.write_bytes(net.model().SerializeToString())
@@ -64,3 +65,30 @@ def test_the_error_of_a_product_is_that_of_127_steps_on_both_sides(multiply: Mul
     error = np.linalg.norm(multiply(x, weight, None) - exact) / np.linalg.norm(exact)
 
     assert error == pytest.approx(0.00869, rel=0.005)
+
+
+def test_mixed_rows_keep_what_a_channel_a_hundred_times_as_large_takes_from_the_rest(multiply: Multiply) -> None:
+    """The relative error of a product whose weights hardly read that channel, as trained networks have them."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(2, ROWS, SIZE)).astype(np.float32)
+    x[:, 7] *= 100
+    weight[:, 7] /= 100
+    exact = x.astype(np.float64) @ weight.T.astype(np.float64)
+
+    plain, mixed = (
+        np.linalg.norm(multiply(x, weight, None, mixed=mixed) - exact) / np.linalg.norm(exact)
+        for mixed in (False, True)
+    )
+
+    assert plain > 0.2
+    assert mixed < 0.1
+
+
+def test_a_row_gets_the_same_bits_mixed_alone_and_among_others(multiply: Multiply) -> None:
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(2, ROWS, SIZE)).astype(np.float32)
+
+    together = multiply(x, weight, None, mixed=True)
+    alone = np.concatenate([multiply(x[row : row + 1], weight, None, mixed=True) for row in range(0, ROWS, 9)])
+
+    np.testing.assert_array_equal(alone, together[::9])

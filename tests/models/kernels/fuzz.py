@@ -106,7 +106,8 @@ class Fuzzer:
         self._node("AttendWithin", tuple(feed), feed, {"attended": FLOAT}, {"heads": heads, "scale": 0.3})
 
     def _finish(self) -> None:
-        rows, size = self._some(0, 5), self._some(0, 70)
+        mixed = self._some(0, 1)
+        rows, size = self._some(0, 5), 16 * self._some(1, 40) if mixed and not self._rarely() else self._some(0, 70)
         shapes: dict[str, tuple[int, ...]] = {"factors": (rows, 1), "bias": (size,), "residual": (rows, size)}
         shapes |= {"weight": (size,), "norm_bias": (size,)}
         feed = {"x": self._floats(rows, size)}
@@ -123,7 +124,7 @@ class Fuzzer:
             asked |= {name: outputs[name] for name in ("quantized", "scales")}
         self._node(
             self._one_of(("FinishRows", "FinishProduct")), ("x", *shapes), feed, asked,
-            {"activation": activation, "norm": norm, "epsilon": 1e-5, "lowest": 0.0},
+            {"activation": activation, "norm": norm, "epsilon": 1e-5, "lowest": 0.0, "mixed": mixed},
             tuple(outputs),
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from onnx import helper
 from tests.models.kernels.conftest import FLOAT, REFUSED, UINT8, run_node
 from worker.kernels.functions import Kernels
 from worker.kernels.library import KERNELS
+from worker.kernels.mixing import mix
 
 NO_ACTIVATION, RELU, SILU = range(3)
 NO_NORM, LAYER_NORM, RMS_NORM = range(3)
@@ -21,14 +22,14 @@ NAMES = ("x", "factors", "bias", "residual", "weight", "norm_bias")
 
 def finish(
     kernels: Kernels, feed: dict[str, NDArray[np.float32]], *, activation: int = NO_ACTIVATION, norm: int = NO_NORM,
-    lowest: float = 0.0, epsilon: float = 1e-5, without: str = "",
+    lowest: float = 0.0, epsilon: float = 1e-5, without: str = "", mixed: int = 0,
 ) -> dict[str, NDArray[np.generic]]:  # fmt: skip
     """All outputs by name, but for those `without`; without a norm the sums are y."""
     without += " sums" if norm == NO_NORM else ""
     names = ["" if name in without.split() else name for name in ("y", "sums", "quantized", "scales")]
     node = helper.make_node(
         "FinishRows", [name if name in feed else "" for name in NAMES], names,
-        domain=KERNELS, activation=activation, norm=norm, epsilon=epsilon, lowest=lowest,
+        domain=KERNELS, activation=activation, norm=norm, epsilon=epsilon, lowest=lowest, mixed=mixed,
     )  # fmt: skip
     kinds = {name: UINT8 if name == "quantized" else FLOAT for name in names if name}
     return dict(zip(kinds, run_node(kernels, node, feed, kinds), strict=True))
@@ -81,16 +82,53 @@ def test_rows_are_what_the_operations_give_one_after_the_other(
     assert np.abs(found["quantized"] - exact).max() <= 0.5 + 1e-4
 
 
+@pytest.mark.parametrize("size", [16, 48, 96, 512, 576, 896, 1536, 4864])
+def test_a_mixed_row_has_the_bits_of_the_rule_in_numpy(kernels: Kernels, size: int) -> None:
+    """Sums and differences in the same order, with any instruction set; sizes as networks have them. Only the division
+    by the scale is rounded otherwise, which moves a number that is halfway between two integers."""
+    x = np.random.default_rng(size).normal(size=(3, size)).astype(np.float32)
+
+    found = finish(kernels, {"x": x}, without="y", mixed=1)
+
+    wanted = mix(x)
+    np.testing.assert_array_equal(found["scales"], np.abs(wanted).max(axis=1, keepdims=True) * np.float32(1 / 127))
+    exact = wanted.astype(np.float64) / found["scales"] + 128
+    assert np.abs(found["quantized"] - exact).max() <= 0.5 + 1e-4
+
+
+def test_what_stands_before_a_mixed_row_is_as_without_mixing(kernels: Kernels) -> None:
+    """The row itself, too: another product or the residual connection may read it."""
+    feed = dict(
+        zip(("x", "residual"), np.random.default_rng(0).normal(size=(2, 3, 48)).astype(np.float32), strict=True)
+    )
+    feed["weight"] = np.linspace(0.5, 2, 48, dtype=np.float32)
+
+    mixed, plain = (finish(kernels, feed, norm=RMS_NORM, mixed=mixed) for mixed in (1, 0))
+
+    np.testing.assert_array_equal(mixed["y"], plain["y"])
+    np.testing.assert_array_equal(mixed["sums"], plain["sums"])
+    of_row = finish(kernels, {"x": plain["y"]}, without="y", mixed=1)
+    np.testing.assert_array_equal(mixed["quantized"], of_row["quantized"])
+
+
+def test_a_row_that_has_no_mixing_is_refused(kernels: Kernels) -> None:
+    with pytest.raises(REFUSED, match="do not go together"):
+        finish(kernels, {"x": np.zeros((2, 24), np.float32)}, mixed=1)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 33])
-def test_a_row_that_is_not_finite_gets_a_scale_that_is_not(kernels: Kernels, value: float, place: int) -> None:
+@pytest.mark.parametrize("mixed", [0, 1])
+def test_a_row_that_is_not_finite_gets_a_scale_that_is_not(
+    kernels: Kernels, value: float, place: int, mixed: int
+) -> None:
     """uint8 has no NaN. The other rows are as they were."""
-    x = np.linspace(-1, 1, 70, dtype=np.float32).reshape(2, 35)
-    whole = finish(kernels, {"x": x}, activation=NO_ACTIVATION, norm=NO_NORM)
+    x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(2, 48)
+    whole = finish(kernels, {"x": x}, mixed=mixed)
     broken = x.copy()
     broken[0, place] = value
 
-    found = finish(kernels, {"x": broken}, activation=NO_ACTIVATION, norm=NO_NORM)
+    found = finish(kernels, {"x": broken}, mixed=mixed)
 
     assert not np.isfinite(found["scales"][0, 0])
     np.testing.assert_array_equal(found["quantized"][1], whole["quantized"][1])

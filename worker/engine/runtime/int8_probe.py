@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import quantized_product
+from worker.graphs.matrix_products import quantized_product, store_quantized
 from worker.graphs.unsigned_weights import with_unsigned_weights
 from worker.graphs.weights import WeightsFile
 
@@ -38,7 +38,8 @@ def exact_int8() -> Int8:
         with WeightsFile(Path(name, "weights.data")) as store:
             net = GraphBuilder("saturation", store)
             x = net.input("x", np.uint8, ["M", _WIDTH])
-            y = quantized_product(net, x, "largest", lambda: np.ones((_WIDTH, _WIDTH), np.float32))
+            weight = store_quantized(net, "largest", lambda: np.ones((_WIDTH, _WIDTH), np.float32))
+            y = quantized_product(net, x, weight)
             net.output(y, "y", np.float32, ["M", _WIDTH])
         signed = net.model().SerializeToString()
         for kind, graph in ((Int8.SIGNED, signed), (Int8.UNSIGNED, with_unsigned_weights(signed))):

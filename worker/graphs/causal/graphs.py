@@ -109,7 +109,7 @@ class _Body:
         self._sizes = sizes
         self._block = sizes.block
         self._weights = weights
-        self._products = products_in(precision)
+        self._products = products_in(precision, mixed=True)
         self._attention = Attention(net, sizes, weights, self._products, self.dtype, layers)
 
     def embed(self, ids: str) -> str:

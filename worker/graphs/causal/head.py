@@ -21,7 +21,8 @@ from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.weights import Array, CausalWeights
 from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import quantize_rows, quantized_product
+from worker.graphs.matrix_products import QuantizedWeight, quantize_rows, quantized_product, store_quantized
+from worker.graphs.mixing import add_mixing
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
@@ -143,7 +144,9 @@ class _Blocks:
         self._load = functools.cache(weights.head)  # loaded once for all blocks
         self._load_bias = weights.head_bias
         if precision is Precision.INT8:
-            self._quantized, self.scale = quantize_rows(net, hidden)
+            first = self._stored(0, min(BLOCK, sizes.vocab_size))  # the other blocks are like it
+            rows = add_mixing(net, hidden, sizes.width) if first.is_mixed else hidden
+            self._quantized, self.scale = quantize_rows(net, rows)
 
     def logits(self, name: str, start: int, stop: int) -> str:
         """(M, stop - start), float32."""
@@ -164,8 +167,11 @@ class _Blocks:
 
     def unscaled(self, start: int, stop: int) -> str:
         """(M, stop - start) in int8, to be multiplied by `scale` (M, 1)."""
-        # A product a block: each has its own scales.
-        return quantized_product(self._net, self._quantized, f"head.{start}", lambda: self._load()[start:stop])
+        return quantized_product(self._net, self._quantized, self._stored(start, stop))
+
+    def _stored(self, start: int, stop: int) -> QuantizedWeight:
+        """A weight a block: each has its own scales."""
+        return store_quantized(self._net, f"head.{start}", lambda: self._load()[start:stop], mixed=True)
 
     def _whole(self) -> Array:
         return self._load().astype(self._dtype)

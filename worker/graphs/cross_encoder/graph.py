@@ -76,7 +76,7 @@ class _Encoder:
         self._weights = weights
         self._names = names_of(network)
         self._dtype = precision.float_dtype
-        self._products = products_in(precision)
+        self._products = products_in(precision, mixed=True)
         self._pooled_products = products_in(precision, "pairs")  # of one row a pair
         # The head has a row a pair: in int8 it would save nothing, and cost exactness.
         self._head_products: Products = FloatProducts(Precision.FP32 if precision is Precision.INT8 else precision)

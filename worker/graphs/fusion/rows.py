@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from onnx import NodeProto, TensorProto, helper
 
 from worker.graphs.fusion.graph_editor import GraphEditor, attributes, scalar
+from worker.graphs.mixing import MIXING
 from worker.kernels.library import KERNELS
 
 # As in kernels.h.
@@ -50,10 +51,12 @@ class _Chain:
 class _Quantization:
     """The nodes that quantize a tensor by rows."""
 
+    x: str
     nodes: list[NodeProto]
     quantized: str
     scales: str
     lowest: float  # a lower bound of the tensor; 0: unknown
+    is_mixed: bool  # the tensor is mixed first (`worker.kernels.mixing`)
 
 
 def fuse_rows(graph: GraphEditor) -> None:
@@ -141,6 +144,7 @@ def _write(graph: GraphEditor, chain: _Chain, found: _Quantization | None, opera
         outputs,
         name=chain.y if chain.nodes else f"{chain.y}.quantized", domain=KERNELS,
         activation=chain.activation, norm=chain.norm, epsilon=chain.epsilon, lowest=found.lowest if found else 0.0,
+        mixed=int(found is not None and found.is_mixed),
     )  # fmt: skip
     graph.replace([*chain.nodes, *(found.nodes if found else [])], node)
 
@@ -153,8 +157,8 @@ def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
     found: dict[str, _Quantization] = {}
     for expand in [node for node in graph.nodes if node.op_type == "Expand"]:
         readers = graph.readers(expand.output[0])
-        made = {node.input[0]: _quantization(graph, node) for node in readers if node.op_type == "QuantizeLinear"}
-        complete = {x: one for x, one in made.items() if one is not None}
+        made = [_quantization(graph, node) for node in readers if node.op_type == "QuantizeLinear"]
+        complete = {one.x: one for one in made if one is not None}
         shape = graph.maker(expand.input[1], "Shape")
         if shape is not None and complete and len(complete) == len(readers):
             next(iter(complete.values())).nodes.extend((shape, expand))
@@ -183,7 +187,24 @@ def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | No
     columns = [node for node in graph.readers(scale.output[0]) if node is not quantize and node.op_type != "Shape"]
     if len(columns) != 1 or columns[0].op_type != "Unsqueeze":
         return None
-    return _Quantization([*nodes, columns[0]], quantize.output[0], columns[0].output[0], lowest)
+    mixing = _mixing(graph, x)
+    return _Quantization(
+        mixing[0].input[0] if mixing else x,
+        [*mixing, *nodes, columns[0]], quantize.output[0], columns[0].output[0], lowest, bool(mixing),
+    )  # fmt: skip
+
+
+def _mixing(graph: GraphEditor, x: str) -> list[NodeProto]:
+    """The nodes of `worker.graphs.mixing.add_mixing` that end with `x`, in their order; none: it is not mixed."""
+    found: list[NodeProto] = []
+    tensor = x
+    for kind, side in (("Reshape", 0), ("MatMul", 1), ("MatMul", 0), ("Reshape", 0)):
+        maker = graph.maker(tensor, kind)
+        if maker is None:
+            return []
+        found.insert(0, maker)
+        tensor = maker.input[side]
+    return found if found[1].input[1].startswith(MIXING) and found[2].input[0].startswith(MIXING) else []
 
 
 def _are_scales(graph: GraphEditor, tensor: str) -> bool:
