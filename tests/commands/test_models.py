@@ -15,7 +15,7 @@ from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
-from worker.models import registry
+from worker.models import drift, registry
 
 
 @pytest.fixture
@@ -47,6 +47,8 @@ def test_ls_lists_model_folders_with_what_they_lack(kvjobs: Kvjobs, half_a_model
         "17",
         "bytes",
         "incomplete",
+        "-",
+        "-",
         "-",
         str(half_a_model),
     ]
@@ -115,7 +117,7 @@ def test_add_reports_the_model_and_its_folder(kvjobs: Kvjobs, checkpoint: Path, 
     assert lines[5].startswith("  head       target, ")
     assert lines[6] == f"  source     {checkpoint}"
     assert result.err.splitlines() == [
-        "int8 is close to fp32. To measure how close: kvjobs models verify opus-tiny-int8 --sample CORPUS",
+        "int8 is an approximation. To measure it on your own text: kvjobs models verify opus-tiny-int8 --sample CORPUS",
         "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait",
     ]
     assert folder.is_dir()
@@ -246,6 +248,37 @@ def test_add_of_a_language_model_suggests_its_tasks(kvjobs: Kvjobs, language_mod
     assert result.err == "Next: kvjobs submit CORPUS --task score --model tiny-lm --wait\n"
     (model,) = kvjobs("models", "ls", "--json").json
     assert (model["name"], model["kind"], model["layout"], model["state"]) == ("tiny-lm", "causal", "kv", "complete")
+
+
+def test_a_language_model_in_int8_is_listed_and_described_with_its_drift(kvjobs: Kvjobs, language_model: Path) -> None:
+    added = kvjobs("models", "add", language_model, "--precision", "int8", "--json")
+
+    measured = added.json["drift"]
+    (listed,) = kvjobs("models", "ls", "--json").json
+    assert measured["num_languages"] == 10
+    assert (listed["drift"], listed["perplexity_change"]) == (measured["mean"], measured["perplexity_change"])
+    assert kvjobs("models", "inspect", "tiny-lm-int8", "--json").json["drift"] == measured
+    assert "\n  drift      from fp32, on " in kvjobs("models", "inspect", "tiny-lm-int8").out
+
+
+def test_add_and_verify_warn_of_a_drift_above_the_bound_alone(
+    kvjobs: Kvjobs, language_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "MAX_PERPLEXITY_CHANGE", 1.0)
+    monkeypatch.setattr(drift, "MAX_MEAN", 10.0)
+    near = kvjobs("models", "add", language_model, "--precision", "int8")
+    near_verified = kvjobs("models", "verify", "tiny-lm-int8", "--limit", "3")
+    monkeypatch.setattr(drift, "MAX_MEAN", 1e-6)
+
+    far = kvjobs("models", "add", language_model, "--precision", "int8", "--force")
+    far_verified = kvjobs("models", "verify", "tiny-lm-int8", "--limit", "3")
+
+    assert "Warning" not in near.err + near_verified.err
+    assert near.err.startswith("int8 drift on ")
+    assert far.err.startswith("Warning: tiny-lm-int8 is far from fp32: int8 drift on ")
+    assert "--precision fp32" in far.err
+    assert "Warning: tiny-lm-int8 is far from fp32 on these texts: perplexity " in far_verified.err
+    assert far_verified.exit_code == 0
 
 
 def test_add_of_a_language_model_with_the_head_option_exits_with_2(kvjobs: Kvjobs, language_model: Path) -> None:

@@ -132,8 +132,9 @@ def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
         return None
     is_relevance = isinstance(spec.options, RerankOptions) and spec.options.method is Method.CROSS_ENCODER
     what = "scores" if is_relevance else "log-probabilities"
+    measured = f" Measured when it was added, {manifest.drift.clause()}." if manifest.drift else ""
     return (
-        f"Model {spec.model} is in int8, so its {what} are near those of fp32. How near, on your documents: "
+        f"Model {spec.model} is in int8, so its {what} are not those of fp32.{measured} On your documents: "
         f"kvjobs models verify {spec.model} --sample CORPUS"
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
+from worker.models.drift import Drift
 
 MANIFEST = "kvjobs.json"
 FORMAT = 1
@@ -23,6 +24,7 @@ GGUF = "gguf"
 LAYOUTS = ("kv", "optimum", GGUF)
 
 _SHA256 = re.compile("[0-9a-f]{64}")
+_DRIFT = re.compile(rb'^  "drift": .*\n', re.MULTILINE)
 
 
 def is_gguf(folder: Path) -> bool:
@@ -100,6 +102,7 @@ class Manifest:
     departures: tuple[str, ...] = ()
     checkpoint: str | None = None  # absolute path of the checkpoint that the export was compared with
     split: Split | None = None  # None: in one piece
+    drift: Drift | None = None  # from fp32; None: not measured, or not in int8
 
     @property
     def is_native(self) -> bool:
@@ -136,6 +139,8 @@ class Manifest:
         fields = {"format": FORMAT, **asdict(self)}
         if self.split is None:
             del fields["split"]  # so that models in one piece are what earlier versions wrote
+        if self.drift is None:
+            del fields["drift"]
         lines = (
             f"  {json.dumps(name)}: {json.dumps(fields[name], sort_keys=True, ensure_ascii=False)}"
             for name in sorted(fields)
@@ -184,7 +189,14 @@ class Manifest:
             departures=tuple(map(str, content.get("departures", ()))),
             checkpoint=str(content["checkpoint"]) if content.get("checkpoint") else None,
             split=Split.of(content["split"]) if content.get("split") else None,
+            drift=Drift.of(content["drift"]) if content.get("drift") else None,
         )
+
+
+def deciding_content(content: bytes) -> bytes:
+    """The bytes of kvjobs.json without what was measured: its last digits depend on the processor, and a model has the
+    same revision on every machine."""
+    return _DRIFT.sub(b"", content)
 
 
 def records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:

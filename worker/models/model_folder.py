@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jobs.errors import KvjobsError
 from worker.models.external_data import external_files
 from worker.models.file_names import GGUF_MODEL, graph_places
-from worker.models.manifest import MANIFEST, Manifest
+from worker.models.manifest import MANIFEST, Manifest, deciding_content
 from worker.models.readable_file import open_file
 from worker.text.file_names import TEXT_FILES
 
@@ -44,7 +44,13 @@ class ModelFolder:
         """sha256 over the names and contents of the files that decide results; reads each of them."""
         digest = hashlib.sha256()
         for file in deciding_files(self.path):
-            digest.update(f"{file.relative_to(self.path).as_posix()}\0{file.stat().st_size}\0".encode())
+            name = file.relative_to(self.path).as_posix()
+            if name == MANIFEST:
+                with open_file(file) as content:
+                    decided = deciding_content(content.read())
+                digest.update(f"{name}\0{len(decided)}\0".encode() + decided)
+                continue
+            digest.update(f"{name}\0{file.stat().st_size}\0".encode())
             with open_file(file) as content:
                 while chunk := content.read(_CHUNK):
                     digest.update(chunk)

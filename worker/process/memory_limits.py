@@ -24,6 +24,12 @@ def limit_to_free(root: Path = ROOT) -> None:
     _limit(_data_size() + min(_meminfo("MemAvailable"), free_memory(root)))
 
 
+def usable_memory(root: Path = ROOT) -> float:
+    """The bytes that this process could still use: what the system counts as available, within the container's limit.
+    Cached files are not counted as used, which a control group does."""
+    return min(_meminfo("MemAvailable"), memory_limit(root))
+
+
 def set_oom_score(score: int) -> None:
     """Where memory runs out, the kernel kills processes with a higher score (at most 1000) first."""
     with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ from jobs.cli.render.output import Output, output_options
 from jobs.formatting import counted, duration, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
+from worker.models.drift import bounds
 from worker.models.manifest import GGUF
 from worker.models.model_kind import ModelKind
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @click.option(
     "--precision",
     type=Choice([str(precision) for precision in Precision]),
-    help="fp32 computes what the checkpoint does; int8 is faster and close to it; fp16 is for GPUs.  [default: fp32]",
+    help="fp32 computes what the checkpoint does; int8 is faster and an approximation, which is measured; fp16 is for "
+    "GPUs.  [default: fp32]",
 )
 @click.option(
     "--head",
@@ -75,6 +77,10 @@ def add(
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
+    A causal model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs in ten languages
+    and code that come with kvjobs; larger models read fewer of their tokens. How far it is from them is stored with
+    the model, and a warning above a bound.
+
     ONNX graphs are built from a checkpoint; so is its tokenizer.json, where it has only the files of an older tokenizer
     (docs/models.md says of which). An export is copied unchanged; if it is a causal model, its graph is
     checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA)
@@ -103,15 +109,19 @@ def add(
     output.record(dataclasses.asdict(added), lambda: print_page(describe_added(added)))
     for warning in added.warnings:
         print_message(f"Warning: {added.name} {warning}.")
+    if added.drift and added.drift.is_large:
+        print_message(
+            f"Warning: {added.name} is far from fp32: int8 drift {added.drift.clause()}; the bound is {bounds()}. To "
+            "compute what the checkpoint does, add it with --precision fp32. To measure the drift on your own text: "
+            f"kvjobs models verify {added.name} --sample CORPUS"
+        )
     if output.is_table:
         if added.precision == Precision.FP16:
             print_message(
                 "fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 is faster."
             )
-        if added.precision == Precision.INT8:
-            print_message(
-                f"int8 is close to fp32. To measure how close: kvjobs models verify {added.name} --sample CORPUS"
-            )
+        if added.precision == Precision.INT8 and not (added.drift and added.drift.is_large):
+            print_message(_drift_message(added))
         if added.target_languages and not added.must_name_target:
             languages = ", ".join(added.target_languages[:_NUM_SHOWN])
             print_message(
@@ -125,6 +135,14 @@ def add(
 
 _NUM_SHOWN = 12  # languages in a message
 _NEXT_TASK: Mapping[str, str] = {ModelKind.CAUSAL: " --task score", ModelKind.CROSS_ENCODER: " --task rerank"}
+
+
+def _drift_message(added: "Added") -> str:
+    """How far a model in int8 is from fp32, or how to find out."""
+    if added.drift:
+        return f"int8 drift {added.drift.clause()}."
+    why = f"int8 drift was not measured: {added.drift_note}" if added.drift_note else "int8 is an approximation"
+    return f"{why}. To measure it on your own text: kvjobs models verify {added.name} --sample CORPUS"
 
 
 def describe_added(added: "Added") -> Iterator[str]:

@@ -63,6 +63,8 @@ def describe(model: "ModelDescription", standing: "Standing | None" = None) -> I
     yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
     if model.precision:
         yield f"  precision  {model.precision}"
+    if model.drift:
+        yield f"  drift      from fp32, {model.drift.clause()}"
     if model.stored_types:
         yield f"  weights    {_shares(model.stored_types)}"
     if model.stages:

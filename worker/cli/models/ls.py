@@ -8,12 +8,13 @@ from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
-from jobs.formatting import NOTHING, size
+from jobs.formatting import NOTHING, figure, size
 from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.contents.summary import num_bytes
+from worker.models.drift import change
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import list_models
 
@@ -28,7 +29,9 @@ def ls(context: Context, output: Output) -> None:
     """List the models by name.
 
     First those in the models folder, then the bundled ones whose names are not taken. STATE tells whether all files
-    exist; `kvjobs models inspect NAME` opens them. VERIFIED is the verdict of the newest `kvjobs models verify`.
+    exist; `kvjobs models inspect NAME` opens them. DRIFT and PERPLEXITY tell how far
+    a causal model in int8 was from fp32 when it was added: the mean difference of a token's log-probability, in nats,
+    and the change of the perplexity. VERIFIED is the verdict of the newest `kvjobs models verify`.
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
@@ -46,6 +49,8 @@ def ls(context: Context, output: Output) -> None:
             Column("precision", "PRECISION", rank=2),
             Column("size", "SIZE", size, right=True, rank=3),
             Column("state", "STATE"),
+            Column("drift", "DRIFT", figure, right=True, rank=7),
+            Column("perplexity_change", "PERPLEXITY", _change, right=True, rank=8),
             Column("verified", "VERIFIED", lambda words: words or NOTHING, rank=5),
             Column("path", "FOLDER", rank=6),
         ),
@@ -61,17 +66,24 @@ def ls(context: Context, output: Output) -> None:
             "verified",
             "verified_at",
             "verdict",
+            "drift",
+            "perplexity_change",
         ),
     )
 
 
+def _change(share: float | None) -> str:
+    return NOTHING if share is None else change(share)
+
+
 def _row(folder: ModelFolder, standing: "Standing | None") -> dict[str, object]:
-    kind = layout = precision = problem = None
+    kind = layout = precision = problem = drift = None
     try:
         kind = kind_of(folder).value
         layout = layout_of(folder)
         manifest = read_manifest(folder)
         precision = manifest.precision if manifest else None
+        drift = manifest.drift if manifest else None
         check_files(folder)
     except ModelError as error:
         problem = str(error)
@@ -87,4 +99,6 @@ def _row(folder: ModelFolder, standing: "Standing | None") -> dict[str, object]:
         "verified": standing.words if standing else None,
         "verified_at": standing.verification.verified_at if standing else None,
         "verdict": standing.verification.verdict if standing and standing.is_current else None,
+        "drift": drift.mean if drift else None,
+        "perplexity_change": drift.perplexity_change if drift else None,
     }

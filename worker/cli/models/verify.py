@@ -18,10 +18,12 @@ from jobs.requirements import install_command
 from worker.cli.models.verifications import store_verification
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
+from worker.models.drift import bounds, change, is_large
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
+    from worker.model_tools.verify.checks import Check
     from worker.model_tools.verify.protocol import VerifiedFamily
 
 CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
@@ -172,6 +174,9 @@ def verify(
         check.chrf is None for check in checks if check.name in ("precision", "model")
     ):
         print_message(f"No chrF: it needs the package sacrebleu; to install it: {install_command('sacrebleu')}")
+    for check in checks:
+        if check.name == "precision" and (warning := _drift_warning(check)):
+            print_message(f"Warning: {folder.name} {warning}")
     failed = [check for check in checks if check.has_failed]
     for check in failed:
         print_message(
@@ -179,3 +184,14 @@ def verify(
             f"use it, and report this with the output of: kvjobs models inspect {folder.name}"
         )
     return 1 if failed else 0
+
+
+def _drift_warning(check: "Check") -> str | None:
+    """What the user of a causal model should know of its distance from fp32; None: it is small."""
+    if check.perplexity is None or check.drift is None or not is_large(check.perplexity, check.drift):
+        return None
+    return (
+        f"is far from fp32 on these texts: perplexity {change(check.perplexity)}, a token's log-probability by "
+        f"{figure(check.drift)} nats on average, {figure(check.worst)} at most; the bound is {bounds()}. To compute "
+        "what the checkpoint does: kvjobs models add SOURCE --precision fp32"
+    )

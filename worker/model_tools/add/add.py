@@ -19,13 +19,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.errors import ModelError, NotFoundError, SpecError
+from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.built_tokenizer import built_from
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
 from worker.model_tools.add.gguf_files import build_gguf
+from worker.model_tools.add.int8_drift import measure_drift
 from worker.model_tools.add.kept_gguf import keep_gguf, try_kept
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
@@ -43,6 +44,7 @@ from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import has_exported_graphs, has_weights
 from worker.models.contents.required_files import check_files, refuse_unknown_graphs
 from worker.models.departures.departures import departures_in
+from worker.models.drift import Drift
 from worker.models.file_names import CONFIG, GGUF_MODEL
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest, is_gguf
@@ -90,6 +92,8 @@ class Added:
     source_revision: str | None
     note: str | None  # a remark for the user on how it was fetched and built
     warnings: tuple[str, ...]  # departures of an export from its configuration
+    drift: Drift | None  # of a causal model in int8 from fp32
+    drift_note: str | None  # why the drift was not measured
 
 
 def add_model(request: Request, models_dir: Path) -> Added:
@@ -118,6 +122,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
                 note = _remarks(origin, stage.path, manifest)
             _try_out(ModelFolder(name, stage.path))
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
+            manifest, drift_note = _record_drift(stage, ModelFolder(name, stage.path), manifest, origin)
         kind = ModelKind.of_architecture(manifest.architecture)
         num_ids = head_size(stage.path, manifest)
         is_translation = kind is ModelKind.TRANSLATION
@@ -139,6 +144,8 @@ def add_model(request: Request, models_dir: Path) -> Added:
         source_revision=manifest.revision,
         note=note,
         warnings=manifest.departures,
+        drift=manifest.drift,
+        drift_note=drift_note,
     )
 
 
@@ -195,6 +202,26 @@ def _record_departures(model: ModelFolder, manifest: Manifest, request: Request)
     manifest = replace(manifest, departures=tuple(departures))
     (model.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
+
+
+def _record_drift(
+    stage: Staging, model: ModelFolder, manifest: Manifest, origin: Origin
+) -> tuple[Manifest, str | None]:
+    """Write the drift of a causal model in int8 into its manifest; else why it was not measured. A model that was added
+    before keeps the drift that it has."""
+    is_causal = ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL
+    if not manifest.is_native or manifest.precision != Precision.INT8 or not is_causal or manifest.drift:
+        return manifest, None
+    if (origin.folder / MANIFEST).is_file() and origin.gguf is None:
+        return manifest, "it is a copy of a model, without its checkpoint"
+    try:
+        with stage.scratch() as scratch:
+            drift = measure_drift(model, manifest, origin.gguf or origin.folder, scratch)
+    except KvjobsError as error:
+        return manifest, str(error)
+    manifest = replace(manifest, drift=drift)
+    (model.path / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest, None
 
 
 def _name(request: Request) -> str:

@@ -5,6 +5,7 @@ Knows: folders, locks, renames. Does not know: what a model is.
 
     models/.adding-k3x0.../lock       locked by the process that uses the folder; the kernel unlocks it when that dies
     models/.adding-k3x0.../model/     becomes models/NAME by one rename, when every byte is on the disk
+    models/.adding-k3x0.../scratch/   for files that are not part of the model, such as graphs to compare it with
     models/.adding-k3x0.../replaced/  the former NAME, where names cannot be exchanged in one step
 
 A lock instead of a process id: it is also right for other containers, other machines of a shared folder, and after a
@@ -29,6 +30,7 @@ _PREFIX = ".adding-"
 _LOCK = "lock"
 _MODEL = "model"
 _REPLACED = "replaced"
+_SCRATCH = "scratch"
 _LOCK_GRACE_S = 60.0  # a new folder is locked long before that
 
 _AT_FDCWD = -100
@@ -49,6 +51,16 @@ class Staging:
         """Remove what was written into the folder."""
         shutil.rmtree(self.path)
         self.path.mkdir()
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty folder beside the model, for files that are not part of it."""
+        folder = self._root / _SCRATCH
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, name: str, *, force: bool) -> Path:
         """Rename the folder to `name` in one step, and return its path.

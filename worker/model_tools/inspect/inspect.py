@@ -106,6 +106,7 @@ def _manifest_fields(manifest: Manifest | None) -> dict[str, Any]:
     return {
         "precision": manifest.precision,
         "head": manifest.head,
+        "drift": manifest.drift,
         "source": manifest.source,
         "source_revision": manifest.revision,
         "num_target_ids": len(manifest.head_ids) if manifest.head_ids is not None else None,

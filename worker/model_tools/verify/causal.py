@@ -94,6 +94,12 @@ def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> Check
     return CausalRun(model, documents, num_compared=len(documents)).check_checkpoint(checkpoint)
 
 
+def compare_documents(model: CausalModel, exact: CausalModel, documents: Sample) -> Check:
+    """Compare a model with the same one in fp32."""
+    documents = _cut(documents, model)
+    return _compare("precision", "fp32", _read(model, documents), _read(exact, documents))
+
+
 class CausalRun:
     """A causal model and its log-probabilities of documents."""
 

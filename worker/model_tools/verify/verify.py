@@ -69,7 +69,7 @@ def _check_native(
     yield run.check_checkpoint(checkpoint)
     if not run.is_exact:
         with tempfile.TemporaryDirectory() as place:
-            _build_fp32(Path(place), folder.path, checkpoint, manifest, family)
+            build_fp32(Path(place), folder.path, checkpoint, manifest, family)
             yield run.compare("precision", "fp32", Path(place))
 
 
@@ -79,7 +79,7 @@ def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: Mod
     return run.check_checkpoint(checkpoint)
 
 
-def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily[Any]) -> None:
+def build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily[Any]) -> None:
     """Write to `place` the model that `model` would be in fp32 with the full head, with the same settings."""
     family.write_fp32(place, Checkpoint.open(checkpoint))
     for name in CONFIGURATION:
@@ -91,6 +91,7 @@ def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, 
         precision=str(Precision.FP32),
         head="full" if manifest.head else None,
         head_ids=None,
+        drift=None,
         files=records(place, names),
     )
     (place / MANIFEST).write_bytes(exact.to_bytes())

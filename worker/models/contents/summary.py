@@ -48,6 +48,7 @@ def summarize(folder: ModelFolder) -> InstalledModel:
                 "source_revision": manifest.revision,
                 "compared_with": manifest.checkpoint,
                 "departures": manifest.departures,
+                "drift": manifest.drift.clause() if manifest.drift else None,
             }
         fields["layout"] = layout_by_names(folder)
         fields["sizes"] = sizes_of(folder.path, kind)

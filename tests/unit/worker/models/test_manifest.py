@@ -53,7 +53,7 @@ def test_the_bytes_are_json_with_sorted_names_and_without_a_time(folder, manifes
     assert list(written) == sorted(written)
     assert written["format"] == 1
     assert written["files"]["weights.data"]["bytes"] == 3
-    assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} - {"split"} | {"format"}
+    assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} - {"split", "drift"} | {"format"}
     assert shuffled.to_bytes() == manifest.to_bytes()
 
 

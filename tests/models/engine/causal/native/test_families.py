@@ -22,7 +22,7 @@ from worker.graphs.precision import Precision
 
 CASES = {case["name"]: case for case in json.loads((GOLDEN / "causal_families.json").read_text("utf-8"))["cases"]}
 CHUNKED = Limits(tokens=13, padded=30, head_rows=7)
-# Nats a token on the mean; of the random weights of these tests, which are harsher than those of trained models.
+# Nats a token on the mean; of the random weights of these tests.
 DRIFTS = {Precision.INT8: 0.1, Precision.FP16: 0.01}
 
 

@@ -1,0 +1,124 @@
+"""`models add` in int8: the distance from fp32 is measured and stored, and leaves nothing behind."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.causal_checkpoints import write_causal_checkpoint
+from worker.graphs.precision import Precision
+from worker.model_tools.add import int8_drift
+from worker.model_tools.add.add import Added, Request, add_model
+from worker.model_tools.verify import causal, verify
+from worker.models.manifest import Manifest
+from worker.models.model_folder import ModelFolder
+
+Add = Callable[..., Added]
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def add(models_dir: Path, tmp_path: Path) -> Add:
+    """Adds the same tiny checkpoint."""
+    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama")
+
+    def call(source: Path = checkpoint, **options: Any) -> Added:
+        return add_model(Request(source=str(source), **options), models_dir)
+
+    return call
+
+
+def test_the_drift_of_a_model_in_int8_is_measured_and_stored(add, models_dir):
+    added = add(precision=Precision.INT8)
+
+    drift = added.drift
+    assert drift is not None
+    assert (added.drift_note, drift) == (None, Manifest.read(models_dir / "tiny-int8").drift)
+    assert 1000 < drift.num_tokens <= 2000
+    assert 0.0 < drift.mean < drift.worst
+    assert drift.perplexity / drift.perplexity_fp32 - 1 == pytest.approx(drift.perplexity_change, abs=0.01)
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16])
+def test_other_precisions_have_no_drift(add, precision):
+    added = add(precision=precision)
+
+    assert (added.drift, added.drift_note) == (None, None)
+
+
+def test_the_graphs_in_fp32_are_gone_afterwards(add, models_dir):
+    add(precision=Precision.INT8)
+
+    assert os.listdir(models_dir) == ["tiny-int8"]
+    assert {file.name for file in (models_dir / "tiny-int8").iterdir()} == {
+        "body.onnx", "config.json", "head.onnx", "kvjobs.json", "tokenizer.json", "tokenizer_config.json",
+        "weights.data",
+    }  # fmt: skip
+
+
+def test_an_interrupt_while_it_is_measured_leaves_nothing_behind(add, models_dir, monkeypatch):
+    def interrupt(*_: Any) -> None:
+        assert len(list(models_dir.glob(".adding-*/scratch/weights.data"))) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(causal, "compare_documents", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        add(precision=Precision.INT8)
+    assert os.listdir(models_dir) == []
+
+
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8_drift, "usable_memory", lambda: 1024.0)
+
+
+def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 1))
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(verify, "build_fp32", fail)
+
+
+@pytest.mark.parametrize(("prevent", "word"), [(no_memory, "memory"), (no_disk, "disk"), (full_disk, "No space left")])
+def test_a_model_is_added_where_its_drift_cannot_be_measured(add, models_dir, monkeypatch, prevent, word):
+    prevent(monkeypatch)
+
+    added = add(precision=Precision.INT8)
+
+    assert added.drift is None
+    assert word in (added.drift_note or "")
+    assert Manifest.read(models_dir / "tiny-int8").drift is None
+    assert os.listdir(models_dir) == ["tiny-int8"]
+
+
+def test_a_model_has_the_same_revision_whether_its_drift_was_measured_or_not(add, models_dir, monkeypatch):
+    add(precision=Precision.INT8, name="measured")
+    no_memory(monkeypatch)
+    add(precision=Precision.INT8, name="not")
+
+    one, other = (ModelFolder(name, models_dir / name) for name in ("measured", "not"))
+    assert one.revision() == other.revision()
+
+
+def test_a_copy_of_a_model_keeps_its_drift(add, models_dir, tmp_path):
+    first = add(precision=Precision.INT8)
+    moved = (models_dir / "tiny-int8").rename(tmp_path / "moved")
+
+    assert add(moved).drift == first.drift
+
+
+def test_a_large_model_reads_fewer_tokens():
+    assert int8_drift.max_tokens(10**8) == int8_drift.max_tokens(10**9) == 2000
+    assert int8_drift.max_tokens(2 * 10**9) == 1000
+    assert int8_drift.max_tokens(10**12) == 200
