@@ -117,7 +117,8 @@ def test_add_reports_the_model_and_its_folder(kvjobs: Kvjobs, checkpoint: Path, 
     assert lines[5].startswith("  head       target, ")
     assert lines[6] == f"  source     {checkpoint}"
     assert result.err.splitlines() == [
-        "int8 is an approximation. To measure it on your own text: kvjobs models verify opus-tiny-int8 --sample CORPUS",
+        "int8 drift was not measured: the graphs in fp32 translate the sample with tokens that the head in int8 lacks. "
+        "To measure it on your own text: kvjobs models verify opus-tiny-int8 --sample CORPUS",
         "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait",
     ]
     assert folder.is_dir()

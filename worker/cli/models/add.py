@@ -77,9 +77,9 @@ def add(
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
-    A causal model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs in ten languages
-    and code that come with kvjobs; larger models read fewer of their tokens. How far it is from them is stored with
-    the model, and a warning above a bound.
+    A causal or translation model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs
+    in ten languages and code that come with kvjobs; larger models read fewer of their tokens. How far it is from fp32
+    is stored with the model, and a warning above a bound.
 
     ONNX graphs are built from a checkpoint; so is its tokenizer.json, where it has only the files of an older tokenizer
     (docs/models.md says of which). An export is copied unchanged; if it is a causal model, its graph is

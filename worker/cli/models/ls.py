@@ -30,7 +30,7 @@ def ls(context: Context, output: Output) -> None:
 
     First those in the models folder, then the bundled ones whose names are not taken. STATE tells whether all files
     exist; `kvjobs models inspect NAME` opens them. DRIFT and PERPLEXITY tell how far
-    a causal model in int8 was from fp32 when it was added: the mean difference of a token's log-probability, in nats,
+    a model in int8 was from fp32 when it was added: the mean difference of a token's log-probability, in nats,
     and the change of the perplexity. VERIFIED is the verdict of the newest `kvjobs models verify`.
     """
     folders = list_models(context.settings.models_dir)

@@ -92,7 +92,7 @@ class Added:
     source_revision: str | None
     note: str | None  # a remark for the user on how it was fetched and built
     warnings: tuple[str, ...]  # departures of an export from its configuration
-    drift: Drift | None  # of a causal model in int8 from fp32
+    drift: Drift | None  # of a model in int8 from fp32
     drift_note: str | None  # why the drift was not measured
 
 
@@ -207,10 +207,10 @@ def _record_departures(model: ModelFolder, manifest: Manifest, request: Request)
 def _record_drift(
     stage: Staging, model: ModelFolder, manifest: Manifest, origin: Origin
 ) -> tuple[Manifest, str | None]:
-    """Write the drift of a causal model in int8 into its manifest; else why it was not measured. A model that was added
+    """Write the drift of a model in int8 into its manifest; else why it was not measured. A model that was added
     before keeps the drift that it has."""
-    is_causal = ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL
-    if not manifest.is_native or manifest.precision != Precision.INT8 or not is_causal or manifest.drift:
+    is_scored = ModelKind.of_architecture(manifest.architecture) is not ModelKind.CROSS_ENCODER
+    if not manifest.is_native or manifest.precision != Precision.INT8 or not is_scored or manifest.drift:
         return manifest, None
     if (origin.folder / MANIFEST).is_file() and origin.gguf is None:
         return manifest, "it is a copy of a model, without its checkpoint"

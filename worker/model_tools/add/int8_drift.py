@@ -1,5 +1,6 @@
 """
-How far a new causal model in int8 is from its checkpoint in fp32, on a few paragraphs of ordinary text.
+How far a new model in int8 is from its checkpoint in fp32, on a few paragraphs of ordinary text: of a causal model,
+the log-probabilities of their tokens; of a translation model, those of the translations that the graphs in fp32 make.
 
 Knows: the sample, what a measurement may cost. Does not know: how to print, names of models.
 
@@ -10,6 +11,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jobs.errors import KvjobsError, ModelError
 from jobs.formatting import size
@@ -17,7 +19,13 @@ from jobs.process import available_cores
 from worker.models.drift import Drift
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
+from worker.models.model_kind import ModelKind
 from worker.process.memory_limits import usable_memory
+
+if TYPE_CHECKING:
+    from worker.engine.causal.protocol import LogProbs
+
+    Scores = list[LogProbs]  # of each text
 
 # Paragraphs in several languages, and code, which were written for this.
 SAMPLE = Path(__file__).with_name("ordinary_text.jsonl")
@@ -36,37 +44,85 @@ def measure_drift(model: ModelFolder, manifest: Manifest, checkpoint: Path, scra
     `scratch`. Raises KvjobsError that says why it cannot be measured."""
     num_bytes = sum(record.bytes for record in manifest.files.values())
     _check_room(_FP32 * num_bytes, scratch)
-    # These load onnx and onnxruntime.
-    from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
-    from worker.model_tools.sample import read_documents
-    from worker.model_tools.verify.causal import VerifiedCausal, compare_documents
-    from worker.model_tools.verify.verify import build_fp32
-
-    texts = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-    tokenizer = open_causal_tokenizer(model.path)
-    length = max_tokens(num_bytes) // len(texts)
-    documents = [ids[: length + 1] for ids in read_documents(str(SAMPLE), tokenizer, limit=len(texts))]
+    score = _score_translations if ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION else _score
     try:
-        build_fp32(scratch, model.path, checkpoint, manifest, VerifiedCausal())
-        threads = available_cores()
-        ours, exact = (open_causal_model(path, threads=threads) for path in (model.path, scratch))
-        check = compare_documents(ours, exact, documents)
+        ours, exact, num_languages = score(model, manifest, checkpoint, scratch, max_tokens(num_bytes))
     except MemoryError:
         raise ModelError("there is not enough memory for its graphs in fp32") from None
     except OSError as error:
         raise ModelError(f"its graphs in fp32 cannot be written: {error.strerror}") from None
-    figures = (check.nats, check.perplexity, check.drift, check.worst)
-    nats, perplexity_change, mean, worst = (math.nan if one is None else one for one in figures)
-    if not all(map(math.isfinite, (nats, perplexity_change, mean, worst))) or nats > _MAX_NATS:
-        raise ModelError("log-probabilities of the sample are not finite")
+    return _drift(ours, exact, num_languages)
+
+
+def _score(
+    model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path, limit: int
+) -> "tuple[Scores, Scores, int]":
+    """The log-probabilities of a causal model, those of its graphs in fp32, and the number of languages."""
+    # These load onnx and onnxruntime.
+    from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
+    from worker.model_tools.sample import read_documents
+    from worker.model_tools.verify.causal import VerifiedCausal, score_documents
+    from worker.model_tools.verify.verify import build_fp32
+
+    texts = _texts()
+    num_texts = sum(map(len, texts.values()))
+    documents = read_documents(str(SAMPLE), open_causal_tokenizer(model.path), limit=num_texts)
+    documents = [ids[: limit // num_texts + 1] for ids in documents]
+    build_fp32(scratch, model.path, checkpoint, manifest, VerifiedCausal())
+    ours, exact = (
+        score_documents(open_causal_model(folder, threads=available_cores()), documents)
+        for folder in (model.path, scratch)
+    )
+    return ours, exact, len(texts.keys() - {_CODE})
+
+
+def _score_translations(
+    model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path, limit: int
+) -> "tuple[Scores, Scores, int]":
+    """As `_score`, of the translations that the graphs in fp32 make; those that need an id that the head in int8 lacks
+    are left out."""
+    from worker.engine.seq2seq.open import open_seq2seq_model
+    from worker.model_tools.add.sample_translations import can_score, score_translations, translate_sample
+    from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
+    from worker.model_tools.verify.verify import build_fp32
+    from worker.text.translation.translation_tokenizer import open_translation_tokenizer
+
+    texts = {language: ones for language, ones in _texts().items() if language != _CODE}
+    build_fp32(scratch, model.path, checkpoint, manifest, VerifiedSeq2Seq())
+    exact = open_seq2seq_model(scratch, threads=available_cores())
+    tokenizer = open_translation_tokenizer(model.path)
+    found, num_languages = translate_sample(texts, tokenizer, exact, manifest.source, limit // 2)
+    ours = open_seq2seq_model(model.path, threads=available_cores())
+    found = can_score(ours, found)
+    return score_translations(ours, found), score_translations(exact, found), num_languages
+
+
+def _texts() -> dict[str, list[str]]:
+    """The sample by language."""
+    found: dict[str, list[str]] = {}
+    for line in SAMPLE.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        found.setdefault(record["lang"], []).append(record["text"])
+    return found
+
+
+def _drift(ours: "Scores", exact: "Scores", num_languages: int) -> Drift:
+    import numpy as np
+
+    mine, theirs = (np.concatenate([np.zeros(0), *scores]).astype(np.float64) for scores in (ours, exact))
+    gaps = np.abs(mine - theirs)
+    if not len(gaps):
+        raise ModelError("the graphs in fp32 translate the sample with tokens that the head in int8 lacks")
+    if not np.isfinite(gaps).all() or max(-mine.mean(), -theirs.mean()) > _MAX_NATS:
+        raise ModelError("log-probabilities of the sample are not all finite")
     return Drift(
-        num_tokens=check.num_tokens or 0,
-        num_languages=len({text["lang"] for text in texts} - {_CODE}),
-        perplexity=math.exp(nats),
-        perplexity_fp32=math.exp(nats) / (1.0 + perplexity_change),
-        perplexity_change=perplexity_change,
-        mean=mean,
-        worst=worst,
+        num_tokens=len(gaps),
+        num_languages=num_languages,
+        perplexity=math.exp(-mine.mean()),
+        perplexity_fp32=math.exp(-theirs.mean()),
+        perplexity_change=math.expm1(theirs.mean() - mine.mean()),
+        mean=float(gaps.mean()),
+        worst=float(gaps.max()),
     )
 
 

@@ -54,7 +54,7 @@ class ModelDescription:
     layout: str | None = None  # kv | gguf | merged | two decoders | with past | no cache
     conclusion: str | None = None  # how a model of this layout runs
     precision: str | None = None  # what products are computed in, as the manifest says; Q4_K_M ... of a GGUF file
-    drift: Drift | None = None  # of a causal model in int8 from fp32, as it was measured when it was added
+    drift: Drift | None = None  # of a model in int8 from fp32, as it was measured when it was added
     source: str | None = None  # what `models add` made it from
     source_revision: str | None = None
     num_layers: int | None = None  # of the cache, like the three below

@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint
+from tests.seq2seq_checkpoints import (
+    write_bart_tokenizer,
+    write_m2m100_tokenizer,
+    write_mbart50_tokenizer,
+    write_model,
+    write_t5_tokenizer,
+)
 from worker.graphs.precision import Precision
-from worker.model_tools.add import int8_drift
+from worker.model_tools.add import int8_drift, sample_translations
 from worker.model_tools.add.add import Added, Request, add_model
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal, verify
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
+from worker.text.segments import segment
 
 Add = Callable[..., Added]
 
@@ -68,7 +78,7 @@ def test_an_interrupt_while_it_is_measured_leaves_nothing_behind(add, models_dir
         assert len(list(models_dir.glob(".adding-*/scratch/weights.data"))) == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(causal, "compare_documents", interrupt)
+    monkeypatch.setattr(causal, "score_documents", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         add(precision=Precision.INT8)
@@ -116,6 +126,41 @@ def test_a_copy_of_a_model_keeps_its_drift(add, models_dir, tmp_path):
     moved = (models_dir / "tiny-int8").rename(tmp_path / "moved")
 
     assert add(moved).drift == first.drift
+
+
+FAMILIES = {
+    "m2m_100": write_m2m100_tokenizer,
+    "mbart": write_mbart50_tokenizer,
+    "t5": write_t5_tokenizer,
+    "bart": write_bart_tokenizer,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_translation_model_is_measured_on_the_translations_of_its_graphs_in_fp32(add, tmp_path, family):
+    added = add(write_model(tmp_path / "source", family, FAMILIES[family]), precision=Precision.INT8)
+
+    drift = added.drift
+    assert drift is not None, added.drift_note
+    assert (drift.num_languages > 5) == (family in ("m2m_100", "mbart"))  # the others are not told a source language
+    assert drift.num_tokens > 100
+    assert 0.0 < drift.mean < drift.worst
+
+
+@pytest.mark.parametrize(("name", "first"), [("opus-mt-de-en", "Der"), ("opus-mt-en-de", "The"), ("mine", "The")])
+def test_an_opus_model_translates_the_language_of_its_name(tmp_path, monkeypatch, name, first):
+    seen: list[str] = []
+    monkeypatch.setattr(
+        sample_translations, "segment", lambda text, language: seen.append(text) or segment(text, language)
+    )
+    source = write_marian_checkpoint(tmp_path / name)
+
+    added = add_model(
+        Request(source=str(source), precision=Precision.INT8, head=HeadChoice.FULL, name="tiny"), tmp_path / "models"
+    )
+
+    assert added.drift is not None
+    assert seen[0].startswith(first)
 
 
 def test_a_large_model_reads_fewer_tokens():

@@ -1,0 +1,131 @@
+"""
+Sentences of a sample, translated by a model in fp32, as pairs to score.
+
+Knows: which languages of the sample a model reads, and into which it translates. Does not know: what is made of the
+log-probabilities.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.errors import SpecError
+from jobs.spec import Timing
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.logit_rules import Floats
+from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
+from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
+from worker.text.segments import segment
+from worker.text.translation.translation_tokenizer import TranslationTokenizer
+
+ENGLISH, _OTHER = "en", "de"  # the target language, where there is a choice: English, and of English another
+# The source language in the name of a model that has but one: Helsinki-NLP/opus-mt-de-en.
+_OPUS_NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?(?P<source>[a-z]{2})-")
+_BATCH = 8
+_EXTRA_TOKENS = 8  # a translation may be twice as long as its source, and so many tokens longer
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A sentence and its translation."""
+
+    pair: IdPair
+    num_given: int  # of the target's first ids, which are forced
+
+
+def translate_sample(
+    texts: Mapping[str, Sequence[str]], tokenizer: TranslationTokenizer, exact: Seq2SeqModel, name: str, max_tokens: int
+) -> tuple[list[Translation], int]:
+    """Greedy translations of sentences of all languages that the model reads, with about `max_tokens` source tokens
+    together, and the number of these languages. `texts`: by language; `name`: of what the model was made from."""
+    found: list[Translation] = []
+    directions = list(_directions(texts, tokenizer, name))
+    for source, target in directions:
+        sentences = _sentences(texts[source], source, target, tokenizer, exact.max_positions)
+        found += _translate(_first(sentences, max_tokens // len(directions)), target, tokenizer, exact)
+    return found, len(directions)
+
+
+def score_translations(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Floats]:
+    """The log-probability of each token of each translation that is not forced."""
+    scorer, run = model.new_scorer(), RunContext(Stopwatch(Timing.OFF))
+    pairs = [one.pair for one in translations]
+    found: dict[int, Floats] = {}
+    for batch in make_pair_batches(pairs):
+        found.update(zip(batch, scorer.log_probs([pairs[index] for index in batch], run), strict=True))
+    return [found[index][one.num_given :] for index, one in enumerate(translations)]
+
+
+def can_score(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Translation]:
+    """Those whose ids the model's head has."""
+    scorer = model.new_scorer()
+    return [one for one in translations if bool(np.all(scorer.has_ids(one.pair.target)))]
+
+
+def _directions(
+    languages: Mapping[str, object], tokenizer: TranslationTokenizer, name: str
+) -> Iterator[tuple[str, str | None]]:
+    """Each source language that the model reads, with a target language (None: the model has but one)."""
+    if not any(_is_named(tokenizer, language) for language in languages):
+        named = _OPUS_NAME.search(name)
+        languages = {named["source"] if named and named["source"] in languages else ENGLISH: None}
+    for language in languages:
+        targets = (_OTHER if language == ENGLISH else ENGLISH, None, *sorted(tokenizer.languages)[:1])
+        target = next((target for target in targets if _translates(tokenizer, language, target)), ...)
+        if target is not ...:
+            yield language, target
+
+
+def _is_named(tokenizer: TranslationTokenizer, language: str) -> bool:
+    """Whether the model is told the language of a source, and knows this one."""
+    try:
+        return tokenizer.for_source(language).source_language is not None
+    except SpecError:
+        return False
+
+
+def _translates(tokenizer: TranslationTokenizer, source: str, target: str | None) -> bool:
+    try:
+        read = tokenizer.for_source(source)
+        read.check_language(target)
+        read.encode("-", target)
+    except SpecError:
+        return False
+    return True
+
+
+def _sentences(
+    texts: Sequence[str], source: str, target: str | None, tokenizer: TranslationTokenizer, max_tokens: int
+) -> list[list[int]]:
+    read = tokenizer.for_source(source)
+    spans = (span.text for text in texts for span in segment(text, source) if span.translatable)
+    return [ids for sentence in spans for ids in read.split(sentence, target, max_tokens)]
+
+
+def _first(sentences: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
+    """As many of the sentences as have `max_tokens` together, and one at least."""
+    ends = np.cumsum([len(ids) for ids in sentences])
+    return list(sentences[: max(1, int(np.searchsorted(ends, max_tokens, "right")))])
+
+
+def _translate(
+    sources: Sequence[list[int]], target: str | None, tokenizer: TranslationTokenizer, exact: Seq2SeqModel
+) -> Iterator[Translation]:
+    beginning = tokenizer.beginning(target)
+    longest = max(map(len, sources))
+    rules = dataclasses.replace(
+        exact.generation,
+        num_beams=1,
+        max_new_tokens=min(exact.generation.max_new_tokens, 2 * longest + _EXTRA_TOKENS),
+    ).with_beginning(beginning.start_id, beginning.forced_id)
+    run = RunContext(Stopwatch(Timing.OFF))
+    for source, (best, *_) in zip(
+        sources, decode_all(exact.new_decoder(), sources, rules, run, batch_size=_BATCH), strict=True
+    ):
+        num_given = int(rules.forced_bos_id is not None)
+        if len(best.ids) > num_given:
+            yield Translation(IdPair(source, best.ids, rules.start_id), num_given)
