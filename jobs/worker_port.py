@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobs.submission.progress import OnProgress
 
 PORT = "worker.port:PORT"
-SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of an embedded worker
+EMBEDDED_WORKER = "worker.embedded_worker"  # `python -m` runs it: the parent process of an embedded worker
 COMMANDS = {  # module:attribute, by the name of the command
     "worker": "worker.cli.worker.group:worker",
     "models": "worker.cli.models.group:models",

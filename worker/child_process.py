@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from jobs.dispatch.database_outage import DatabaseOutage
@@ -24,6 +25,7 @@ from jobs.dispatch.health import Health
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import ProcessId
+from jobs.providers import ONNX
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.jobs import jobs_paused_for, resume
@@ -40,7 +42,7 @@ from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
 from worker.process.stderr_log import log_to_stderr
-from worker.providers.registry import Providers
+from worker.providers.registry import Providers, provider_class
 from worker.worker_stats import worker_stats
 
 log = logging.getLogger(__name__)
@@ -69,7 +71,13 @@ def main() -> int:
     parent = ParentPipe(num_lanes)
     signal.signal(signal.SIGTERM, lambda *_: parent.stop())
     try:
-        _start(parent.listen)
+        _start(partial(parent.listen, is_early=arguments.is_early))
+        if arguments.is_early:
+            with suppress(ImportError):  # the lane that needs it deals with it
+                provider_class(ONNX)  # which most jobs need
+            if (first_job := parent.wait_job()) is None:
+                return 0
+            arguments = replace(arguments, first_job=first_job)
         database = connect_with_retry(arguments.settings, parent.wait_stop, has_run=arguments.has_run)
         return 0 if database is None else _run(database, arguments, num_lanes, parent)
     except KvjobsError as error:

@@ -6,20 +6,16 @@ It loads no onnxruntime and touches no GPU, so nothing that a model does can end
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from types import FrameType
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
 from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED, Child
-from worker.process.connect import connect_with_retry
 from worker.process.frozen_child import FrozenChild
 from worker.process.reaper_thread import ReaperThread
-from worker.process.stderr_log import log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +42,9 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
                 child.end()
                 return 0
             frozen.look()
+        if stop.is_set():
+            child.end()
+            return 0
         if code == EXIT_REFUSED:
             return 1
         if code == EXIT_DRAINED:
@@ -63,21 +62,6 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
     return 0
 
 
-def main() -> int:
-    """The embedded worker of `submit --wait`: supervises until standard input ends; the exit code."""
-    arguments = WorkerArguments.from_argument(sys.argv[1])
-    log_to_stderr(arguments.settings)
-    stop, child = threading.Event(), Child(arguments)
-    stop_on_signals(stop, child)
-    threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
-    try:
-        database = connect_with_retry(arguments.settings, stop.wait)
-        return 0 if database is None else supervise(arguments, database, child, stop)
-    except KvjobsError as error:
-        print(f"kvjobs worker: {error}", file=sys.stderr)
-        return error.exit_code
-
-
 def stop_on_signals(stop: threading.Event, child: Child) -> None:
     """SIGTERM, SIGINT, SIGHUP and SIGQUIT set `stop`; a second one kills the child and exits at once."""
 
@@ -89,13 +73,3 @@ def stop_on_signals(stop: threading.Event, child: Child) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, handle)
-
-
-def _stop_with_parent(stop: threading.Event) -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    stop.set()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,6 +9,7 @@ from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
 from jobs.process import parent_of
+from jobs.queues import CPU
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
@@ -24,11 +25,13 @@ SOON_S = 1.0  # a worker without a batch stops sooner than this
 class EmbeddedWorkerStarter:
     """Starts an embedded worker for a job whenever no other worker serves the job, and stops it at the end."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, early: EmbeddedWorker | None = None) -> None:
+        """`early`: a worker for the queue cpu that waits for its job."""
         self.note = ""  # for the progress line: why the job waits
         self._settings = settings
         self._database = database
         self._worker: EmbeddedWorker | None = None
+        self._early = early
         self._jobs_ahead = JobsAheadNotice(database)
         self._next_look = 0.0
         self._is_gpu_message_printed = False
@@ -52,6 +55,7 @@ class EmbeddedWorkerStarter:
         with contextlib.suppress(TransientError):  # the database does not answer: try again later
             if is_served(self._database, job.queue, job.model, self._settings.lease_s):
                 self.note = self._jobs_ahead.note(job)
+                self._end_early()
             else:
                 self._start_worker(job)
 
@@ -69,7 +73,17 @@ class EmbeddedWorkerStarter:
             return
         self.note = ""
         reap(self._database)
-        self._worker = EmbeddedWorker(self._settings, job.job_id, device)
+        if self._early is None or device != CPU:
+            self._worker = EmbeddedWorker(self._settings, device)
+        else:
+            self._worker, self._early = self._early, None
+        self._worker.serve(job.job_id)
+
+    def _end_early(self) -> None:
+        """End the worker that waits for a job: another one has it."""
+        if self._early:
+            self._early.kill()
+        self._early = None
 
     def release(self) -> None:
         """Ask the embedded worker to stop after its batch, which may be another job's. Does not wait for that."""

@@ -7,19 +7,22 @@ from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_chain, find_job
 
-POLL_S = 0.5
+POLL_S = 0.5  # between two reads of a job
+POLLED_SHARE = 20  # of a young job it is this part of its age, so that the end of a small job is seen at once
+SHORTEST_POLL_S = 0.05
 PATIENCE_S = 120.0  # how long to wait for a database that does not answer
 
 
 def follow(
     database: Database, job_id: int, update: Callable[[JobSummary], None], *, timeout_s: float | None = None
 ) -> JobSummary:
-    """Read a job every POLL_S seconds until it has ended or the time is up; return the last summary.
+    """Read a job every POLL_S seconds, at first more often, until it has ended or the time is up; return the last
+    summary.
 
     A database that does not answer (locked, restarted) is tried for PATIENCE_S seconds; then raises TransientError.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    answered_at = time.monotonic()
+    started = answered_at = time.monotonic()
     while True:
         try:
             with database.reading() as connection:
@@ -34,8 +37,9 @@ def follow(
         update(job)
         if job.has_ended or (deadline is not None and time.monotonic() >= deadline):
             return job
-        left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
-        time.sleep(min(POLL_S, left))
+        now = time.monotonic()
+        left = POLL_S if deadline is None else max(0.0, deadline - now)
+        time.sleep(min(POLL_S, max(SHORTEST_POLL_S, (now - started) / POLLED_SHARE), left))
 
 
 def follow_chain(

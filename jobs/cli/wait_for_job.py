@@ -13,6 +13,7 @@ from jobs.cli.follow_job import follow_chain
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
+from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
@@ -37,17 +38,18 @@ def wait_for_job(
     tolerance: Tolerance | None,
     *,
     again: str,
+    early: EmbeddedWorker | None = None,
 ) -> Sequence[JobSummary]:
     """Wait until a job and the stages of its chain have ended, write the results to `output` (`-`: standard output;
     None: nowhere), and return the stages, or the job alone.
 
     The first Ctrl-C finishes the current batch, then raises a KeyboardInterrupt that advises the command `again`; the
-    second kills the worker and exits at once.
+    second kills the worker and exits at once. `early`: a worker that waits for its job.
     """
     if job.paused:
         resume(database, job.job_id)
         print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it is resumed.")
-    starter, is_over = EmbeddedWorkerStarter(settings, database), job.has_ended
+    starter, is_over = EmbeddedWorkerStarter(settings, database, early), job.has_ended
     with _interruptible(starter):
         try:
             stages = _follow(database, job, starter)

@@ -15,7 +15,7 @@ from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.queues import CPU
 from jobs.settings import Settings
-from jobs.worker_port import SUPERVISOR
+from jobs.worker_port import EMBEDDED_WORKER
 
 GRACE_S = 40.0  # the worker itself gives its child 30 s
 
@@ -26,23 +26,31 @@ class EmbeddedWorker:
     It ends when this process ends, however that happens: its standard input is a pipe that only this process holds.
     """
 
-    def __init__(self, settings: Settings, job_id: int, device: str = CPU) -> None:
-        """Start the process. The worker serves this job first, then the queues of its device: `settings.queues` is
-        ignored."""
-        arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
+    def __init__(self, settings: Settings, device: str = CPU) -> None:
+        """Start the process. It loads its modules and waits for `serve`: until then it opens no database."""
+        arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, is_early=True)
         # -P: a folder named `worker` in the current directory must not be imported instead of the package.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", SUPERVISOR, arguments.argument()],
+            [sys.executable, "-P", "-m", EMBEDDED_WORKER, arguments.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,  # not a file, which could not report a full disk
             env=arguments.environment(),
             start_new_session=True,  # Ctrl-C reaches only this process, which asks the worker to finish its batch
         )
+        self.has_job = False
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._last_line = "without a message"
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def serve(self, job_id: int) -> None:
+        """Let it begin. It serves this job first, then the queues of its device: `settings.queues` is ignored."""
+        self.has_job = True
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has ended: `check` says how
+            self._process.stdin.write(b"%d\n" % job_id)
+            self._process.stdin.flush()
 
     @property
     def pid(self) -> int:
@@ -91,6 +99,7 @@ class EmbeddedWorker:
         leases."""
         self._process.kill()
         self._process.wait()
+        self.ask_to_stop()  # closes the pipe
 
     def _listen(self) -> None:
         assert self._process.stderr is not None

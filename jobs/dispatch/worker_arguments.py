@@ -21,6 +21,7 @@ class WorkerArguments:
     device: str = CPU  # cpu | cuda:N
     node: str | None = None  # the parent's name among the Celery workers
     first_job: int | None = None  # served before all others
+    is_early: bool = False  # started before there is a job, whose number comes through its standard input
     replaces: int | None = None  # the id of this worker's last process; None: this is the first
 
     @property
@@ -35,8 +36,8 @@ class WorkerArguments:
         }
         for name in SECRET:
             del values[name]
-        arguments = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "replaces")}
-        return json.dumps({"settings": values, **arguments})
+        names = ("drain", "device", "node", "first_job", "is_early", "replaces")
+        return json.dumps({"settings": values, **{name: getattr(self, name) for name in names}})
 
     def environment(self) -> dict[str, str]:
         """The environment of this process, with the secrets."""

@@ -6,3 +6,31 @@ import pytest
 @pytest.fixture(autouse=True)
 def kernels_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.kernels.trial.try_kernels", lambda: None)
+
+
+class WaitingWorker:
+    """In place of the process of an embedded worker that waits for its job."""
+
+    has_job = False
+
+    def __init__(self, *_: object) -> None:
+        self.is_killed = False
+
+    def serve(self, job_id: int) -> None:
+        raise AssertionError("a test of the commands has no worker process that could serve a job")
+
+    def kill(self) -> None:
+        self.is_killed = True
+
+
+@pytest.fixture(autouse=True)
+def waiting_workers(monkeypatch: pytest.MonkeyPatch) -> list[WaitingWorker]:
+    """The workers that `submit --wait` has started early."""
+    started: list[WaitingWorker] = []
+
+    def start(*_: object) -> WaitingWorker:
+        started.append(WaitingWorker())
+        return started[-1]
+
+    monkeypatch.setattr("jobs.cli.early_worker.EmbeddedWorker", start)
+    return started

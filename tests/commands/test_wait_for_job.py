@@ -28,8 +28,9 @@ class StartedWorker:
     """In place of an embedded worker process. `all`: the workers started; `events`: the calls made to them."""
 
     settings: Settings
-    job_id: int
-    device: str
+    device: str = "cpu"
+    job_id: int | None = None
+    has_job: bool = False
     lives: bool = True
     pid: int = field(default_factory=os.getppid)  # a worker that the test registers is its child
     all: ClassVar[list["StartedWorker"]] = []
@@ -37,6 +38,12 @@ class StartedWorker:
 
     def __post_init__(self) -> None:
         self.all.append(self)
+
+    def serve(self, job_id: int) -> None:
+        self.job_id, self.has_job = job_id, True
+
+    def kill(self) -> None:
+        self.events.append("killed")
 
     def new_lines(self) -> list[str]:
         return []
@@ -106,6 +113,37 @@ def test_no_worker_is_started_while_another_one_serves_the_job(
     mark_stopped(database, [worker])
     ensure(starter, database, mine)
     assert [one.job_id for one in started_workers] == [mine]
+
+
+def test_the_worker_that_was_started_early_gets_the_job(
+    database: Database, add_job: AddJob, started_workers: list[StartedWorker]
+) -> None:
+    mine = add_job(Line("a"))
+    settings = read_settings({})[0]
+    early = StartedWorker(settings)
+    starter = EmbeddedWorkerStarter(settings, database, early)  # type: ignore[arg-type]  # in place of a process
+
+    ensure(starter, database, mine)
+    assert early.job_id == mine
+    early.lives = False
+    ensure(starter, database, mine)
+
+    assert [one.job_id for one in started_workers] == [mine, mine]
+    assert StartedWorker.events == []
+
+
+def test_the_worker_that_was_started_early_is_killed_where_another_one_serves_the_job(
+    database: Database, add_job: AddJob, started_workers: list[StartedWorker]
+) -> None:
+    mine = add_job(Line("a"))
+    other_worker(database)
+    settings = read_settings({})[0]
+    starter = EmbeddedWorkerStarter(settings, database, StartedWorker(settings))  # type: ignore[arg-type]
+
+    ensure(starter, database, mine)
+
+    assert [one.job_id for one in started_workers] == [None]
+    assert StartedWorker.events == ["killed"]
 
 
 @pytest.mark.parametrize("how", ["other queues", "stale"])

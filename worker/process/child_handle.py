@@ -1,9 +1,9 @@
 """The one child process of a worker, as its parent sees it: started, woken, waited for, ended.
 
-Two pipes connect them. Each byte written to the child's standard input wakes its lanes; the end of that pipe asks it to
-finish the current batch and exit. On its standard output the child writes a line `worker N` once the database knows it
-by the id N, a line `alive` at each tick of its watchdog, and whenever all lanes wait, a line with the number of bytes
-that it has read so far.
+Two pipes connect them. To a child that was started early, the first line is the number of its job. Then each byte on
+its standard input wakes its lanes; the end of that pipe asks it to finish the current batch and exit. On its standard
+output the child writes a line `worker N` once the database knows it by the id N, a line `alive` at each tick of its
+watchdog, and whenever all lanes wait, a line with the number of bytes that it has read since that first line.
 """
 
 import contextlib
@@ -31,7 +31,9 @@ class Child:
     """The child process of a worker: at most one runs at a time. Threads share this object."""
 
     def __init__(self, arguments: WorkerArguments) -> None:
+        self.first_job = arguments.first_job  # of the next `spawn`
         self._arguments = arguments
+        self._is_early = False  # the current process waits for its job
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
         self._woken = 0  # bytes written to the current process
@@ -41,10 +43,28 @@ class Child:
         self._worker_id: int | None = None
         self._listener: threading.Thread | None = None
 
+    def start_early(self) -> None:
+        """Start a process that loads its modules, then waits until `spawn` tells it the job."""
+        self._is_early = True
+        self._start(replace(self._arguments, is_early=True))
+
     def spawn(self) -> None:
-        """Start a process in place of the last one, which has ended. One that replaces another waits for the database
-        whatever error it answers with."""
-        arguments = replace(self._arguments, replaces=self._worker_id)
+        """Start a process in place of the last one, which has ended; or let the one begin that was started early. One
+        that replaces another waits for the database whatever error it answers with."""
+        if not self._is_early:
+            arguments = replace(self._arguments, is_early=False, first_job=self.first_job, replaces=self._worker_id)
+            self._start(arguments)
+            return
+        self._is_early = False
+        with self._changed:
+            process = self._process
+            assert process is not None
+            assert process.stdin is not None
+            assert self.first_job is not None
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or is to end
+                os.write(process.stdin.fileno(), b"%d\n" % self.first_job)
+
+    def _start(self, arguments: WorkerArguments) -> None:
         # -P: Python must not import a folder named `worker` in the user's current directory.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "worker.child_process", arguments.argument()],
@@ -102,6 +122,10 @@ class Child:
                 lambda: self._is_closed or process is not self._process or self._idle_at >= self._woken, seconds
             )
             return self._idle_at >= self._woken
+
+    def ask_to_end(self) -> None:
+        """Let it finish the current batch and exit. Does not wait for that."""
+        self._close()
 
     def end(self) -> int:
         """Let it finish the current batch and exit; kill it if that takes too long. Its exit code."""

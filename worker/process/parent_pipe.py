@@ -21,10 +21,25 @@ class ParentPipe:
         os.set_blocking(self._reports, False)  # nobody reads while the parent is suspended
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._stopped = threading.Event()
+        self._has_job = threading.Event()  # or is to stop
+        self._job_id: int | None = None
         self._on_stop: Callable[[], None] | None = None
 
-    def listen(self) -> None:
-        """Wake the lanes at each byte, until the pipe ends; then stop."""
+    def wait_job(self) -> int | None:
+        """The number of the job that this process, which was started early, serves first; None where it is to stop."""
+        self._has_job.wait()
+        return self._job_id
+
+    def listen(self, *, is_early: bool = False) -> None:
+        """Read the number of the job where this process was `is_early`. Then wake the lanes at each byte, until the
+        pipe ends; then stop."""
+        line = b""
+        while is_early and (byte := os.read(sys.stdin.fileno(), 1)):  # what follows the line wakes the lanes
+            if byte == b"\n":
+                self._job_id = int(line)
+                self._has_job.set()
+                break
+            line += byte
         while read := os.read(sys.stdin.fileno(), 4096):
             self.wakeup.wake(len(read))
         self.stop()
@@ -32,6 +47,7 @@ class ParentPipe:
     def stop(self) -> None:
         """The parent, or a signal, asks this process to stop."""
         self._stopped.set()
+        self._has_job.set()
         if self._on_stop:
             self._on_stop()
 

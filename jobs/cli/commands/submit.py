@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context, this_command
+from jobs.cli.early_worker import early_worker
 from jobs.cli.job_exit import exit_code_of_chain, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_stages, describe_submitted
@@ -25,6 +26,7 @@ from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
+    from jobs.dispatch.embedded_worker import EmbeddedWorker
     from jobs.settings import Settings
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
@@ -69,6 +71,11 @@ def submit(context: Context, /, **values: Any) -> int:
     if options.quiet:
         silence_messages()
     context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
+    with early_worker(context.settings, options) as early:
+        return _check_and_submit(context, options, early)
+
+
+def _check_and_submit(context: Context, options: SubmitOptions, early: "EmbeddedWorker | None") -> int:
     spec = _admit(options, context.settings)
     stages = read_stages(options.then, spec, context.settings)
     for one in (spec, *_model_specs(stages)):
@@ -80,7 +87,7 @@ def submit(context: Context, /, **values: Any) -> int:
         _print_model_advice(context, options, one)
     if options.dry_run:
         return _dry_run(context, options, spec, stages, corpus)
-    return _submit(context, options, spec, stages, corpus)
+    return _submit(context, options, spec, stages, corpus, early)
 
 
 def _model_specs(stages: Sequence[Stage]) -> list[JobSpec]:
@@ -186,7 +193,14 @@ def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, stages: Se
     return 0
 
 
-def _submit(context: Context, options: SubmitOptions, spec: JobSpec, stages: Sequence[Stage], corpus: "Corpus") -> int:
+def _submit(
+    context: Context,
+    options: SubmitOptions,
+    spec: JobSpec,
+    stages: Sequence[Stage],
+    corpus: "Corpus",
+    early: "EmbeddedWorker | None",
+) -> int:
     from jobs.store.report.job_summary import find_chain, find_job
 
     with context.database() as database:
@@ -210,7 +224,7 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, stages: Seq
 
             results, tolerance = options.results, options.tolerance
             again = watch_command(context, job.job_id, results, tolerance, options.as_json)
-            chain = wait_for_job(context.settings, database, job, results, tolerance, again=again)
+            chain = wait_for_job(context.settings, database, job, results, tolerance, again=again, early=early)
             job, code = chain[0], exit_code_of_chain(chain, tolerance)
         elif stays_paused:
             print_message(f"To resume it: kvjobs resume {job.job_id}")

@@ -108,3 +108,26 @@ def test_a_replacement_child_waits_for_a_database_that_a_first_child_would_refus
 
     assert child.wait_idle(30)
     assert child.end() == 0
+
+
+def test_a_child_that_was_started_early_opens_no_database_before_its_job(settings: Settings, tmp_path: Path) -> None:
+    settings = replace(settings, home=tmp_path / "new")  # whose database would be made
+    child, unneeded = Child(WorkerArguments(settings)), Child(WorkerArguments(settings))
+    for one in (child, unneeded):
+        one.start_early()
+    assert child.wait(3) is None
+    assert unneeded.end() == 0
+    assert not (tmp_path / "new" / "kvjobs.db").exists()
+
+    child.first_job = 1
+    child.spawn()
+
+    assert child.wait_idle(30)
+    assert child.worker_id() == 1
+    child.wake()
+    assert child.wait_idle(10)  # the line with the job woke nothing
+    child.kill()
+    child.wait(10)
+    child.spawn()  # a replacement knows the job, and waits for no line
+    assert child.wait_idle(30)
+    assert child.end() == 0

@@ -37,7 +37,7 @@ def test_only_the_port_imports_by_name_or_contains_the_name_of_a_worker_module()
 
 
 def test_the_modules_that_the_port_names_exist() -> None:
-    targets = [worker_port.PORT, worker_port.SUPERVISOR, *worker_port.COMMANDS.values()]
+    targets = [worker_port.PORT, worker_port.EMBEDDED_WORKER, *worker_port.COMMANDS.values()]
 
     assert all(importlib.util.find_spec(target.partition(":")[0]) for target in targets)
     assert worker_port.COMMANDS.keys() <= COMMANDS.keys()

@@ -1,0 +1,61 @@
+"""The parent process of the embedded worker of `submit --wait`, which starts before the command has loaded its modules.
+
+Its child starts at once, so that the modules of all three load side by side: of a small job that is most of the time.
+Neither touches the database before the command has written the job's number to standard input. At the end of that pipe
+both end.
+"""
+
+import gc
+import sys
+import threading
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from worker.process.child_handle import Child
+
+LOOK_EVERY_S = 0.2
+
+
+def main() -> int:
+    """Supervise the child until standard input ends; the exit code."""
+    arguments = WorkerArguments.from_argument(sys.argv[1])
+    stop, child = threading.Event(), Child(arguments)
+    child.start_early()
+    # Loaded while the child loads: SQLAlchemy is among them.
+    from jobs.errors import KvjobsError
+    from worker.process.connect import connect_with_retry
+    from worker.process.stderr_log import log_to_stderr
+    from worker.supervisor import stop_on_signals, supervise
+
+    log_to_stderr(arguments.settings)
+    stop_on_signals(stop, child)
+    has_job = threading.Event()
+    threading.Thread(target=_listen, args=(child, has_job, stop), daemon=True).start()
+    while not has_job.wait(LOOK_EVERY_S):
+        if stop.is_set():
+            child.end()
+            return 0
+    try:
+        database = connect_with_retry(arguments.settings, stop.wait)
+        if database is None:
+            child.end()
+            return 0
+        return supervise(arguments, database, child, stop)
+    except KvjobsError as error:
+        print(f"kvjobs worker: {error}", file=sys.stderr)
+        child.end()
+        return error.exit_code
+
+
+def _listen(child: Child, has_job: threading.Event, stop: threading.Event) -> None:
+    """Read the number of the job, then the end of the pipe."""
+    for line in sys.stdin.buffer:
+        child.first_job = int(line)
+        has_job.set()
+    stop.set()
+    child.ask_to_end()
+
+
+if __name__ == "__main__":
+    code = main()
+    gc.freeze()  # the interpreter's end would look at every object of the modules
+    sys.exit(code)
