@@ -1,0 +1,100 @@
+"""What int8 changes in models with published weights, beside llama.cpp's formats.
+
+    python -m bench.drift [--only smollm2,gemma3,minilm] [--work DIR] [--json]
+
+Everything is compared with kvjobs' own fp32 on the same texts (`bench.checkpoints.published_texts`): the perplexity,
+the log-probability of each token, and 12 greedy texts of 24 tokens; of the cross-encoder, the scores of 100 queries
+with 5 candidates each. llama.cpp's Q8_0 and Q4_K_M are made of the same weights, and stand beside it where
+llama-cpp-python is installed (extra `gguf`). Nothing is timed.
+
+Needs the packages of bench/checkpoints/published.txt.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench.checkpoints.folders import made_once
+from bench.checkpoints.published import GGUF_NAMES, NAMES
+from bench.checkpoints.published_texts import published_texts
+from bench.harness.causal_drift import Drift, drift, read_texts, sequences_of
+from bench.harness.machine import cpu_name
+from bench.harness.relevance_drift import RelevanceDrift, read_queries, relevance_drift
+from jobs.requirements import is_installed
+
+_TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50}  # about 3,600 tokens, 700
+_OURS = ("fp32", "int8")
+_THEIRS = ("q8_0", "q4_k_m")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.drift", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(NAMES), help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--work", type=Path, help="a folder for the models; a temporary one without it")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    names = options.only.split(",")
+    if not {*names} <= {*NAMES}:
+        parser.error(f"--only: of {', '.join(NAMES)}")
+    with tempfile.TemporaryDirectory() as temporary:
+        work = (options.work or Path(temporary)).absolute()
+        drifts = {name: _drifts(name, work / name) for name in names if name in GGUF_NAMES}
+        orders = {name: _orders(name, work / name) for name in names if name not in GGUF_NAMES}
+    if options.json:
+        print(json.dumps(_listed(drifts, orders)))
+        return
+    print(cpu_name())
+    if drifts:
+        print(f"{'model':8} {'engine':16} {'perplexity':>10} {'change':>9} {'mean':>7} {'worst':>7} {'equal':>7}")
+    for name, engine, row in _rows(drifts):
+        equal = f"{row.equal}/{row.prompts}"
+        print(f"{name:8} {engine:16} {row.perplexity:10.3f} {row.change:+8.2f}% {row.mean:7.4f} {row.worst:7.3f} "
+              f"{equal:>7}")  # fmt: skip
+    for name, found in orders.items():
+        print(f"{name:8} int8: scores change by {found.mean:.4f} of their standard deviation, by {found.worst:.3f} at "
+              f"most; {found.reordered} of {found.queries} orders change")  # fmt: skip
+
+
+def _listed(drifts: dict[str, dict[str, Drift]], orders: dict[str, RelevanceDrift]) -> dict[str, Any]:
+    causal = [{"model": name, "engine": engine, **asdict(row)} for name, engine, row in _rows(drifts)]
+    relevance = [{"model": name, "engine": "int8", **asdict(found)} for name, found in orders.items()]
+    return {"processor": cpu_name(), "rows": causal + relevance}
+
+
+def _drifts(name: str, work: Path) -> dict[str, Drift]:
+    """By engine, the reference first."""
+    engines = {precision: _ours(name, work, precision) for precision in _OURS}
+    if is_installed("llama_cpp"):
+        engines |= {f"llama.cpp {kind}": _requantized(name, work, kind) for kind in _THEIRS}
+    sequences = sequences_of(engines["fp32"], published_texts(_TEXTS[name]))
+    reads = {engine: read_texts(folder, sequences) for engine, folder in engines.items()}
+    return {engine: drift(read, reads["fp32"]) for engine, read in reads.items()}
+
+
+def _orders(name: str, work: Path) -> RelevanceDrift:
+    texts = published_texts(_TEXTS[name])
+    exact, quantized = (read_queries(_ours(name, work, precision), texts) for precision in _OURS)
+    return relevance_drift(quantized, exact)
+
+
+def _ours(name: str, work: Path, precision: str) -> Path:
+    checkpoint = made_once(work / "checkpoint", lambda out: ["bench.checkpoints.published", name, str(out)])
+    return made_once(work / precision, lambda out: ["bench.added", str(checkpoint), str(out), precision])
+
+
+def _requantized(name: str, work: Path, kind: str) -> Path:
+    return made_once(work / f"llamacpp-{kind}", lambda out: ["bench.peers.requantized_gguf", name, str(out), kind])
+
+
+def _rows(drifts: dict[str, dict[str, Drift]]) -> Iterator[tuple[str, str, Drift]]:
+    for name, found in drifts.items():
+        for engine, row in found.items():
+            yield name, engine, row
+
+
+if __name__ == "__main__":
+    main()

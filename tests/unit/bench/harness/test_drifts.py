@@ -1,0 +1,31 @@
+"""What bench.drift says of two models: changes of log-probabilities, of greedy texts, of scores and orders."""
+
+import numpy as np
+import pytest
+
+from bench.harness.causal_drift import Read, drift
+from bench.harness.relevance_drift import relevance_drift
+
+
+def test_a_drift_has_the_mean_and_the_worst_change_of_a_token_and_the_equal_texts() -> None:
+    exact = Read(np.log([0.5, 0.5, 0.25, 0.25]), [(1, 2), (3,), (4,)])
+    other = Read(np.log([0.25, 0.5, 0.25, 0.25]), [(1, 2), (5,), (4,)])
+
+    found = drift(other, exact)
+
+    assert found.perplexity == pytest.approx(2 ** (7 / 4))
+    assert found.change == pytest.approx(100 * (2**0.25 - 1))
+    assert found.mean == pytest.approx(np.log(2) / 4)
+    assert found.worst == pytest.approx(np.log(2))
+    assert (found.equal, found.prompts) == (2, 3)
+
+
+def test_scores_change_in_standard_deviations_and_an_order_counts_once() -> None:
+    exact = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    other = exact + np.array([[1.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+    found = relevance_drift(other, exact)
+
+    assert found.worst == pytest.approx(1.5 / exact.std())
+    assert found.mean == pytest.approx(found.worst / 6)
+    assert (found.reordered, found.queries) == (1, 2)
