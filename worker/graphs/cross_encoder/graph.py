@@ -77,7 +77,7 @@ class _Encoder:
         self._names = names_of(network)
         self._dtype = precision.float_dtype
         self._products = products_in(precision, mixed=True)
-        self._pooled_products = products_in(precision, "pairs")  # of one row a pair
+        self._pooled_products = products_in(precision, "pairs", mixed=True)  # of one row a pair
         # The head has a row a pair: in int8 it would save nothing, and cost exactness.
         self._head_products: Products = FloatProducts(Precision.FP32 if precision is Precision.INT8 else precision)
         self._masked = -3e4 if precision is Precision.FP16 else -1e30  # added to a score: the softmax then gives 0
