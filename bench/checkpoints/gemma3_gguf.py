@@ -6,24 +6,15 @@ kvjobs builds no graphs of such a file, only of the checkpoint.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from worker.models.checkpoint.gguf_checkpoint import LAYER_NAMES
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.tensor_files import Weight
 from worker.text.gguf_tokenizer import tokenizer_files
 
 _NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
-_LAYER_NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "post_attention_norm": "post_attention_layernorm",
+_LAYER_NAMES = LAYER_NAMES | {
     "ffn_norm": "pre_feedforward_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
+    "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
 _FULL_EVERY = 6  # layers; the format leaves it out
