@@ -32,5 +32,5 @@ def waiting_workers(monkeypatch: pytest.MonkeyPatch) -> list[WaitingWorker]:
         started.append(WaitingWorker())
         return started[-1]
 
-    monkeypatch.setattr("jobs.cli.early_worker.EmbeddedWorker", start)
+    monkeypatch.setattr("jobs.cli.commands.submit.EmbeddedWorker", start)
     return started

@@ -1,13 +1,13 @@
 """`kvjobs submit`: make a job of a corpus; with --wait, follow it and write its results."""
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobs.cli.context import Context, this_command
-from jobs.cli.early_worker import early_worker
 from jobs.cli.job_exit import exit_code_of_chain, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_stages, describe_submitted
@@ -16,7 +16,9 @@ from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_fields, task_options
 from jobs.cli.then_option import read_stages
+from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.errors import SpecError
+from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.stage import Stage
@@ -26,7 +28,6 @@ from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
-    from jobs.dispatch.embedded_worker import EmbeddedWorker
     from jobs.settings import Settings
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
@@ -71,11 +72,27 @@ def submit(context: Context, /, **values: Any) -> int:
     if options.quiet:
         silence_messages()
     context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
-    with early_worker(context.settings, options) as early:
+    with _early_worker(context.settings, options) as early:
         return _check_and_submit(context, options, early)
 
 
-def _check_and_submit(context: Context, options: SubmitOptions, early: "EmbeddedWorker | None") -> int:
+@contextlib.contextmanager
+def _early_worker(settings: "Settings", options: SubmitOptions) -> Iterator[EmbeddedWorker | None]:
+    """A worker that loads while the command does. It waits for its job, and is killed at the end of the block if it got
+    none: it has touched nothing. None where other workers are likely to serve the job, or it needs a GPU."""
+    is_alone = not settings.broker and settings.database_url.startswith("sqlite")
+    if not (options.wait and is_alone and options.queue == CPU) or options.dry_run:
+        yield None
+        return
+    worker = EmbeddedWorker(settings)
+    try:
+        yield worker
+    finally:
+        if not worker.has_job:
+            worker.kill()
+
+
+def _check_and_submit(context: Context, options: SubmitOptions, early: EmbeddedWorker | None) -> int:
     spec = _admit(options, context.settings)
     stages = read_stages(options.then, spec, context.settings)
     for one in (spec, *_model_specs(stages)):
@@ -199,7 +216,7 @@ def _submit(
     spec: JobSpec,
     stages: Sequence[Stage],
     corpus: "Corpus",
-    early: "EmbeddedWorker | None",
+    early: EmbeddedWorker | None,
 ) -> int:
     from jobs.store.report.job_summary import find_chain, find_job
 
