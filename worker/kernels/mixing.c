@@ -65,7 +65,8 @@ INLINE void transform(const float *from, float *to, size_t length, size_t step, 
 /* `size`: a multiple of 16. */
 static void mix(const float *from, float *to, size_t size) {
     size_t segment = size & -size, segments = size / segment, across = 1;
-    for (size_t begin = 0; begin < size; begin += segment) transform(from + begin, to + begin, segment, LANES, BEGINS, 0, 0);
+    for (size_t begin = 0; begin < size; begin += segment)
+        transform(from + begin, to + begin, segment, LANES, BEGINS, 0, 0);
     while (2 * across <= segments) across *= 2;
     if (across == 1) return;
     transform(to, to, across * segment, segment, 0, 0, 0);

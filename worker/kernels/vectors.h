@@ -140,7 +140,8 @@ static inline void store_sums(float *to, floats a, floats b, floats c, floats d)
     _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)));
 }
 static inline floats hadamard(floats x) {
-    const __m256 minus_1 = _mm256_setr_ps(1, -1, 1, -1, 1, -1, 1, -1), minus_2 = _mm256_setr_ps(1, 1, -1, -1, 1, 1, -1, -1);
+    const __m256 minus_1 = _mm256_setr_ps(1, -1, 1, -1, 1, -1, 1, -1);
+    const __m256 minus_2 = _mm256_setr_ps(1, 1, -1, -1, 1, 1, -1, -1);
     const __m256 minus_4 = _mm256_setr_ps(1, 1, 1, 1, -1, -1, -1, -1);
     x = _mm256_fmadd_ps(x, minus_1, _mm256_permute_ps(x, 0xB1));
     x = _mm256_fmadd_ps(x, minus_2, _mm256_permute_ps(x, 0x4E));
