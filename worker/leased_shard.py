@@ -4,7 +4,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from jobs.errors import Stopped, StoreError, ValueRefused
@@ -13,7 +13,7 @@ from jobs.outcome import StepTiming
 from jobs.providers import NO_PROVIDER
 from jobs.spec import Timing
 from jobs.store import leases
-from jobs.store.batches import Batch
+from jobs.store.batches import MAX_BATCHES_AT_ONCE, Batch, joined
 from jobs.store.database import Database
 from jobs.store.pauses import how_to_try
 from jobs.store.record import record
@@ -60,9 +60,10 @@ class LeasedShard:
         Raises Stopped between two batches or in one, StaleLease where the lease is lost, StoreError where the database
         refuses; ModelError, NotFoundError, SpecError and ProviderFailure where no document can be processed.
         """
-        work = self.work
         unrecorded = [leasing]  # timings for the next record; how long a record took is known only after it
-        for index, batch in enumerate(work.batches):
+        index = 0
+        while index < len(self.work.batches):
+            work, batch = self.work, self.work.batches[index]
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
             answered = self.lane.fallback.answer(
@@ -72,11 +73,21 @@ class LeasedShard:
                 _AskFrom(self, is_suspect=work.suspect and index == 0),
             )
             self._check_model_files(answered)
+            self._join_following(index)
             failpoint("after-compute")
             timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *answered.timings]
             started = time.perf_counter()
             self._record(index, answered, timings)
             unrecorded = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
+            index += 1
+
+    def _join_following(self, index: int) -> None:
+        """Join the batches behind this one as the lane's pace allows, which was not known when they were cut: a small
+        job, of one shard, is otherwise computed in small pieces. Before the record, which notes the next batch."""
+        begun, following = self.work.batches[: index + 1], self.work.batches[index + 1 :]
+        times = min(self.lane.batches_at_once(self.work.spec), MAX_BATCHES_AT_ONCE) if following else 1
+        if times > 1:
+            self.work = replace(self.work, batches=(*begun, *joined(following, times)))
 
     def give_back(self, *, crashed: bool = False) -> None:
         """Make the shard ready for another lease, which goes on after the last recorded batch. `crashed`: see

@@ -48,6 +48,19 @@ def plan_batches(
     return tuple(batch for batch in todo if batch)
 
 
+def joined(batches: Iterable[Batch], times: int) -> tuple[Batch, ...]:
+    """Batches in the same order, neighbours of one route as one where they are at most `times` the usual size."""
+    found: list[Batch] = []
+    for batch in batches:
+        both = (*found[-1], *batch) if found and found[-1][0].route == batch[0].route else ()
+        tokens = sum(document.estimated_tokens for document in both)
+        if both and tokens <= times * MAX_TOKENS and len(both) <= times * MAX_DOCUMENTS:
+            found[-1] = both
+        else:
+            found.append(batch)
+    return tuple(found)
+
+
 def _cut(documents: Iterable[PlannedDocument], max_tokens: int, max_documents: int) -> list[list[PlannedDocument]]:
     batches: list[list[PlannedDocument]] = [[]]
     tokens = 0

@@ -56,6 +56,46 @@ def test_a_stopping_worker_finishes_its_batch_and_releases_the_rest(
     assert scalar(database, tables.Shard.crashes) == 0
 
 
+class FastEcho(Echo):
+    """Its pace is known once it has processed a batch."""
+
+    def batches_at_once(self, job: object) -> int:
+        return 4 if self.batches else 1
+
+
+def recorded(database: Database) -> list[int]:
+    """The documents of each recorded batch, in their order."""
+    batches = select(tables.ShardEvent.documents).where(tables.ShardEvent.event == "recorded")
+    with database.reading() as connection:
+        return list(connection.execute(batches.order_by(tables.ShardEvent.id)).scalars())
+
+
+def test_once_its_pace_is_known_a_lane_computes_the_rest_of_its_shard_as_one(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=8, per_shard=8, tokens=MAX_TOKENS // 2)
+
+    drain(database, FastEcho(), keeper_of(database))  # type: ignore[arg-type]
+
+    assert recorded(database) == [2, 6]
+    assert scalar(database, tables.JobCounts.succeeded) == 8
+
+
+def test_a_death_in_joined_batches_leaves_the_usual_ones(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=8, per_shard=8, tokens=MAX_TOKENS // 2)
+    tries: list[int] = []
+
+    def die_in_the_second(batch: int, _: object) -> None:
+        tries.append(batch)
+        if len(tries) == 2:
+            raise StageDied("the process of stage 1 of model m was killed by SIGKILL (signal 9)")
+
+    drain(database, FastEcho(before=die_in_the_second), keeper_of(database))  # type: ignore[arg-type]
+
+    assert recorded(database) == [2, 2, 4], "after the death first a batch of the usual size"
+    assert scalar(database, tables.JobCounts.succeeded) == 8
+
+
 def test_a_batch_whose_stage_died_is_computed_again_and_counts_as_a_crash(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
+from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, joined, plan_batches
 
 SIZES = st.lists(st.integers(1, 2 * MAX_TOKENS) | st.integers(1, 20), max_size=600)
 
@@ -43,3 +43,16 @@ def test_a_batch_has_one_route_and_each_route_is_cut_as_if_it_were_alone(
     order = list(dict.fromkeys(route for _, route in documents))
     alone = [batch for one in order for batch in plan_batches([d for d in shard if d.route == one])]
     assert list(batches) == alone
+
+
+@given(st.lists(st.tuples(st.integers(1, 2 * MAX_TOKENS), st.sampled_from("ab")), max_size=60), st.integers(1, 4))
+def test_joined_batches_keep_order_route_and_the_larger_limit(documents: list[tuple[int, str]], times: int) -> None:
+    batches = plan_batches([PlannedDocument(i, "", size, False, route) for i, (size, route) in enumerate(documents)])
+
+    found = joined(batches, times)
+
+    assert [d for batch in found for d in batch] == [d for batch in batches for d in batch]
+    for batch in found:
+        assert len({d.route for d in batch}) == 1
+        assert batch in batches or sum(d.estimated_tokens for d in batch) <= times * MAX_TOKENS
+    assert times > 1 or found == batches
