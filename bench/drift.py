@@ -21,9 +21,10 @@ from typing import Any
 from bench.checkpoints.folders import made_once
 from bench.checkpoints.published import GGUF_NAMES, NAMES
 from bench.checkpoints.published_texts import published_texts
-from bench.harness.causal_drift import Drift, drift, read_texts, sequences_of
+from bench.harness.causal_texts import read_texts, sequences_of
 from bench.harness.machine import cpu_name
 from bench.harness.relevance_drift import RelevanceDrift, read_queries, relevance_drift
+from bench.harness.text_drift import TextDrift, text_drift
 from jobs.requirements import is_installed
 
 _TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50}  # about 3,600 tokens, 700
@@ -51,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     if drifts:
         print(f"{'model':8} {'engine':16} {'perplexity':>10} {'change':>9} {'mean':>7} {'worst':>7} {'equal':>7}")
     for name, engine, row in _rows(drifts):
-        equal = f"{row.equal}/{row.prompts}"
+        equal = f"{row.equal}/{row.texts}"
         print(f"{name:8} {engine:16} {row.perplexity:10.3f} {row.change:+8.2f}% {row.mean:7.4f} {row.worst:7.3f} "
               f"{equal:>7}")  # fmt: skip
     for name, found in orders.items():
@@ -59,20 +60,20 @@ def main(arguments: list[str] | None = None) -> None:
               f"most; {found.reordered} of {found.queries} orders change")  # fmt: skip
 
 
-def _listed(drifts: dict[str, dict[str, Drift]], orders: dict[str, RelevanceDrift]) -> dict[str, Any]:
+def _listed(drifts: dict[str, dict[str, TextDrift]], orders: dict[str, RelevanceDrift]) -> dict[str, Any]:
     causal = [{"model": name, "engine": engine, **asdict(row)} for name, engine, row in _rows(drifts)]
     relevance = [{"model": name, "engine": "int8", **asdict(found)} for name, found in orders.items()]
     return {"processor": cpu_name(), "rows": causal + relevance}
 
 
-def _drifts(name: str, work: Path) -> dict[str, Drift]:
+def _drifts(name: str, work: Path) -> dict[str, TextDrift]:
     """By engine, the reference first."""
     engines = {precision: _ours(name, work, precision) for precision in _OURS}
     if is_installed("llama_cpp"):
         engines |= {f"llama.cpp {kind}": _requantized(name, work, kind) for kind in _THEIRS}
     sequences = sequences_of(engines["fp32"], published_texts(_TEXTS[name]))
     reads = {engine: read_texts(folder, sequences) for engine, folder in engines.items()}
-    return {engine: drift(read, reads["fp32"]) for engine, read in reads.items()}
+    return {engine: text_drift(read, reads["fp32"]) for engine, read in reads.items()}
 
 
 def _orders(name: str, work: Path) -> RelevanceDrift:
@@ -90,7 +91,7 @@ def _requantized(name: str, work: Path, kind: str) -> Path:
     return made_once(work / f"llamacpp-{kind}", lambda out: ["bench.peers.requantized_gguf", name, str(out), kind])
 
 
-def _rows(drifts: dict[str, dict[str, Drift]]) -> Iterator[tuple[str, str, Drift]]:
+def _rows(drifts: dict[str, dict[str, TextDrift]]) -> Iterator[tuple[str, str, TextDrift]]:
     for name, found in drifts.items():
         for engine, row in found.items():
             yield name, engine, row

@@ -12,7 +12,8 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("llama_cpp")
 
 from bench.checkpoints.published_texts import published_texts
-from bench.harness.causal_drift import Read, drift, log_probs_of, sequences_of
+from bench.harness.causal_texts import log_probs_of, sequences_of
+from bench.harness.text_drift import Read, text_drift
 from bench.peers.requantized_gguf import write_requantized
 from jobs.corpus.messages import Message
 from tests.live.greedy_generate import compare
@@ -104,7 +105,7 @@ def test_int8_stays_near_fp32(model: RealModel) -> None:
     sequences = sequences_of(model.fp32, published_texts(NUM_TEXTS[model.name]))
     bound = BOUNDS[model.name]
 
-    found = drift(Read(scores(model.int8, sequences), []), Read(scores(model.fp32, sequences), []))
+    found = text_drift(Read(scores(model.int8, sequences), []), Read(scores(model.fp32, sequences), []))
 
     assert abs(found.change) < bound.change
     assert found.mean < bound.mean
