@@ -45,16 +45,15 @@ def _shift(graph: GraphProto) -> bool:
     unused = [tensor for tensor in graph.initializer if tensor.name in zero_points]  # onnxruntime would warn of them
     for tensor in unused:
         graph.initializer.remove(tensor)
-    graph.initializer.append(numpy_helper.from_array(np.array(_SHIFT, np.int16), "unsigned.shift"))
     graph.initializer.append(numpy_helper.from_array(np.array(_SHIFT, np.uint8), "unsigned.zero_point"))
     return True
 
 
 def _nodes(weight: str) -> list[onnx.NodeProto]:
-    """weight + 128 in uint8: constant folding computes it when the session is opened."""
-    wide, sums, shifted = f"{weight}.wide", f"{weight}.shifted", f"{weight}.unsigned"
+    """weight + 128 in uint8, modulo 256: constant folding computes it when the session is opened. No intermediate
+    result is wider than a byte: they are all in memory together."""
+    wrapped, shifted = f"{weight}.wrapped", f"{weight}.unsigned"
     return [
-        helper.make_node("Cast", [weight], [wide], name=wide, to=TensorProto.INT16),
-        helper.make_node("Add", [wide, "unsigned.shift"], [sums], name=sums),
-        helper.make_node("Cast", [sums], [shifted], name=shifted, to=TensorProto.UINT8),
+        helper.make_node("Cast", [weight], [wrapped], name=wrapped, to=TensorProto.UINT8),
+        helper.make_node("BitwiseXor", [wrapped, "unsigned.zero_point"], [shifted], name=shifted),
     ]
