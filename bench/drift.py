@@ -13,7 +13,7 @@ Needs the packages of bench/checkpoints/published.txt.
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,16 @@ from bench.checkpoints.published import GGUF_NAMES, NAMES
 from bench.checkpoints.published_texts import published_texts
 from bench.harness.causal_texts import read_texts, sequences_of
 from bench.harness.machine import cpu_name
-from bench.harness.relevance_drift import RelevanceDrift, read_queries, relevance_drift
 from bench.harness.text_drift import TextDrift, text_drift
 from jobs.requirements import is_installed
+from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.protocol import PairIds, score_all
+from worker.engine.runtime.run_context import RunContext
+from worker.models.drift import RelevanceDrift
 
 _TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50}  # about 3,600 tokens, 700
 _OURS = ("fp32", "int8")
+_QUERIES, _CANDIDATES, _QUERY_WORDS = 100, 5, 8
 _THEIRS = ("q8_0", "q4_k_m")
 
 
@@ -57,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
               f"{equal:>7}")  # fmt: skip
     for name, found in orders.items():
         print(f"{name:8} int8: scores change by {found.mean:.4f} of their standard deviation, by {found.worst:.3f} at "
-              f"most; {found.reordered} of {found.queries} orders change")  # fmt: skip
+              f"most; {found.num_reordered} of {found.num_queries} orders change")  # fmt: skip
 
 
 def _listed(drifts: dict[str, dict[str, TextDrift]], orders: dict[str, RelevanceDrift]) -> dict[str, Any]:
@@ -78,8 +82,28 @@ def _drifts(name: str, work: Path) -> dict[str, TextDrift]:
 
 def _orders(name: str, work: Path) -> RelevanceDrift:
     texts = published_texts(_TEXTS[name])
-    exact, quantized = (read_queries(_ours(name, work, precision), texts) for precision in _OURS)
-    return relevance_drift(quantized, exact)
+    exact, quantized = (_score_queries(_ours(name, work, precision), texts) for precision in _OURS)
+    return RelevanceDrift.between(quantized, exact)
+
+
+def _score_queries(folder: Path, texts: Sequence[str]) -> list[list[float]]:
+    """The logits of the model in `folder`: of each query, of its candidates.
+
+    A query is a piece of a text; its candidates are that text and those behind it.
+    """
+    model = open_cross_encoder(folder)
+    reader = open_pair_reader(folder, model)
+    pairs = []
+    for place in range(_QUERIES):
+        words = texts[place % len(texts)].split()
+        start = place // len(texts) * _QUERY_WORDS
+        query = reader.tokenizer.encode(" ".join(words[start : start + _QUERY_WORDS]))
+        for other in range(_CANDIDATES):
+            document = reader.tokenizer.encode(texts[(place + other) % len(texts)])
+            joined = reader.tokenizer.join(query, document, reader.max_length)
+            pairs.append(PairIds(joined.ids, joined.types))
+    logits = score_all(model.new_scorer(), pairs, RunContext())
+    return [logits[start : start + _CANDIDATES] for start in range(0, len(logits), _CANDIDATES)]
 
 
 def _ours(name: str, work: Path, precision: str) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from worker.models.drift import Drift
+from worker.models.drift import AnyDrift, read_drift
 
 MANIFEST = "kvjobs.json"
 FORMAT = 1
@@ -102,7 +102,7 @@ class Manifest:
     departures: tuple[str, ...] = ()
     checkpoint: str | None = None  # absolute path of the checkpoint that the export was compared with
     split: Split | None = None  # None: in one piece
-    drift: Drift | None = None  # from fp32; None: not measured, or not in int8
+    drift: AnyDrift | None = None  # from fp32; None: not measured, or not in int8
 
     @property
     def is_native(self) -> bool:
@@ -189,7 +189,7 @@ class Manifest:
             departures=tuple(map(str, content.get("departures", ()))),
             checkpoint=str(content["checkpoint"]) if content.get("checkpoint") else None,
             split=Split.of(content["split"]) if content.get("split") else None,
-            drift=Drift.of(content["drift"]) if content.get("drift") else None,
+            drift=read_drift(content["drift"]) if content.get("drift") else None,
         )
 
 

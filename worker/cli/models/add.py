@@ -13,7 +13,6 @@ from jobs.cli.render.output import Output, output_options
 from jobs.formatting import counted, duration, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
-from worker.models.drift import bounds
 from worker.models.manifest import GGUF
 from worker.models.model_kind import ModelKind
 
@@ -77,7 +76,7 @@ def add(
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
-    A causal or translation model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs
+    A model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs
     in ten languages and code that come with kvjobs; larger models read fewer of their tokens. How far it is from fp32
     is stored with the model, and a warning above a bound.
 
@@ -111,7 +110,8 @@ def add(
         print_message(f"Warning: {added.name} {warning}.")
     if added.drift and added.drift.is_large:
         print_message(
-            f"Warning: {added.name} is far from fp32: int8 drift {added.drift.clause()}; the bound is {bounds()}. To "
+            f"Warning: {added.name} is far from fp32: int8 drift {added.drift.clause()}; the bound is "
+            f"{added.drift.bounds()}. To "
             "compute what the checkpoint does, add it with --precision fp32. To measure the drift on your own text: "
             f"kvjobs models verify {added.name} --sample CORPUS"
         )

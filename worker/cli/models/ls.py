@@ -14,7 +14,7 @@ from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.contents.summary import num_bytes
-from worker.models.drift import change
+from worker.models.drift import Drift, change
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import list_models
 
@@ -29,9 +29,10 @@ def ls(context: Context, output: Output) -> None:
     """List the models by name.
 
     First those in the models folder, then the bundled ones whose names are not taken. STATE tells whether all files
-    exist; `kvjobs models inspect NAME` opens them. DRIFT and PERPLEXITY tell how far
-    a model in int8 was from fp32 when it was added: the mean difference of a token's log-probability, in nats,
-    and the change of the perplexity. VERIFIED is the verdict of the newest `kvjobs models verify`.
+    exist; `kvjobs models inspect NAME` opens them. DRIFT and PERPLEXITY tell how far a model in int8 was from fp32 when
+    it was added: the mean difference of a token's log-probability, in nats, and the change of the perplexity; of a
+    cross-encoder, the mean difference of a score, in standard deviations. VERIFIED is the verdict of the newest `kvjobs
+    models verify`.
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
@@ -100,5 +101,5 @@ def _row(folder: ModelFolder, standing: "Standing | None") -> dict[str, object]:
         "verified_at": standing.verification.verified_at if standing else None,
         "verdict": standing.verification.verdict if standing and standing.is_current else None,
         "drift": drift.mean if drift else None,
-        "perplexity_change": drift.perplexity_change if drift else None,
+        "perplexity_change": drift.perplexity_change if isinstance(drift, Drift) else None,
     }

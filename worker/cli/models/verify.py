@@ -18,7 +18,7 @@ from jobs.requirements import install_command
 from worker.cli.models.verifications import store_verification
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
-from worker.models.drift import bounds, change, is_large
+from worker.models.drift import Drift, change, is_large
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
@@ -192,6 +192,6 @@ def _drift_warning(check: "Check") -> str | None:
         return None
     return (
         f"is far from fp32 on these texts: perplexity {change(check.perplexity)}, a token's log-probability by "
-        f"{figure(check.drift)} nats on average, {figure(check.worst)} at most; the bound is {bounds()}. To compute "
-        "what the checkpoint does: kvjobs models add SOURCE --precision fp32"
+        f"{figure(check.drift)} nats on average, {figure(check.worst)} at most; the bound is {Drift.bounds()}. To "
+        "compute what the checkpoint does: kvjobs models add SOURCE --precision fp32"
     )

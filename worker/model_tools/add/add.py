@@ -44,7 +44,7 @@ from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import has_exported_graphs, has_weights
 from worker.models.contents.required_files import check_files, refuse_unknown_graphs
 from worker.models.departures.departures import departures_in
-from worker.models.drift import Drift
+from worker.models.drift import AnyDrift
 from worker.models.file_names import CONFIG, GGUF_MODEL
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest, is_gguf
@@ -92,7 +92,7 @@ class Added:
     source_revision: str | None
     note: str | None  # a remark for the user on how it was fetched and built
     warnings: tuple[str, ...]  # departures of an export from its configuration
-    drift: Drift | None  # of a model in int8 from fp32
+    drift: AnyDrift | None  # of a model in int8 from fp32
     drift_note: str | None  # why the drift was not measured
 
 
@@ -209,8 +209,7 @@ def _record_drift(
 ) -> tuple[Manifest, str | None]:
     """Write the drift of a model in int8 into its manifest; else why it was not measured. A model that was added
     before keeps the drift that it has."""
-    is_scored = ModelKind.of_architecture(manifest.architecture) is not ModelKind.CROSS_ENCODER
-    if not manifest.is_native or manifest.precision != Precision.INT8 or not is_scored or manifest.drift:
+    if not manifest.is_native or manifest.precision != Precision.INT8 or manifest.drift:
         return manifest, None
     if (origin.folder / MANIFEST).is_file() and origin.gguf is None:
         return manifest, "it is a copy of a model, without its checkpoint"

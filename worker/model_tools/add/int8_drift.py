@@ -1,6 +1,7 @@
 """
 How far a new model in int8 is from its checkpoint in fp32, on a few paragraphs of ordinary text: of a causal model,
-the log-probabilities of their tokens; of a translation model, those of the translations that the graphs in fp32 make.
+the log-probabilities of their tokens; of a translation model, those of the translations that the graphs in fp32 make;
+of a cross-encoder, the scores of their beginnings with the rest of them and of others.
 
 Knows: the sample, what a measurement may cost. Does not know: how to print, names of models.
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from jobs.errors import KvjobsError, ModelError
 from jobs.formatting import size
 from jobs.process import available_cores
-from worker.models.drift import Drift
+from worker.models.drift import AnyDrift, Drift, RelevanceDrift
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
@@ -35,18 +36,22 @@ _TOKENS = 2_000  # of the sample, at most
 # Larger models, in bytes of int8, read fewer tokens in inverse proportion, so that no model takes much longer.
 _LARGE = 1_000_000_000
 _FEWEST = 200
+_TOKENS_OF_PAIRS = 3  # in place of one: a model without a head over a vocabulary reads them sooner
 _FP32 = 4  # bytes of a weight; of int8, 1
 _MAX_NATS = 700.0  # of which there still is an exponential
 
 
-def measure_drift(model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path) -> Drift:
+def measure_drift(model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path) -> AnyDrift:
     """Compare the model with graphs in fp32 of `checkpoint` (a folder, or a GGUF file), written into the empty folder
     `scratch`. Raises KvjobsError that says why it cannot be measured."""
     num_bytes = sum(record.bytes for record in manifest.files.values())
     _check_room(_FP32 * num_bytes, scratch)
-    score = _score_translations if ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION else _score
+    kind, limit = ModelKind.of_architecture(manifest.architecture), max_tokens(num_bytes)
+    score = _score_translations if kind is ModelKind.TRANSLATION else _score
     try:
-        ours, exact, num_languages = score(model, manifest, checkpoint, scratch, max_tokens(num_bytes))
+        if kind is ModelKind.CROSS_ENCODER:
+            return _measure_scores(model, manifest, checkpoint, scratch, _TOKENS_OF_PAIRS * limit)
+        ours, exact, num_languages = score(model, manifest, checkpoint, scratch, limit)
     except MemoryError:
         raise ModelError("there is not enough memory for its graphs in fp32") from None
     except OSError as error:
@@ -95,6 +100,20 @@ def _score_translations(
     ours = open_seq2seq_model(model.path, threads=available_cores())
     found = can_score(ours, found)
     return score_translations(ours, found), score_translations(exact, found), num_languages
+
+
+def _measure_scores(
+    model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path, limit: int
+) -> RelevanceDrift:
+    """The drift of a cross-encoder's scores."""
+    from worker.model_tools.add.sample_queries import score_queries
+    from worker.model_tools.verify.cross_encoder import VerifiedCrossEncoder
+    from worker.model_tools.verify.verify import build_fp32
+
+    build_fp32(scratch, model.path, checkpoint, manifest, VerifiedCrossEncoder())
+    texts = [text for ones in _texts().values() for text in ones]
+    ours, exact = score_queries((model.path, scratch), texts, limit)
+    return RelevanceDrift.between(ours, exact)
 
 
 def _texts() -> dict[str, list[str]]:

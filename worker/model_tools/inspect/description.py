@@ -15,7 +15,7 @@ from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
 from worker.model_tools.inspect.stages import StageDescription
 from worker.models.checkpoint.gguf_network import StoredType
-from worker.models.drift import Drift
+from worker.models.drift import AnyDrift
 from worker.models.file_names import graph_places
 from worker.models.layout.graph_header import read_header
 from worker.models.layout.graph_signature import GraphSignature, Tensor
@@ -54,7 +54,7 @@ class ModelDescription:
     layout: str | None = None  # kv | gguf | merged | two decoders | with past | no cache
     conclusion: str | None = None  # how a model of this layout runs
     precision: str | None = None  # what products are computed in, as the manifest says; Q4_K_M ... of a GGUF file
-    drift: Drift | None = None  # of a model in int8 from fp32, as it was measured when it was added
+    drift: AnyDrift | None = None  # of a model in int8 from fp32, as it was measured when it was added
     source: str | None = None  # what `models add` made it from
     source_revision: str | None = None
     num_layers: int | None = None  # of the cache, like the three below

@@ -10,6 +10,7 @@ import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from tests.seq2seq_checkpoints import (
     write_bart_tokenizer,
     write_m2m100_tokenizer,
@@ -22,6 +23,7 @@ from worker.model_tools.add import int8_drift, sample_translations
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal, verify
+from worker.models.drift import RelevanceDrift
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
 from worker.text.segments import segment
@@ -161,6 +163,20 @@ def test_an_opus_model_translates_the_language_of_its_name(tmp_path, monkeypatch
 
     assert added.drift is not None
     assert seen[0].startswith(first)
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_a_cross_encoder_is_measured_by_its_scores_and_orders(add, models_dir, tmp_path, family):
+    source = write_cross_encoder_checkpoint(tmp_path / "pairs", family)
+
+    added = add(source, precision=Precision.INT8)
+
+    drift = added.drift
+    assert isinstance(drift, RelevanceDrift), added.drift_note
+    assert drift == Manifest.read(models_dir / "pairs-int8").drift
+    assert (drift.num_queries, drift.num_pairs) == (20, 80)
+    assert 0.0 < drift.mean < drift.worst
+    assert drift.num_reordered < 20
 
 
 def test_a_large_model_reads_fewer_tokens():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bench.harness.relevance_drift import relevance_drift
 from bench.harness.text_drift import Read, text_drift
 
 
@@ -18,14 +17,3 @@ def test_a_drift_has_the_mean_and_the_worst_change_of_a_token_and_the_equal_text
     assert found.mean == pytest.approx(np.log(2) / 4)
     assert found.worst == pytest.approx(np.log(2))
     assert (found.equal, found.texts) == (2, 3)
-
-
-def test_scores_change_in_standard_deviations_and_an_order_counts_once() -> None:
-    exact = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
-    other = exact + np.array([[1.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
-
-    found = relevance_drift(other, exact)
-
-    assert found.worst == pytest.approx(1.5 / exact.std())
-    assert found.mean == pytest.approx(found.worst / 6)
-    assert (found.reordered, found.queries) == (1, 2)
