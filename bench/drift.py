@@ -1,13 +1,15 @@
-"""What int8 changes in models with published weights, beside llama.cpp's formats.
+"""What int8 changes in models whose weights were trained, beside other engines in few bits.
 
-    python -m bench.drift [--only smollm2,gemma3,minilm] [--work DIR] [--json]
+    python -m bench.drift [--only smollm2,gemma3,minilm,demo] [--work DIR] [--json]
 
-Everything is compared with kvjobs' own fp32 on the same texts (`bench.checkpoints.published_texts`): the perplexity,
-the log-probability of each token, and 12 greedy texts of 24 tokens; of the cross-encoder, the scores of 100 queries
-with 5 candidates each. llama.cpp's Q8_0 and Q4_K_M are made of the same weights, and stand beside it where
-llama-cpp-python is installed (extra `gguf`). Nothing is timed.
+Everything is compared with kvjobs' own fp32. Of models with published weights, on the same texts
+(`bench.checkpoints.published_texts`): the perplexity, the log-probability of each token, and 12 greedy texts of 24
+tokens; of the cross-encoder, the scores of 100 queries with 5 candidates each. Of the bundled translation model, on
+2,000 sentences of unseen bulletins: the same of the greedy translations in fp32, and each engine's own. The others get
+the same weights, and stand beside it where they are installed: transformers in bf16 and CTranslate2 in int8 (extra
+`bench`), llama.cpp in Q8_0 and Q4_K_M (extra `gguf`). Nothing is timed.
 
-Needs the packages of bench/checkpoints/published.txt.
+Needs the packages of bench/checkpoints/published.txt, but for `demo`.
 """
 
 import argparse
@@ -23,42 +25,48 @@ from bench.checkpoints.published import GGUF_NAMES, NAMES
 from bench.checkpoints.published_texts import published_texts
 from bench.harness.causal_texts import read_texts, sequences_of
 from bench.harness.machine import cpu_name
-from bench.harness.text_drift import TextDrift, text_drift
+from bench.harness.segments import bulletin_segments
+from bench.harness.text_drift import Read, TextDrift, text_drift
+from bench.harness.translated_texts import read_translations, translate
+from bench.peers.reads import ctranslate2_texts, ctranslate2_translations, transformers_texts
 from jobs.requirements import is_installed
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import PairIds, score_all
 from worker.engine.runtime.run_context import RunContext
 from worker.models.drift import RelevanceDrift
 
-_TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50}  # about 3,600 tokens, 700
+_DEMO = "demo"
+_NAMES = (*NAMES, _DEMO)
+_TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50, _DEMO: 2_000}  # about 3,600 tokens, 700; sentences
 _OURS = ("fp32", "int8")
 _QUERIES, _CANDIDATES, _QUERY_WORDS = 100, 5, 8
-_THEIRS = ("q8_0", "q4_k_m")
+_LLAMACPP = ("q8_0", "q4_k_m")
+_CTRANSLATE2 = "ctranslate2 int8"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.drift", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(NAMES), help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--only", default=",".join(_NAMES), help=f"of {', '.join(_NAMES)}")
     parser.add_argument("--work", type=Path, help="a folder for the models; a temporary one without it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     names = options.only.split(",")
-    if not {*names} <= {*NAMES}:
-        parser.error(f"--only: of {', '.join(NAMES)}")
+    if not {*names} <= {*_NAMES}:
+        parser.error(f"--only: of {', '.join(_NAMES)}")
     with tempfile.TemporaryDirectory() as temporary:
         work = (options.work or Path(temporary)).absolute()
-        drifts = {name: _drifts(name, work / name) for name in names if name in GGUF_NAMES}
-        orders = {name: _orders(name, work / name) for name in names if name not in GGUF_NAMES}
+        drifts = {name: _drifts(name, work / name) for name in names if name in (*GGUF_NAMES, _DEMO)}
+        orders = {name: _orders(name, work / name) for name in names if name not in drifts}
     if options.json:
         print(json.dumps(_listed(drifts, orders)))
         return
     print(cpu_name())
     if drifts:
-        print(f"{'model':8} {'engine':16} {'perplexity':>10} {'change':>9} {'mean':>7} {'worst':>7} {'equal':>7}")
+        print(f"{'model':8} {'engine':17} {'perplexity':>10} {'change':>9} {'mean':>7} {'worst':>7} {'equal':>9}")
     for name, engine, row in _rows(drifts):
         equal = f"{row.equal}/{row.texts}"
-        print(f"{name:8} {engine:16} {row.perplexity:10.3f} {row.change:+8.2f}% {row.mean:7.4f} {row.worst:7.3f} "
-              f"{equal:>7}")  # fmt: skip
+        print(f"{name:8} {engine:17} {row.perplexity:10.4f} {row.change:+8.3f}% {row.mean:7.5f} "
+              f"{row.worst:7.3f} {equal:>9}")  # fmt: skip
     for name, found in orders.items():
         print(f"{name:8} int8: scores change by {found.mean:.4f} of their standard deviation, by {found.worst:.3f} at "
               f"most; {found.num_reordered} of {found.num_queries} orders change")  # fmt: skip
@@ -72,12 +80,33 @@ def _listed(drifts: dict[str, dict[str, TextDrift]], orders: dict[str, Relevance
 
 def _drifts(name: str, work: Path) -> dict[str, TextDrift]:
     """By engine, the reference first."""
-    engines = {precision: _ours(name, work, precision) for precision in _OURS}
-    if is_installed("llama_cpp"):
-        engines |= {f"llama.cpp {kind}": _requantized(name, work, kind) for kind in _THEIRS}
-    sequences = sequences_of(engines["fp32"], published_texts(_TEXTS[name]))
-    reads = {engine: read_texts(folder, sequences) for engine, folder in engines.items()}
+    reads = (_translations if name == _DEMO else _texts)(name, work)
     return {engine: text_drift(read, reads["fp32"]) for engine, read in reads.items()}
+
+
+def _texts(name: str, work: Path) -> dict[str, Read]:
+    folders = {precision: _ours(name, work, precision) for precision in _OURS}
+    sequences = sequences_of(folders["fp32"], published_texts(_TEXTS[name]))
+    reads = {precision: read_texts(folder, sequences) for precision, folder in folders.items()}
+    if is_installed("ctranslate2"):
+        checkpoint = _checkpoint(name, work)
+        reads["transformers bf16"] = transformers_texts(checkpoint, work, "bf16", sequences)
+        reads[_CTRANSLATE2] = ctranslate2_texts(checkpoint, work, "int8", sequences)
+    if is_installed("llama_cpp"):
+        for kind in _LLAMACPP:
+            reads[f"llama.cpp {kind}"] = read_texts(_requantized(name, work, kind), sequences)
+    return reads
+
+
+def _translations(name: str, work: Path) -> dict[str, Read]:
+    checkpoint = _checkpoint(name, work)
+    folders = {precision: _ours(name, work, precision) for precision in _OURS}
+    sources = bulletin_segments(checkpoint, _TEXTS[name])
+    targets = translate(folders["fp32"], sources)
+    reads = {precision: read_translations(folder, sources, targets) for precision, folder in folders.items()}
+    if is_installed("ctranslate2"):
+        reads[_CTRANSLATE2] = ctranslate2_translations(checkpoint, work, "int8", sources, targets)
+    return reads
 
 
 def _orders(name: str, work: Path) -> RelevanceDrift:
@@ -107,8 +136,13 @@ def _score_queries(folder: Path, texts: Sequence[str]) -> list[list[float]]:
 
 
 def _ours(name: str, work: Path, precision: str) -> Path:
-    checkpoint = made_once(work / "checkpoint", lambda out: ["bench.checkpoints.published", name, str(out)])
+    checkpoint = _checkpoint(name, work)
     return made_once(work / precision, lambda out: ["bench.added", str(checkpoint), str(out), precision])
+
+
+def _checkpoint(name: str, work: Path) -> Path:
+    maker = ["bench.checkpoints.demo_checkpoint", "--out"] if name == _DEMO else ["bench.checkpoints.published", name]
+    return made_once(work / "checkpoint", lambda out: [*maker, str(out)])
 
 
 def _requantized(name: str, work: Path, kind: str) -> Path:
