@@ -11,9 +11,11 @@ import pytest
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
+from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.numpy_causal import NumpyCausal
+from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 from worker.models import drift, registry
 
@@ -280,6 +282,31 @@ def test_add_and_verify_warn_of_a_drift_above_the_bound_alone(
     assert "--precision fp32" in far.err
     assert "Warning: tiny-lm-int8 is far from fp32 on these texts: perplexity " in far_verified.err
     assert far_verified.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("write", "options", "figure"),
+    [
+        (write_marian_checkpoint, ["--head", "full"], "perplexity "),
+        (lambda folder: write_cross_encoder_checkpoint(folder, "bert"), [], "on 4 pairs: a score by "),
+    ],
+)
+def test_verify_warns_of_other_kinds_of_models_above_their_bound_alone(
+    kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch, write: Any, options: list[str], figure: str
+) -> None:
+    monkeypatch.setattr("worker.model_tools.verify.seq2seq.open_seq2seq_reference", NumpySeq2Seq.open)
+    monkeypatch.setattr("worker.model_tools.verify.cross_encoder.open_cross_encoder_reference", NumpyCrossEncoder.open)
+    kvjobs("models", "add", write(home / "tiny"), "--precision", "int8", *options)
+    verified = []
+    for bound in (1e3, 1e-6):
+        for name in ("MAX_PERPLEXITY_CHANGE", "MAX_MEAN", "MAX_SCORE_MEAN"):
+            monkeypatch.setattr(drift, name, bound)
+        verified.append(kvjobs("models", "verify", "tiny-int8", "--limit", "3"))
+
+    near, far = verified
+    assert "Warning" not in near.err
+    assert f"Warning: tiny-int8 is far from fp32 on these texts: {figure}" in far.err
+    assert (near.exit_code, far.exit_code) == (0, 0)
 
 
 def test_add_of_a_language_model_with_the_head_option_exits_with_2(kvjobs: Kvjobs, language_model: Path) -> None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from worker.model_tools.verify.checks import Check
     from worker.model_tools.verify.protocol import VerifiedFamily
 
-CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
+CHECK_FIELDS = (
+    "name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "worst", "drift", "perplexity", "note",
+)  # fmt: skip
 CHECK_COLUMNS = (
     Column("name", "CHECK"),
     Column("against", "AGAINST"),
@@ -57,7 +59,7 @@ CAUSAL_CHECK_COLUMNS = (
         rank=3,
     ),
 )
-PAIR_CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "worst", "drift", "note")
+PAIR_CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "worst", "drift", "relevance", "note")
 PAIR_CHECK_COLUMNS = (
     Column("name", "CHECK"),
     Column("against", "AGAINST"),
@@ -121,7 +123,7 @@ def verify(
     Translation models: tokens with the KV cache against those without; native graphs against the checkpoint (through
     transformers if it is installed, else a numpy implementation); int8 and fp16 against fp32. The table shows the share
     of equal segments and tokens, the chrF of the texts, and the difference of log-probabilities in nats per token
-    (DRIFT).
+    (DRIFT), against fp32 of the tokens of its translations.
 
     Causal language models: the log-probability of each token in a batch against alone, after a shared prefix against
     computed whole, and against the checkpoint, also beyond every limit in config.json; and what int8 and fp16 cost, in
@@ -130,7 +132,8 @@ def verify(
     Cross-encoders: the logit of each pair of a query and a document in a batch against alone, and against the
     checkpoint; a corpus is one as for reranking.
 
-    The result is stored in the database; `kvjobs models ls`, `models inspect` and the dashboard show it.
+    A warning says where a model in int8 or fp16 is far from fp32, by the bounds of `kvjobs models add`. The result is
+    stored in the database; `kvjobs models ls`, `models inspect` and the dashboard show it.
 
     Exit code 1 if results differ that must be equal.
     """
@@ -187,11 +190,18 @@ def verify(
 
 
 def _drift_warning(check: "Check") -> str | None:
-    """What the user of a causal model should know of its distance from fp32; None: it is small."""
-    if check.perplexity is None or check.drift is None or not is_large(check.perplexity, check.drift):
+    """What the user should know of a model's distance from fp32; None: it is small."""
+    if (found := check.relevance) and found.is_large:
+        figures, bounds = found.clause(), found.bounds()
+    elif check.perplexity is not None and check.drift is not None and is_large(check.perplexity, check.drift):
+        figures = (
+            f"perplexity {change(check.perplexity)}, a token's log-probability by {figure(check.drift)} nats on "
+            f"average, {figure(check.worst)} at most"
+        )
+        bounds = Drift.bounds()
+    else:
         return None
     return (
-        f"is far from fp32 on these texts: perplexity {change(check.perplexity)}, a token's log-probability by "
-        f"{figure(check.drift)} nats on average, {figure(check.worst)} at most; the bound is {Drift.bounds()}. To "
-        "compute what the checkpoint does: kvjobs models add SOURCE --precision fp32"
+        f"is far from fp32 on these texts: {figures}; the bound is {bounds}. To compute what the checkpoint does: "
+        "kvjobs models add SOURCE --precision fp32"
     )

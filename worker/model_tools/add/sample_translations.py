@@ -1,14 +1,12 @@
 """
 Sentences of a sample, translated by a model in fp32, as pairs to score.
 
-Knows: which languages of the sample a model reads, and into which it translates. Does not know: what is made of the
-log-probabilities.
+Knows: which languages of the sample a model reads, and into which it translates. Does not know: what is made of them.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +14,9 @@ from jobs.errors import SpecError
 from jobs.spec import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
+from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
+from worker.model_tools.translation_scores import Translation
 from worker.text.segments import segment
 from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
@@ -27,14 +25,6 @@ ENGLISH, _OTHER = "en", "de"  # the target language, where there is a choice: En
 _OPUS_NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?(?P<source>[a-z]{2})-")
 _BATCH = 8
 _EXTRA_TOKENS = 8  # a translation may be twice as long as its source, and so many tokens longer
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """A sentence and its translation."""
-
-    pair: IdPair
-    num_given: int  # of the target's first ids, which are forced
 
 
 def translate_sample(
@@ -48,22 +38,6 @@ def translate_sample(
         sentences = _sentences(texts[source], source, target, tokenizer, exact.max_positions)
         found += _translate(_first(sentences, max_tokens // len(directions)), target, tokenizer, exact)
     return found, len(directions)
-
-
-def score_translations(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Floats]:
-    """The log-probability of each token of each translation that is not forced."""
-    scorer, run = model.new_scorer(), RunContext(Stopwatch(Timing.OFF))
-    pairs = [one.pair for one in translations]
-    found: dict[int, Floats] = {}
-    for batch in make_pair_batches(pairs):
-        found.update(zip(batch, scorer.log_probs([pairs[index] for index in batch], run), strict=True))
-    return [found[index][one.num_given :] for index, one in enumerate(translations)]
-
-
-def can_score(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Translation]:
-    """Those whose ids the model's head has."""
-    scorer = model.new_scorer()
-    return [one for one in translations if bool(np.all(scorer.has_ids(one.pair.target)))]
 
 
 def _directions(

@@ -20,7 +20,6 @@ from itertools import chain, cycle, islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from jobs.spec import Timing
@@ -31,7 +30,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import read_documents
-from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.checks import Check, Verdict, token_figures
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.vocabulary import check_same_ids
@@ -212,8 +211,8 @@ class _Tolerance:
     worst: float = np.inf
     mean: float = np.inf
 
-    def allows(self, gaps: NDArray[np.float64]) -> bool:
-        return bool(gaps.max() <= self.worst and gaps.mean() <= self.mean)
+    def allows(self, *, worst: float, drift: float, **_: float) -> bool:
+        return worst <= self.worst and drift <= self.mean
 
 
 _EACH_TOKEN = _Tolerance(worst=1e-4)  # float32 sums in another order differ by less
@@ -229,21 +228,10 @@ def _compare(
     tolerance: _Tolerance | None = None,
 ) -> Check:
     """Log-probabilities of the same tokens. Without a `tolerance` nothing has to be equal."""
-    mine, yours = np.concatenate(ours).astype(np.float64), np.concatenate(theirs).astype(np.float64)
-    gaps = np.abs(mine - yours)
-    if not np.isfinite(gaps).all() or (tolerance is not None and not tolerance.allows(gaps)):
+    figures = token_figures(ours, theirs)
+    if not np.isfinite(figures["worst"]) or (tolerance is not None and not tolerance.allows(**figures)):
         verdict = Verdict.DIFFERS
     else:
         holds_each = tolerance is not None and tolerance.worst < np.inf
         verdict = Verdict.SAME if holds_each else Verdict.MEASURED
-    return Check(
-        name=name,
-        against=against,
-        verdict=verdict,
-        num_segments=len(ours),
-        num_tokens=len(mine),
-        drift=float(gaps.mean()),
-        worst=float(gaps.max()),
-        nats=-float(mine.mean()),
-        perplexity=float(np.expm1(yours.mean() - mine.mean())),
-    )
+    return Check(name=name, against=against, verdict=verdict, num_segments=len(ours), **figures)

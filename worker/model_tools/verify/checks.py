@@ -1,7 +1,14 @@
 """The checks of `kvjobs models verify`: their figures and verdicts. Does not know: models."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.models.drift import RelevanceDrift
 
 
 class Verdict(enum.StrEnum):
@@ -28,8 +35,22 @@ class Check:
     worst: float | None = None  # greatest difference of a single token, nats
     nats: float | None = None  # mean -log p of the model, nats a token
     perplexity: float | None = None  # relative difference from that of the other side; -0.01: 1 % lower
+    relevance: RelevanceDrift | None = None  # of a cross-encoder, from the other side
     note: str | None = None
 
     @property
     def has_failed(self) -> bool:
         return self.verdict is Verdict.DIFFERS
+
+
+def token_figures(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> dict[str, Any]:
+    """The fields of a check that compares log-probabilities of the same tokens, nats."""
+    mine, yours = np.concatenate(ours).astype(np.float64), np.concatenate(theirs).astype(np.float64)
+    gaps = np.abs(mine - yours)
+    return {
+        "num_tokens": len(gaps),
+        "drift": float(gaps.mean()),
+        "worst": float(gaps.max()),
+        "nats": -float(mine.mean()),
+        "perplexity": float(np.expm1(yours.mean() - mine.mean())),
+    }

@@ -9,6 +9,8 @@ to hold on the mean, and `checkpoint` measures.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,7 @@ from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.references import open_cross_encoder_reference
 from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.drift import RelevanceDrift
 from worker.models.file_names import CAUSAL_TOKENIZER
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
@@ -51,7 +54,8 @@ class VerifiedCrossEncoder:
     def run(self, folder: ModelFolder, sample: Sequence[TextPair]) -> "CrossEncoderRun":
         """Pairs that are too long are cut, as in a job. The last one fills the model's positions."""
         model = open_cross_encoder(folder.path)
-        return CrossEncoderRun(model, _pairs(sample, open_pair_reader(folder.path, model), model))
+        pairs = _pairs(sample, open_pair_reader(folder.path, model), model)
+        return CrossEncoderRun(model, pairs, [*(query for query, _ in sample), sample[0][0]])
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
         """None: exports are not run."""
@@ -64,10 +68,12 @@ class VerifiedCrossEncoder:
 class CrossEncoderRun:
     """A cross-encoder and its logits of pairs."""
 
-    def __init__(self, model: CrossEncoder, pairs: Sequence[PairIds]) -> None:
+    def __init__(self, model: CrossEncoder, pairs: Sequence[PairIds], queries: Sequence[str]) -> None:
+        """`queries`: of each pair."""
         self.is_exact = model.computes_in_float32()
         self._model = model
         self._pairs = pairs
+        self._queries = queries
         # The longest are among those that are compared: sorted by length, every so many.
         by_length = sorted(range(len(pairs)), key=lambda index: -len(pairs[index].ids))
         self._few = by_length[:: -(-len(pairs) // _MAX_COMPARED)]
@@ -94,7 +100,15 @@ class CrossEncoderRun:
         theirs = open_cross_encoder(other)
         common = [index for index, pair in enumerate(self._pairs) if len(pair.ids) <= theirs.max_positions]
         ours = [self._logits[index] for index in common]
-        return _compare(name, against, ours, _score(theirs, [self._pairs[index] for index in common]))
+        found = _score(theirs, [self._pairs[index] for index in common])
+        check = _compare(name, against, ours, found)
+        by_query: dict[str, tuple[list[float], list[float]]] = {}
+        for index, *logits in zip(common, ours, found, strict=True):
+            for side, logit in zip(by_query.setdefault(self._queries[index], ([], [])), logits, strict=True):
+                side.append(logit)
+        with suppress(ModelError):  # the verdict says it
+            check = replace(check, relevance=RelevanceDrift.between(*zip(*by_query.values(), strict=True)))
+        return check
 
 
 def _pairs(sample: Sequence[TextPair], reader: PairReader, model: CrossEncoder) -> list[PairIds]:

@@ -23,11 +23,13 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.open import open_seq2seq_model
+from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
-from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.translation_scores import Translation, can_score, score_translations
+from worker.model_tools.verify.checks import Check, Verdict, token_figures
 from worker.model_tools.verify.numpy_seq2seq import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
@@ -160,9 +162,29 @@ class Seq2SeqRun:
         )
 
     def compare(self, name: str, against: str, other: Path) -> Check:
-        """Compare translations under the model's own search settings, with chrF."""
-        theirs = _decode(open_seq2seq_model(other), self._sample, self._search)
-        return _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
+        """Compare translations under the model's own search settings, with chrF; and where both graphs are native, the
+        log-probabilities that both give the tokens of the other's."""
+        model = open_seq2seq_model(other)
+        theirs = _decode(model, self._sample, self._search)
+        check = _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
+        manifest = read_manifest(ModelFolder(against, other))
+        is_native = self._is_native and manifest is not None and manifest.is_native
+        return self._with_scores(check, model, theirs) if is_native else check
+
+    def _with_scores(self, check: Check, other: Seq2SeqModel, theirs: Sequence[Hypothesis]) -> Check:
+        num_given = int(self._search.forced_bos_id is not None)
+        found = can_score(
+            self._model,
+            [
+                Translation(IdPair(source, one.ids, self._search.start_id), num_given)
+                for source, one in zip(self._sample, theirs, strict=True)
+                if len(one.ids) > num_given
+            ],
+        )
+        if not found:
+            return check
+        ours, exact = (score_translations(model, found) for model in (self._model, other))
+        return dataclasses.replace(check, **token_figures(ours, exact))
 
     @cached_property
     def _search(self) -> GenerationConfig:

@@ -76,6 +76,10 @@ def test_verify_measures_what_int8_costs(checkpoint: Path) -> None:
     )
     assert checks["packed"].worst == pytest.approx(0, abs=1e-4)
     assert 1e-4 < (checks["precision"].worst or 0) < 0.5
+    relevance = checks["precision"].relevance
+    assert relevance is not None
+    assert (relevance.num_queries, relevance.num_pairs) == (6, 13)  # the last pair is one of the first query
+    assert 0 < relevance.mean < relevance.worst
 
 
 def test_verify_finds_a_graph_of_other_weights(checkpoint: Path) -> None:

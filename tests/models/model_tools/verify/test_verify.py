@@ -90,7 +90,10 @@ def test_the_difference_of_int8_is_measured(make):
         check = found[name]
         assert 0.5 < (check.tokens or 0.0) <= 1.0
         assert 0.0 < (check.drift or 0.0) < 0.5
-    assert found["precision"].num_segments == 10
+    precision = found["precision"]
+    assert precision.num_segments == 10
+    assert 0.0 < (precision.drift or 0.0) < (precision.worst or 0.0)
+    assert 0.0 < abs(precision.perplexity or 0.0) < 0.5
 
 
 def test_a_model_that_differs_from_its_checkpoint_fails(make):

@@ -1,0 +1,37 @@
+"""Translations that one model made, scored by it and by another: how far the other is from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.spec import Timing
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.logit_rules import Floats
+from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
+from worker.engine.seq2seq.protocol import Seq2SeqModel
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A sentence and its translation."""
+
+    pair: IdPair
+    num_given: int  # of the target's first ids, which are forced
+
+
+def score_translations(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Floats]:
+    """The log-probability of each token of each translation that is not forced."""
+    scorer, run = model.new_scorer(), RunContext(Stopwatch(Timing.OFF))
+    pairs = [one.pair for one in translations]
+    found: dict[int, Floats] = {}
+    for batch in make_pair_batches(pairs):
+        found.update(zip(batch, scorer.log_probs([pairs[index] for index in batch], run), strict=True))
+    return [found[index][one.num_given :] for index, one in enumerate(translations)]
+
+
+def can_score(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Translation]:
+    """Those whose ids the model's head has."""
+    scorer = model.new_scorer()
+    return [one for one in translations if bool(np.all(scorer.has_ids(one.pair.target)))]
