@@ -82,6 +82,18 @@ class Standing:
             return "agrees with itself, no checkpoint compared"
         return "measured against its checkpoint" if found.verdict == MEASURED else "same as its checkpoint"
 
+    @property
+    def word(self) -> str:
+        """The verdict, for a narrow column."""
+        if not self.is_current:
+            return "outdated"
+        found = self.verification
+        if found.has_failed:
+            return DIFFERS
+        if not found.is_with_checkpoint:
+            return "with itself"
+        return MEASURED if found.verdict == MEASURED else "same"
+
     def as_row(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         fields = dataclasses.asdict(self.verification)

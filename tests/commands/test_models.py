@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,20 @@ def test_a_language_model_in_int8_is_listed_and_described_with_its_drift(kvjobs:
     assert (listed["drift"], listed["perplexity_change"]) == (measured["mean"], measured["perplexity_change"])
     assert kvjobs("models", "inspect", "tiny-lm-int8", "--json").json["drift"] == measured
     assert "\n  drift      from fp32, on " in kvjobs("models", "inspect", "tiny-lm-int8").out
+
+
+def test_a_list_of_80_columns_shows_the_drift_and_the_verdict(
+    kvjobs: Kvjobs, language_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kvjobs("models", "add", language_model, "--precision", "int8", "--name", "smollm2-135m-instruct-2")
+    kvjobs("models", "verify", "smollm2-135m-instruct-2", "--limit", "3")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    title, _, row = kvjobs("models", "ls").out.splitlines()
+
+    assert {"KIND", "PRECISION", "SIZE", "DRIFT", "VERIFIED"} < set(title.split())
+    assert row.split()[-1] == "measured"
 
 
 def test_add_and_verify_warn_of_a_drift_above_the_bound_alone(

@@ -53,30 +53,31 @@ def test_a_result_holds_for_the_files_it_was_found_with(database: Database) -> N
 
     found = {name: now(known, *files) for name, files in FILES.items()}
 
-    shown = {name: (one.is_current, one.words) for name, one in found.items() if one}
+    shown = {name: (one.is_current, one.word, one.words) for name, one in found.items() if one}
     assert shown == {
-        "the same": (True, "same as its checkpoint"),
-        "copied": (True, "same as its checkpoint"),
-        "changed": (False, "not verified since it changed"),
+        "the same": (True, "same", "same as its checkpoint"),
+        "copied": (True, "same", "same as its checkpoint"),
+        "changed": (False, "outdated", "not verified since it changed"),
     }
     assert standing(known, ("other",), lambda: "stamp-1", lambda: "rev-1") is None
 
 
 @pytest.mark.parametrize(
-    ("check_name", "verdict", "words"),
+    ("check_name", "verdict", "word", "words"),
     [
-        ("checkpoint", "tied", "same as its checkpoint"),
-        ("checkpoint", "measured", "measured against its checkpoint"),
-        ("checkpoint", "differs", "differs from its checkpoint"),
-        ("slots", "same", "agrees with itself, no checkpoint compared"),
-        ("slots", "differs", "differs from each segment alone"),
+        ("checkpoint", "tied", "same", "same as its checkpoint"),
+        ("checkpoint", "measured", "measured", "measured against its checkpoint"),
+        ("checkpoint", "differs", "differs", "differs from its checkpoint"),
+        ("slots", "same", "with itself", "agrees with itself, no checkpoint compared"),
+        ("slots", "differs", "differs", "differs from each segment alone"),
     ],
 )
-def test_a_verdict_in_words(check_name: str, verdict: str, words: str) -> None:
+def test_a_verdict_in_words(check_name: str, verdict: str, word: str, words: str) -> None:
     against = "a/checkpoint" if check_name == "checkpoint" else "each segment alone"
     found = replace(FOUND, check_name=check_name, verdict=verdict, against=against)
 
-    assert Standing(verification=found, is_current=True).words == words
+    standing = Standing(verification=found, is_current=True)
+    assert (standing.word, standing.words) == (word, words)
 
 
 def test_what_was_compared_is_one_line() -> None:

@@ -32,7 +32,7 @@ def ls(context: Context, output: Output) -> None:
     exist; `kvjobs models inspect NAME` opens them. DRIFT and PERPLEXITY tell how far a model in int8 was from fp32 when
     it was added: the mean difference of a token's log-probability, in nats, and the change of the perplexity; of a
     cross-encoder, the mean difference of a score, in standard deviations. VERIFIED is the verdict of the newest `kvjobs
-    models verify`.
+    models verify`: `same` or `measured` (int8, fp16) against its checkpoint, `with itself` where there was none.
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
@@ -46,14 +46,14 @@ def ls(context: Context, output: Output) -> None:
         (
             Column("name", "MODEL"),
             Column("kind", "KIND", rank=1),
-            Column("layout", "LAYOUT", rank=4),
+            Column("layout", "LAYOUT", rank=7),
             Column("precision", "PRECISION", rank=2),
-            Column("size", "SIZE", size, right=True, rank=3),
+            Column("size", "SIZE", size, right=True, rank=5),
             Column("state", "STATE"),
-            Column("drift", "DRIFT", figure, right=True, rank=7),
-            Column("perplexity_change", "PERPLEXITY", _change, right=True, rank=8),
-            Column("verified", "VERIFIED", lambda words: words or NOTHING, rank=5),
-            Column("path", "FOLDER", rank=6),
+            Column("drift", "DRIFT", figure, right=True, rank=3),
+            Column("perplexity_change", "PERPLEXITY", _change, right=True, rank=6),
+            Column("standing", "VERIFIED", lambda word: word or NOTHING, rank=4),
+            Column("path", "FOLDER", rank=8),
         ),
         (
             "name",
@@ -97,6 +97,7 @@ def _row(folder: ModelFolder, standing: "Standing | None") -> dict[str, object]:
         "state": "incomplete" if problem else "complete",
         "problem": problem,
         "path": str(folder.path),
+        "standing": standing.word if standing else None,
         "verified": standing.words if standing else None,
         "verified_at": standing.verification.verified_at if standing else None,
         "verdict": standing.verification.verdict if standing and standing.is_current else None,
