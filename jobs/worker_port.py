@@ -64,6 +64,7 @@ class InstalledModel:
     source_revision: str | None = None
     compared_with: str | None = None  # the checkpoint that an export was compared with when it was added
     drift: str | None = None  # of a model in int8 from fp32, as it was measured when it was added; a clause
+    is_far: bool = False  # that drift is above the bound
     departures: tuple[str, ...] = ()  # how an export differs from its configuration, a sentence each
 
 

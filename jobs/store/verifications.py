@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, inspect, select
 
-from jobs.formatting import counted, percent
+from jobs.formatting import counted, figure, percent
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.verification_table import StoredVerification
@@ -56,10 +56,11 @@ class Verification:
         figures = []
         if self.same_tokens is not None:
             figures.append(f"{percent(self.same_tokens)} of tokens the same")
+        what, unit = ("score", "") if self.text_unit == "pair" else ("token", " nats")
         if self.worst is not None:
-            figures.append(f"largest difference of a token {self.worst:.1e} nats")
+            figures.append(f"largest difference of a {what} {figure(self.worst)}{unit}")
         elif self.drift is not None:
-            figures.append(f"mean difference of a token {self.drift:.1e} nats")
+            figures.append(f"mean difference of a {what} {figure(self.drift)}{unit}")
         return "; ".join((f"{texts} against {self.against}", *figures))
 
 

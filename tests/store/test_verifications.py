@@ -80,8 +80,14 @@ def test_a_verdict_in_words(check_name: str, verdict: str, word: str, words: str
     assert (standing.word, standing.words) == (word, words)
 
 
+def test_pairs_differ_in_their_scores() -> None:
+    found = replace(FOUND, text_unit="pair", same_tokens=None, worst=0.1)
+
+    assert found.compared.endswith("; largest difference of a score 0.100")
+
+
 def test_what_was_compared_is_one_line() -> None:
     assert FOUND.compared == (
         "2 segments of the bundled weather bulletins against a/checkpoint; 100.0 % of tokens the same; "
-        "mean difference of a token 1.0e-07 nats"
+        "mean difference of a token 1.00e-07 nats"
     )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
@@ -14,8 +15,12 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.verifications import Verification, log_verification
 from tests.cache_reports import MEASURED
+from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, AddWaitingJob, Line, enter
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.models import drift
 from worker.models.registry import list_models
 
 ELSEWHERE = ProcessId("another machine", 4711, 1.0)
@@ -120,6 +125,20 @@ def test_each_model_says_what_it_is_and_what_it_was_used_for(client: TestClient,
     assert "2 documents · 20 tokens" in page
     assert [one["model"] for one in found["elsewhere"]] == ["of-the-fleet"]
     assert [entry["usage"] and entry["usage"]["jobs"] for entry in found["models"]] == [None, 1, None]
+
+
+def test_a_cross_encoder_shows_its_drift_and_no_cache(
+    client: TestClient, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_cross_encoder_checkpoint(home / "pairs", "bert")
+    add_model(Request(source=str(source), precision=Precision.INT8), home / "models")
+    monkeypatch.setattr(drift, "MAX_SCORE_MEAN", 1e-6)
+
+    page = client.get("/models").text
+
+    assert "above the bound</span> on 80 pairs: a score by " in page
+    assert "<dt>Attention</dt><dd>3 layers" in page
+    assert page.count("Cache saves") == 2, "of the bundled models alone"
 
 
 @ON_BOTH

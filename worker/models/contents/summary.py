@@ -49,6 +49,7 @@ def summarize(folder: ModelFolder) -> InstalledModel:
                 "compared_with": manifest.checkpoint,
                 "departures": manifest.departures,
                 "drift": manifest.drift.clause() if manifest.drift else None,
+                "is_far": manifest.drift is not None and manifest.drift.is_large,
             }
         fields["layout"] = layout_by_names(folder)
         fields["sizes"] = sizes_of(folder.path, kind)
