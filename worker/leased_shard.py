@@ -15,7 +15,7 @@ from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import MAX_BATCHES_AT_ONCE, Batch, joined
 from jobs.store.database import Database
-from jobs.store.pauses import how_to_try
+from jobs.store.pauses import how_to_verify
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
@@ -144,7 +144,7 @@ class LeasedShard:
             batch,
             lambda: open_sandbox(job, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)),
             on_death,
-            how_to_try(self.work.job_id, spec.task, spec.model, None, ()),
+            how_to_verify(self.work.job_id, spec.model),
         )
 
     def _check_model_files(self, answered: AnsweredBatch) -> None:

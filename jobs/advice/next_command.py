@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.advice.submit_command import STDIN, StoredSubmit, submit_command
 from jobs.choices import WAITING
 from jobs.corpus.original import CorpusLayout, has_lines
 from jobs.queues import GPU
 from jobs.spec import Task
 from jobs.store.schema.states import DocumentStatus, JobState
+from jobs.submit_command import STDIN, StoredSubmit, submit_command
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure

@@ -2,7 +2,8 @@
 transaction."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
@@ -27,15 +28,21 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)
     dead = sorted({*dead_workers(database), *ended})
-    freed = expire_workers(database, dead)
+    freed = expire_workers(database, dead, _trial)
     if (
         silent_too
         and has_expired_lease(database)
         and (holder is None or acquire_role(database, REAPER, holder, ROLE_S))
     ):
-        freed += expire(database)
+        freed += expire(database, _trial)
     if dead or not silent_too:
         mark_stopped(database, dead, killed=True)
     if freed:
         log.warning("shards taken back from workers that died: %d", freed)
     return freed
+
+
+def _trial(job: Mapping[str, Any], file: str) -> str | None:
+    from jobs.submit_command import StoredSubmit, trial_command  # which loads the readers of corpora
+
+    return trial_command(StoredSubmit(**job), file)

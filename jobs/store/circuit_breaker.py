@@ -1,10 +1,8 @@
 """The circuit breaker: a job is paused when its worker processes die one after the other, as with a bad model."""
 
-import shlex
-
 from sqlalchemy import Connection, distinct, func, select, update
 
-from jobs.store.pauses import paused_values
+from jobs.store.pauses import how_to_verify, paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, ShardEvent
@@ -38,7 +36,7 @@ def pause_after_deaths(connection: Connection, job_id: int) -> bool:
     model = connection.execute(select(Job.model).where(Job.id == job_id)).scalar_one()
     reason = (
         f"{deaths} worker processes died within {WITHIN_S / 60:.0f} minutes and finished {done} documents; "
-        f"to see whether the model works: kvjobs models verify {shlex.quote(model)}; then: kvjobs resume {job_id}"
+        f"{how_to_verify(job_id, model)}"
     )
     paused = connection.execute(update(Job).where(*is_running).values(paused_values(reason)))
     return bool(paused.rowcount)

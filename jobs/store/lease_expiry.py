@@ -10,7 +10,7 @@ from jobs.store.circuit_breaker import pause_after_deaths
 from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
-from jobs.store.pauses import how_to_try, paused_values
+from jobs.store.pauses import Trial, how_to_try, paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard
@@ -21,17 +21,18 @@ from jobs.store.work import ready_values
 MAX_CRASHES = 8
 
 
-def expire(database: Database) -> int:
-    """Take back the leases that have run out; how many. The event keeps the positions that were in flight."""
-    return _take_back(database, Shard.lease_until < db_time(), "expired")
+def expire(database: Database, trial: Trial | None = None) -> int:
+    """Take back the leases that have run out; how many. The event keeps the positions that were in flight. `trial`: for
+    the reason of a job that is paused."""
+    return _take_back(database, Shard.lease_until < db_time(), "expired", trial)
 
 
-def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
+def expire_workers(database: Database, worker_ids: Sequence[int], trial: Trial | None = None) -> int:
     """Take back the leases of workers that are known to be dead; how many."""
-    return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
+    return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost", trial) if worker_ids else 0
 
 
-def _take_back(database: Database, which: Any, why: str) -> int:
+def _take_back(database: Database, which: Any, why: str, trial: Trial | None) -> int:
     with database.reading() as connection:
         if connection.execute(select(Shard.id).where(Shard.state == ShardState.LEASED, which).limit(1)).first() is None:
             return 0
@@ -63,17 +64,21 @@ def _take_back(database: Database, which: Any, why: str) -> int:
             )
             close_cancelled(connection, shard.job_id, [shard.id])
             if crashes >= MAX_CRASHES:
-                _pause_for_crashes(connection, shard.job_id, shard.id, in_flight)
+                _pause_for_crashes(connection, shard.job_id, shard.id, in_flight, trial)
         for job_id in {shard.job_id for shard in dead}:
             pause_after_deaths(connection, job_id)
         return len(dead)
 
 
-def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
+def _pause_for_crashes(
+    connection: Connection, job_id: int, shard_id: int, in_flight: list[int], trial: Trial | None
+) -> None:
     """Pause the job of a shard whose processes died too often in a row: the model kills them, not a document."""
-    job = connection.execute(select(Job.task, Job.model, Job.reading).where(Job.id == job_id)).one()
+    columns = (Job.task, Job.model, Job.model_revision, Job.options, Job.providers, Job.source, Job.reading)
+    more = (Job.priority, Job.queue, Job.reads)
+    job = connection.execute(select(*columns, *more).where(Job.id == job_id)).mappings().one()
     where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
-    trial = how_to_try(job_id, job.task, job.model, job.reading, in_flight)
-    reason = f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; {trial}"
+    advice = how_to_try(job_id, dict(job), in_flight, trial)
+    reason = f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; {advice}"
     connection.execute(update(Job).where(Job.id == job_id).values(paused_values(reason)))
     connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import case, func
@@ -30,14 +30,24 @@ def resumed_values() -> dict[str, Any]:
     }
 
 
-def how_to_try(job_id: int, task: str, model: str, reading: str | None, positions: Sequence[int]) -> str:
+# Of the columns of a job and a file with lines of its corpus: the command that does the same with these lines; None
+# where that cannot be said.
+Trial = Callable[[Mapping[str, Any], str], str | None]
+
+
+def how_to_try(job_id: int, job: Mapping[str, Any], positions: Sequence[int], trial: Trial | None) -> str:
     """The commands that try a model on the documents that its processes died with, and then resume the job; on its own
     sample where the lines of the documents cannot be taken out of the corpus."""
-    form = None if reading is None else json.loads(reading)["format"]
-    then = f"then: kvjobs resume {job_id}"
-    if not positions or form in (None, "beir"):
-        return f"to see whether the model works: kvjobs models verify {shlex.quote(model)}; {then}"
-    where, file = f"position between {min(positions)} and {max(positions)}", f"job-{job_id}-suspects.{form}"
+    form = None if job["reading"] is None else json.loads(job["reading"])["format"]
+    file = f"job-{job_id}-suspects.{form}"
+    submit = trial(job, file) if trial and positions and form not in (None, "beir") else None
+    if submit is None:
+        return how_to_verify(job_id, job["model"])
+    where = f"position between {min(positions)} and {max(positions)}"
     take_out = f'kvjobs export {job_id} --only waiting --where "{where}" --format original -o {file}'
-    submit = f"kvjobs submit {file} --task {task} --model {shlex.quote(model)} --wait"
-    return f"to try the model on these alone: {take_out} && {submit}; {then}"
+    return f"to try the model on these alone: {take_out} && {submit}; then: kvjobs resume {job_id}"
+
+
+def how_to_verify(job_id: int, model: str) -> str:
+    """The command that tries a model on its own sample, and the one that resumes the job."""
+    return f"to see whether the model works: kvjobs models verify {shlex.quote(model)}; then: kvjobs resume {job_id}"

@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from jobs.advice.next_command import next_steps, stored_submit
 from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
-from jobs.advice.submit_command import STDIN, submit_command
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
 from jobs.buckets import Measure
 from jobs.choices import By
@@ -37,6 +36,7 @@ from jobs.store.report.timings.recent_batches import MOST_BATCHES, BatchSummary,
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
+from jobs.submit_command import STDIN, submit_command
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of
 from jobs.web.pages.documents import chain_forms, forms_of, statuses_of

@@ -1,14 +1,19 @@
 """The reaper frees the shards of workers whose process is dead or whose heartbeat has stopped."""
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from jobs.corpus.corpus import Corpus
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
+from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.lease_expiry import MAX_CRASHES
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
 from tests.rows import AddWaitingJob, dead_process, enter
+
+BEAMS = JobSpec(task=Task.TRANSLATE, model="m", model_revision="r", options=TranslateOptions(beam_size=4, n_best=2))
 
 
 def shard_state(database: Database) -> str:
@@ -28,6 +33,25 @@ def test_the_shards_of_a_process_that_is_dead_are_free_at_once(
     assert shard_state(database) == "ready"
     assert reap(database) == 0
     assert not any_alive(database, 60)
+
+
+def test_a_job_whose_workers_die_is_paused_with_the_command_that_tries_its_documents_alone(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2, spec=BEAMS)
+    with database.writing() as connection:
+        connection.execute(update(tables.Job).values(reading=Corpus(path="/data/corpus.jsonl").reading))
+    for _ in range(MAX_CRASHES):
+        leases.lease(database, enter(database, dead_process()), 0, lease_s=3600)
+        reap(database)
+
+    with database.reading() as connection:
+        reason = connection.execute(select(tables.Job.reason)).scalar_one()
+
+    assert (
+        "&& kvjobs submit job-1-suspects.jsonl --task translate --model opus-mt-en-zh --beam-size 4 --n-best 2 --wait; "
+        in reason
+    )
 
 
 def test_a_live_process_keeps_its_shards_until_its_lease_expires(

@@ -8,9 +8,11 @@ import pytest
 
 from jobs.advice.next_command import CURES, next_steps
 from jobs.corpus.corpus import Corpus
-from jobs.providers import UNANSWERED
+from jobs.providers import UNANSWERED, ProviderOrder
+from jobs.spec import Bos, JobSpec, ScoreOptions, Task, Window
 from jobs.store.pauses import how_to_try
 from jobs.store.report.failures import Failure
+from jobs.submit_command import StoredSubmit, trial_command
 from tests.places import CHECKOUT
 from tests.summaries import LIVE_JOB, READ_AT
 
@@ -107,11 +109,24 @@ def test_a_corpus_without_lines_is_taken_out_as_results() -> None:
     )
 
 
-def test_documents_in_flight_when_workers_died_are_tried_with_commands() -> None:
-    reading = Corpus(path="/data/corpus.csv").reading
+def test_documents_in_flight_when_workers_died_are_tried_with_all_options_of_their_job() -> None:
+    options = ScoreOptions(window=Window.DISJOINT, max_length=64, bos=Bos.EOS)
+    reading = Corpus(path="/data/corpus.csv", delimiter=";", encoding="cp1252", text_field="body").reading
+    order = ProviderOrder.parse("llamacpp", fallback=False)
+    spec = JobSpec(task=Task.SCORE, model="my model", model_revision="r", options=options)
+    job = {
+        "task": "score", "model": "my model", "model_revision": "r", "options": spec.options_json(),
+        "providers": order.to_json(), "source": "/data/corpus.csv",
+        "reading": reading, "priority": 0, "queue": "gpu", "reads": None,
+    }  # fmt: skip
 
-    alone = how_to_try(9, "score", "my model", reading, [7, 5, 6])
+    alone = how_to_try(9, job, [7, 5, 6], lambda job, file: trial_command(StoredSubmit(**job), file))
+
     assert 'kvjobs export 9 --only waiting --where "position between 5 and 7" --format original' in alone
-    assert "&& kvjobs submit job-9-suspects.csv --task score --model 'my model' --wait; then: kvjobs resume 9" in alone
-    for columns in ((reading, []), (None, [5]), ('{"format": "beir", "holds": "candidates"}', [5])):
-        assert "kvjobs models verify demo" in how_to_try(9, "score", "demo", *columns)
+    assert (
+        "&& kvjobs submit job-9-suspects.csv --task score --model 'my model' --window disjoint --max-length 64 "
+        "--bos eos --delimiter semicolon --text-field body --queue gpu --providers llamacpp --no-fallback --wait; "
+        "then: kvjobs resume 9"
+    ) in alone
+    for columns, positions in (({}, []), ({"reading": None}, [5]), ({"reading": '{"format": "beir"}'}, [5])):
+        assert "kvjobs models verify 'my model'" in how_to_try(9, job | columns, positions, lambda *_: "never")

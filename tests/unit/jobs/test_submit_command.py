@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jobs.advice.submit_command import StoredSubmit, submit_command
 from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
 from jobs.cli.task_options import parse_task_options
@@ -27,6 +26,7 @@ from jobs.spec import (
     TranslateOptions,
     Window,
 )
+from jobs.submit_command import StoredSubmit, submit_command
 from tests.rows import PIVOT, PIVOT_COLUMNS
 
 JSONL = Corpus(path="/data/corpus.jsonl").reading

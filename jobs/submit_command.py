@@ -64,15 +64,31 @@ def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
     except SpecError:
         return None
     corpus, run, pipe = _corpus(job)
-    words = ["kvjobs", "submit", corpus, "--task", spec.task.value, *_of_models(spec), *run]
-    words += [*_of_options(spec.options), *_of_reading(job, spec.task)]
+    words = ["kvjobs", "submit", corpus, *run, *_of_job(job, spec)]
     words += ["--max-rejected", allowed] if (allowed := _reading(job).get(MAX_REJECTED)) else []
     words += ["--priority", str(job.priority)] if job.priority else []
-    words += ["--queue", job.queue] if job.queue != CPU else []
-    words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
-    words += [] if spec.providers.fallback else ["--no-fallback"]
     words += [word for stage in stages for word in ("--then", stage)]
     return shlex.join([*words, "--again"]) + pipe
+
+
+def trial_command(job: StoredSubmit, file: str) -> str | None:
+    """The command that does with `file`, which has lines of the corpus as they are but in UTF-8, what the job does;
+    None as of `submit_command`."""
+    reading = {name: value for name, value in _reading(job).items() if name not in ("files", "encoding")}
+    trial = dataclasses.replace(job, source=file, reading=orjson.dumps(reading).decode())
+    try:
+        return shlex.join(["kvjobs", "submit", file, *_of_job(trial, _spec(trial)), "--wait"])
+    except SpecError:
+        return None
+
+
+def _of_job(job: StoredSubmit, spec: JobSpec) -> Iterator[str]:
+    """What to do, by which model and providers, and how the corpus is read."""
+    yield from ("--task", spec.task.value, *_of_models(spec), *_of_options(spec.options))
+    yield from _of_reading(job, spec.task)
+    yield from ("--queue", job.queue) if job.queue != CPU else ()
+    yield from () if spec.providers.is_default else ("--providers", str(spec.providers))
+    yield from () if spec.providers.fallback else ("--no-fallback",)
 
 
 def _spec(job: StoredSubmit) -> JobSpec:
