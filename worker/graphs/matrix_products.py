@@ -197,6 +197,12 @@ def quantized_product(net: GraphBuilder, quantized: str, weight: QuantizedWeight
     )
 
 
+def rounded(weight: Load, *, mixed: bool) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """A weight (N, K) in int8 (K, N) and its scales (N,), `mixed` where its width allows it."""
+    columns = _Columns(weight, mixed=mixed)
+    return columns.quantized, columns.scales
+
+
 def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
     """The greatest |w - W| and the greatest |W| (Euclidean norms) over the rows w of a weight (N, K), where W is w
     rounded to int8."""

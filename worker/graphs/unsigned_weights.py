@@ -31,6 +31,7 @@ def with_unsigned_weights(graph: bytes) -> bytes:
 
 def _shift(graph: GraphProto) -> bool:
     signed = {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.INT8 and tensor.dims}
+    signed |= {node.output[0] for node in graph.node if node.op_type == "Transpose" and node.input[0] in signed}
     products = [node for node in graph.node if node.op_type == "MatMulIntegerToFloat" and node.input[_WEIGHT] in signed]
     if not products:
         return False

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.mixing import add_mixing
+from worker.graphs.mixing import add_mixing, add_mixing_back
 from worker.graphs.weights import WeightsFile
 from worker.kernels.mixing import can_be_mixed, mix
 
@@ -30,17 +30,19 @@ def test_no_channel_keeps_its_size(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [16, 48, 96, 512, 576, 896, 1536, 2048])
-def test_nodes_mix_as_sums_and_differences_do(tmp_path: Path, size: int) -> None:
+def test_nodes_mix_as_sums_and_differences_do_and_back(tmp_path: Path, size: int) -> None:
     x = np.random.default_rng(size).normal(size=(3, size)).astype(np.float32)
     with WeightsFile(tmp_path / "weights.data") as store:
         net = GraphBuilder("mixing", store)
         mixed = add_mixing(net, net.input("x", np.float32, ["M", size]), size)
         net.output(mixed, "mixed", np.float32, ["M", size])
+        net.output(add_mixing_back(net, mixed, size, name="back"), "back", np.float32, ["M", size])
     (tmp_path / "mixing.onnx").write_bytes(net.model().SerializeToString())
 
-    (found,) = onnxruntime.InferenceSession(tmp_path / "mixing.onnx").run(["mixed"], {"x": x})
+    found, back = onnxruntime.InferenceSession(tmp_path / "mixing.onnx").run(["mixed", "back"], {"x": x})
 
     np.testing.assert_allclose(found, mix(x), atol=5e-6)
+    np.testing.assert_allclose(back, x, atol=5e-6)
 
 
 def test_sizes_that_sixteen_does_not_divide_stay_as_they_are() -> None:

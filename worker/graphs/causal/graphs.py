@@ -31,7 +31,7 @@ import numpy as np
 from worker.graphs.causal.attention import Attention
 from worker.graphs.causal.block import ACTIVATIONS
 from worker.graphs.causal.families import read_sizes
-from worker.graphs.causal.head import head_graph
+from worker.graphs.causal.head import EMBEDDINGS, head_graph
 from worker.graphs.causal.normalization import normalize
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.tensor_names import (
@@ -45,6 +45,7 @@ from worker.graphs.causal.tensor_names import (
 )
 from worker.graphs.causal.weights import Array, CausalWeights
 from worker.graphs.checkpoint_weights import Weights
+from worker.graphs.embeddings import add_embeddings
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import Load, products_in
@@ -105,6 +106,7 @@ class _Body:
         self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision, layers: range
     ) -> None:
         self.dtype = precision.float_dtype
+        self._precision = precision
         self._net = net
         self._sizes = sizes
         self._block = sizes.block
@@ -115,8 +117,8 @@ class _Body:
     def embed(self, ids: str) -> str:
         """(M,) -> (M, D)."""
         net, sizes, weights = self._net, self._sizes, self._weights
-        table = net.weight("embeddings", lambda: weights.embeddings().astype(self.dtype))
-        x = net.op("Gather", table, ids, name="embedded")  # (M, D)
+        shape = sizes.vocab_size, sizes.width
+        x = add_embeddings(net, ids, EMBEDDINGS, shape, weights.embeddings, self._precision, result="embedded")
         if (scale := self._block.embedding_scale) != 1:
             x = net.op("Mul", x, net.constant("embedding_scale", scale, self.dtype), name="embedded_scaled")
         if sizes.has_learned_positions:

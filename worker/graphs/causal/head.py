@@ -19,6 +19,7 @@ from onnx import TensorProto
 
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.weights import Array, CausalWeights
+from worker.graphs.embeddings import has_rows, rows_as_columns
 from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import QuantizedWeight, quantize_rows, quantized_product, store_quantized
@@ -27,6 +28,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 BLOCK = 4096  # ids
+EMBEDDINGS = "embeddings"  # the table
 _BIAS = "head.bias"  # float32 in every precision
 
 
@@ -115,7 +117,7 @@ def logits_graph(sizes: CausalSizes, store: Store, precision: Precision) -> Grap
 
 def rows_name(sizes: CausalSizes) -> str:
     """The name of the head's weight (V, D) in float."""
-    return "embeddings" if sizes.shares_table else "head.rows"
+    return EMBEDDINGS if sizes.shares_table else "head.rows"
 
 
 def _finished(net: GraphBuilder, logits: str, sizes: CausalSizes, bias: str | None, name: str) -> str:
@@ -170,8 +172,12 @@ class _Blocks:
         return quantized_product(self._net, self._quantized, self._stored(start, stop))
 
     def _stored(self, start: int, stop: int) -> QuantizedWeight:
-        """A weight a block: each has its own scales."""
-        return store_quantized(self._net, f"head.{start}", lambda: self._load()[start:stop], mixed=True)
+        """The weight of a block: rows of the table of embeddings, or one of its own where that table is another or in
+        float, as that of int8 models was."""
+        net, sizes, name = self._net, self._sizes, f"head.{start}"
+        if sizes.shares_table and has_rows(net, EMBEDDINGS, sizes.width, start):
+            return rows_as_columns(net, name, EMBEDDINGS, sizes.width, start, stop)
+        return store_quantized(net, name, lambda: self._load()[start:stop], mixed=True)
 
     def _whole(self) -> Array:
         return self._load().astype(self._dtype)

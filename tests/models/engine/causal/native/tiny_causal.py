@@ -4,9 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, LogProbs
+from worker.graphs import embeddings
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 
@@ -37,7 +40,7 @@ class TinyCausal:
 
 
 def write_tiny(folder: Path, name: str, precision: Precision, layers: int = 2) -> TinyCausal:
-    """The model of this name in `MODELS`."""
+    """The model of this name in `MODELS`; in int8 its table of embeddings is in int8, however small."""
     checkpoint = write_causal_checkpoint(
         folder / "checkpoint",
         name.split(",")[0],
@@ -46,5 +49,7 @@ def write_tiny(folder: Path, name: str, precision: Precision, layers: int = 2) -
         layers=layers,
         **MODELS[name],
     )
-    kv = write_kv_model(checkpoint, folder / "kv", precision)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "LEAST", 0)
+        kv = write_kv_model(checkpoint, folder / "kv", precision)
     return TinyCausal(NativeCausal.open(kv), NumpyCausal.open(checkpoint), kv)

@@ -1,0 +1,81 @@
+"""
+Tables of embeddings (V, D), of which a graph gathers a row for each token: in float, or in int8 with a scale a row.
+
+In int8 the rows are mixed like those of products, and a gathered row is mixed back (`worker.kernels.mixing`). So a head
+of the same weight reads the same bytes: its columns are the rows, with the same scales. A small table stays in float.
+
+Shapes: M tokens · V vocabulary · D width.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.graphs.graph_builder import GraphBuilder
+from worker.graphs.matrix_products import Load, QuantizedWeight, rounded
+from worker.graphs.mixing import add_mixing_back
+from worker.graphs.precision import Precision
+from worker.kernels.mixing import can_be_mixed
+
+# Numbers of a table in int8, at least: less take up to 4 MB in float, and a step of a small model 4 % longer in int8
+# (15 us of 420; demo-lm, 8 rows).
+LEAST = 2**20
+_AT_ONCE = 4096  # rows that are rounded, so that no copy of a whole table is in memory
+
+
+def add_embeddings(
+    net: GraphBuilder, ids: str, name: str, shape: tuple[int, int], load: Load, precision: Precision, *, result: str
+) -> str:
+    """ids (M,) -> rows (M, D) of the table `name`, as the tensor `result`. `load` gives the table, of this shape, in
+    float32.
+
+    A table that the store has in float is read as it is: int8 models were written with such ones.
+    """
+    width = shape[1]
+    integers, scales = _tensors(name, width)
+    in_float = net.stores(name) or (math.prod(shape) < LEAST and not net.stores(integers))
+    if precision is not Precision.INT8 or in_float:
+        return net.op("Gather", net.weight(name, lambda: load().astype(precision.float_dtype)), ids, name=result)
+    table = cache(lambda: _rounded_rows(load()))
+    rows = net.op("Gather", net.weight(integers, lambda: table()[0]), ids, name=f"{result}.int8")
+    scale = net.op("Gather", net.weight(scales, lambda: table()[1]), ids, name=f"{result}.scales")
+    if not can_be_mixed(width):
+        return net.op("DequantizeLinear", rows, scale, name=result, axis=0)
+    mixed = net.op("DequantizeLinear", rows, scale, name=f"{result}.mixed", axis=0)
+    return add_mixing_back(net, mixed, width, name=result)
+
+
+def has_rows(net: GraphBuilder, name: str, width: int, start: int) -> bool:
+    """Whether the store has the table `name` in int8, or its part from the row `start` on."""
+    integers, _scales = _tensors(name, width)
+    return net.stores(integers) or net.stores(f"{integers}.{start}")
+
+
+def rows_as_columns(net: GraphBuilder, product: str, name: str, width: int, start: int, stop: int) -> QuantizedWeight:
+    """The rows `start` to `stop` of the table `name` in int8, which the store has, as the weight of a product."""
+    integers, scales = (net.part(tensor, _stored_before, start, stop) for tensor in _tensors(name, width))
+    # onnxruntime computes it once, when it opens the graph.
+    if (columns := f"{product}.columns") not in net:
+        net.op("Transpose", integers, name=columns, perm=[1, 0])
+    return QuantizedWeight(product, columns, scales, width, can_be_mixed(width))
+
+
+def _tensors(name: str, width: int) -> tuple[str, str]:
+    """The names of the integers (V, D) and scales (V,) of a table in int8."""
+    return f"{name}.mixed.int8" if can_be_mixed(width) else f"{name}.int8", f"{name}.scales"
+
+
+def _rounded_rows(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Integers (V, D) and scales (V,)."""
+    integers, scales = np.empty(table.shape, np.int8), np.empty(len(table), np.float32)
+    for start in range(0, len(table), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        columns, scales[part] = rounded(lambda part=part: table[part], mixed=True)  # type: ignore[misc]
+        integers[part] = columns.T
+    return integers, scales
+
+
+def _stored_before() -> NDArray[np.int8]:
+    raise AssertionError("the embeddings are stored before the head")
