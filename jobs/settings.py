@@ -12,13 +12,13 @@ from urllib.parse import quote, unquote
 
 from jobs.errors import SpecError
 from jobs.near_names import nearest
-from jobs.number_ranges import POSITIVE_SECONDS, Real, Whole
-from jobs.provider_settings.counterparts import parse_counterparts, read_counterparts
-from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL, api_key, ollama_url, openai_url
-from jobs.provider_settings.task_orders import parse_orders, read_orders
+from jobs.provider_settings.counterparts import parse_counterparts
+from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL
+from jobs.provider_settings.task_orders import parse_orders
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.providers import ONNX, ProviderOrder
-from jobs.routing.table import RouteTable, parse_table, read_table
+from jobs.routing.table import RouteTable, parse_table
+from jobs.setting_values import NUMBERS, cast_value, checked_number
 from jobs.spec import Task
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
@@ -46,26 +46,8 @@ OTHER_VARIABLES = {
 OF_OTHERS = {"openai_base_url": "OPENAI_BASE_URL", "openai_api_key": "OPENAI_API_KEY", "ollama_host": "OLLAMA_HOST"}
 FLAGS = {"openai_price_per_million": "--price-per-million"}  # the others are `--` and the name of the setting
 FOR_TESTS = ("KVJOBS_TEST_", "KVJOBS_FAILPOINTS")
-MOST_LANES = 4096
-# What the settings that are numbers may be.
-NUMBERS: Mapping[str, Whole | Real] = {
-    "lanes": Whole(0, MOST_LANES, "0: one per core"),
-    "lease_s": POSITIVE_SECONDS,
-    "heartbeat_s": POSITIVE_SECONDS,
-    "poll_s": POSITIVE_SECONDS,
-    "hang_s": POSITIVE_SECONDS,
-    "busy_timeout_s": Real(0, 1_000_000),  # SQLite counts milliseconds in 32 bits
-    "openai_concurrency": Whole(1, 1000),
-    "openai_timeout_s": POSITIVE_SECONDS,
-    "openai_attempts": Whole(1, 1000),
-    "ollama_concurrency": Whole(1, 1000),
-    "ollama_timeout_s": POSITIVE_SECONDS,
-    "llamacpp_context": Whole(0, why="tokens; 0: the model's own"),
-    "warm_models": Whole(1, 1000),
-}
 LOG_LEVELS = ("debug", "info", "warning", "error")
 RERANK_WAYS = ("auto", "endpoint", "scoring")
-TEMPLATE_FIELDS = ("text", "source", "target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +88,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in NUMBERS:
-            _checked_number(name, name, getattr(self, name))
+            checked_number(name, name, getattr(self, name))
         if self.lease_s < 2 * self.heartbeat_s:
             raise SpecError(
                 f"lease_s is {self.lease_s:g} and heartbeat_s {self.heartbeat_s:g}; a lease must outlive two heartbeats"
@@ -194,15 +176,15 @@ def read_settings(
             continue
         if flags.get(name) is not None:
             flag = FLAGS.get(name, f"--{name}")
-            found.append(Setting(name, _cast(name, field.type, flags[name], flag), "flag"))
+            found.append(Setting(name, cast_value(name, field.type, flags[name], flag), "flag"))
         elif environ.get(variable):
-            found.append(Setting(name, _cast(name, field.type, environ[variable], variable), variable))
+            found.append(Setting(name, cast_value(name, field.type, environ[variable], variable), variable))
         elif name in SECRET and (secret := environ.get(f"{variable}_FILE")):
             value = _read_secret(f"{variable}_FILE", Path(secret))
-            found.append(Setting(name, _cast(name, field.type, value, f"{variable}_FILE"), f"{variable}_FILE"))
+            found.append(Setting(name, cast_value(name, field.type, value, f"{variable}_FILE"), f"{variable}_FILE"))
         elif file := next((file for file in files if name in file.values or f"{name}_file" in file.values), None):
             value = _value_in(file, name)
-            found.append(Setting(name, _cast(name, field.type, value, str(file.path)), str(file.path)))
+            found.append(Setting(name, cast_value(name, field.type, value, str(file.path)), str(file.path)))
         elif name in OF_OTHERS and environ.get(OF_OTHERS[name]):
             found.append(_of_others(name, environ[OF_OTHERS[name]], warn))
         else:
@@ -264,7 +246,7 @@ def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str], named: _Fil
     if environ.get("KVJOBS_HOME"):
         return Path(environ["KVJOBS_HOME"]).expanduser().absolute(), "KVJOBS_HOME"
     if named and "home" in named.values:
-        return _cast("home", Path, named.values["home"], str(named.path)), str(named.path)
+        return cast_value("home", Path, named.values["home"], str(named.path)), str(named.path)
     import platformdirs  # here, so that a health check, whose home is set, does not load it
 
     return Path(platformdirs.user_data_dir("kvjobs", appauthor=False)), "default"
@@ -314,81 +296,10 @@ def _of_others(name: str, value: str, warn: Callable[[str], None]) -> Setting:
     """A setting from the variable of another program. One that cannot be read leaves the setting empty, so that no
     document is sent to a server that was not meant, and commands that use no server go on."""
     try:
-        return Setting(name, _cast(name, str, value, OF_OTHERS[name]), OF_OTHERS[name])
+        return Setting(name, cast_value(name, str, value, OF_OTHERS[name]), OF_OTHERS[name])
     except SpecError as error:
         warn(f"{error}. Until then the setting {name} is empty.")
         return Setting(name, "", OF_OTHERS[name])
-
-
-def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
-    if name in NUMBERS:
-        return _checked_number(name, f"{source}: {name}", value)
-    if read := _READERS.get(name):
-        try:
-            return read(value)
-        except SpecError as error:
-            raise SpecError(f"{source}: {name}: {error}") from None
-    try:
-        return Path(value).expanduser().absolute() if kind is Path else kind(value)
-    except (TypeError, ValueError):
-        raise SpecError(f"{source}: {name} is {value!r}, which is not a path") from None
-
-
-def _checked_number(name: str, named: str, value: Any) -> float:
-    numbers = NUMBERS[name]
-    try:
-        return numbers.parse(value) if isinstance(value, str) else numbers.check(value)
-    except SpecError as error:
-        raise SpecError(f"{named}: {error}") from None
-
-
-def _text(read: Callable[[str], str]) -> Callable[[Any], str]:
-    """A reader that takes texts alone, and for an empty one is not asked."""
-
-    def check(value: Any) -> str:
-        if not isinstance(value, str):
-            raise SpecError("it is not a text; write it in quotation marks")
-        return read(value) if value.strip() else ""
-
-    return check
-
-
-def _price(value: Any) -> str:
-    TokenPrice.parse(str(value))
-    return str(value)
-
-
-def _template(value: str) -> str:
-    unknown = sorted(set(re.findall(r"\{(\w+)\}", value)) - set(TEMPLATE_FIELDS))
-    if "{text}" not in value or unknown:
-        why = f"has {{{unknown[0]}}}" if unknown else "lacks {text}"
-        raise SpecError(f"the prompt {why}; it contains {{text}}, and may contain {{source}} and {{target}}")
-    return value
-
-
-def _keep_alive(value: Any) -> str:
-    """A duration as Ollama reads it; a number alone is seconds."""
-    text = str(value).strip()
-    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        return f"{text}s"
-    if not re.fullmatch(r"-?([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|ms|s|m|h))+", text):
-        raise SpecError(f"{text!r} is not a duration; write 5m, 1h30m, or a number of seconds")
-    return text
-
-
-# Of the settings that are more than a text or a number: they raise SpecError without the names of setting and source.
-_READERS: Mapping[str, Callable[[Any], str]] = {
-    "providers": read_orders,
-    "counterparts": read_counterparts,
-    "routes": read_table,
-    "openai_base_url": _text(openai_url),
-    "openai_api_key": _text(api_key),
-    "openai_price_per_million": _price,
-    "openai_template": _text(_template),
-    "ollama_host": _text(ollama_url),
-    "ollama_keep_alive": _keep_alive,
-    "ollama_template": _text(_template),
-}
 
 
 def shown_value(name: str, value: Any) -> Any:

@@ -13,7 +13,8 @@ from jobs.dispatch.worker_arguments import WorkerArguments, new_node
 from jobs.formatting import counted
 from jobs.number_ranges import Whole
 from jobs.queues import Queues
-from jobs.settings import MOST_LANES, hide_passwords
+from jobs.setting_values import MOST_LANES
+from jobs.settings import hide_passwords
 
 
 @click.group(invoke_without_command=True)

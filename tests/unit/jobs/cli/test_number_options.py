@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from jobs import settings, spec
+from jobs import setting_values, spec
 from jobs.cli.main import cli
 from jobs.cli.number_types import RealNumber, WholeNumber
 from jobs.cli.priority import Priority
@@ -106,8 +106,8 @@ def test_every_number_of_a_jobs_options_has_a_range(options: type[Options]) -> N
 
 
 def test_every_number_of_the_settings_has_a_range(tmp_path: "typing.Any") -> None:
-    assert numeric_fields(Settings) == settings.NUMBERS.keys()
-    for name, numbers in settings.NUMBERS.items():
+    assert numeric_fields(Settings) == setting_values.NUMBERS.keys()
+    for name, numbers in setting_values.NUMBERS.items():
         for value in out_of(numbers):
             if value == "5":
                 continue  # a text in kvjobs.toml
