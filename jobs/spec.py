@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.near_names import meant
-from jobs.number_ranges import Real, Whole
+from jobs.option_numbers import COLDEST, check_numbers
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.routing.routes import Leg, Route, read_routes, revision_of
 
@@ -58,24 +58,6 @@ class Timing(enum.StrEnum):
     STEPS = "steps"  # one row per model call
     BATCHES = "batches"  # one row per phase and batch
     OFF = "off"
-
-
-COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
-# What the options that are numbers may be, whichever task has them.
-NUMBERS: Mapping[str, Whole | Real] = {
-    "beam_size": Whole(1, 1000, "1 is greedy search"),
-    "n_best": Whole(1, 1000, "1 keeps the best hypothesis alone"),
-    "length_penalty": Real(-10, 10, "0 compares sums of log-probabilities, 1 their means"),
-    "max_new_tokens": Whole(1),
-    "batch_size": Whole(1, 65_536),
-    "max_length": Whole(2, why="a token is scored after at least one other"),
-    "stride": Whole(1),
-    "fusion": Real(0, 1, "0 is the model alone, 1 the first stage"),
-    "temperature": Real(0, 100, "0 is greedy search"),
-    "top_p": Real(0, 1, "1 draws from all tokens", without_least=True),
-    "top_k": Whole(0, why="0 draws from all tokens"),
-    "seed": Whole(0, 2**63 - 1),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +106,7 @@ class TranslateOptions:
     routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        check_numbers(self)
         if self.beam_size is not None and self.n_best > self.beam_size:
             raise SpecError(
                 f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
@@ -149,7 +131,7 @@ class ScoreOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        check_numbers(self)
         if self.max_length is not None and self.stride is not None and self.stride >= self.max_length:
             raise SpecError(
                 f"stride is {self.stride} and max_length {self.max_length}; a window keeps at least one token of "
@@ -170,7 +152,7 @@ class RerankOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        check_numbers(self)
         if self.template is not None and self.method is Method.CROSS_ENCODER:
             raise SpecError(
                 f"the method {self.method} has no template, its model reads the two texts: leave --template out"
@@ -213,7 +195,7 @@ class GenerateOptions:
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        check_numbers(self)
         if 0 < self.temperature < COLDEST:
             raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search), or {COLDEST} and more")
         if not self.temperature and (self.top_p < 1 or self.top_k):
@@ -389,13 +371,3 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 _MAX_STOPS = 16  # each is looked for after every token
-
-
-def _check_numbers(options: Options) -> None:
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if field.name in NUMBERS and value is not None:
-            try:
-                NUMBERS[field.name].check(value)
-            except SpecError as error:
-                raise SpecError(f"{field.name}: {error}") from None

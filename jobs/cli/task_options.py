@@ -14,7 +14,8 @@ from click.core import ParameterSource
 from jobs.cli.choice import Choice
 from jobs.cli.number_types import number_type
 from jobs.errors import SpecError
-from jobs.spec import NUMBERS, OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
+from jobs.option_numbers import NUMBERS
+from jobs.spec import OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from jobs import setting_values, spec
+from jobs import option_numbers, setting_values
 from jobs.cli.main import cli
 from jobs.cli.number_types import RealNumber, WholeNumber
 from jobs.cli.priority import Priority
@@ -18,7 +18,7 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real, Whole
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.settings import Settings, read_settings
-from jobs.spec import OPTIONS, CachePolicy, JobSpec, Options, Task, TranslateOptions
+from jobs.spec import OPTIONS, CachePolicy, GenerateOptions, JobSpec, Options, Task, TranslateOptions
 from jobs.tolerance import Tolerance
 from worker.cli.bench.cache import Lengths
 
@@ -98,9 +98,9 @@ def test_what_is_more_than_a_number_reads_its_numbers_as_strictly(text: str) -> 
 def test_every_number_of_a_jobs_options_has_a_range(options: type[Options]) -> None:
     names = numeric_fields(options)
     assert names
-    assert names <= spec.NUMBERS.keys()
+    assert names <= option_numbers.NUMBERS.keys()
     for name in names:
-        for value in out_of(spec.NUMBERS[name]):
+        for value in out_of(option_numbers.NUMBERS[name]):
             with pytest.raises(SpecError, match=f"^{name}: "):
                 options(**{name: value})
 
@@ -126,7 +126,7 @@ def out_of(numbers: Whole | Real) -> list[object]:
 
 def test_a_temperature_that_no_logits_can_be_divided_by_is_refused() -> None:
     with pytest.raises(SpecError, match="0 \\(greedy search\\)"):
-        spec.GenerateOptions(temperature=1e-320)
+        GenerateOptions(temperature=1e-320)
 
 
 def test_a_job_of_an_older_version_with_such_a_number_is_refused_by_name() -> None:
