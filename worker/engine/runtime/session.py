@@ -54,6 +54,9 @@ def open_session(
     # V 65,001, 32 rows, two busy cores: two lanes of one thread 711 rows/s, one lane of two threads 690, and 459
     # where its threads spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+    # It would allocate a block for each new shape of the inputs, and shapes seldom recur. Scoring with the sizes of
+    # Qwen2.5-0.5B in int8: 1,367 MB at most instead of 1,459, in the same time; steps and translations in the same too.
+    options.enable_mem_pattern = False
     options.log_severity_level = 3  # errors only: its warnings are about choices of the exporter
     if graph is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))

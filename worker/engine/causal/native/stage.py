@@ -103,6 +103,7 @@ class SessionLane:
         self._bound: Any = None  # rows and memory of the last step
         self._step = PackedRows.one_each(0)
         self._feeds: dict[str, NDArray[Any]] = {}  # of steps; they outlive each
+        self._dropped = GrowingBuffer(self._dtype)  # a layer's keys and values, of calls that do not keep them
         self._input, self._result = GrowingBuffer(self._dtype), GrowingBuffer(self._dtype)
         self._states = self._result.lay_out((0, stage.width))
 
@@ -131,11 +132,21 @@ class SessionLane:
         self._slots.move(moves)
 
     def read_from_start(self, rows: PackedRows, residual: States | None) -> States:
-        shape = self._stage.shape
-        no_past = np.zeros((len(rows.ends), shape.kv_heads, 0, shape.head_size), self._dtype)
-        feeds = self._feeds_of(rows, residual) | dict.fromkeys(self._past, no_past)
-        states: States = self._session.run([self._output], feeds)[0]
-        return states
+        shape, count = self._stage.shape, len(rows.ends)
+        no_past = np.zeros((count, shape.kv_heads, 0, shape.head_size), self._dtype)
+        if not self._stage.on_cpu:
+            feeds = self._feeds_of(rows, residual) | dict.fromkeys(self._past, no_past)
+            states: States = self._session.run([self._output], feeds)[0]
+            return states
+        # Layers run one after the other, so all write their keys and values into the same memory.
+        dropped = self._dropped.lay_out((2, count, shape.kv_heads, int(rows.longest[0]), shape.head_size))
+
+        def bind(binding: IOBinding) -> None:
+            for past in self._past:
+                bind_input(binding, past, no_past)
+                bind_output(binding, past.replace("past.", "present."), dropped[int(past.endswith("value"))])
+
+        return self._read_into(rows, residual, bind)
 
     def read_sequence(self, rows: PackedRows, residual: States | None) -> States:
         return self._read_into(rows, residual, self._cache.bind)
