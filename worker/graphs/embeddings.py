@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import Load, QuantizedWeight, rounded
+from worker.graphs.matrix_products import Load, QuantizedWeight
 from worker.graphs.mixing import add_mixing_back
 from worker.graphs.precision import Precision
-from worker.kernels.mixing import can_be_mixed
+from worker.graphs.rounding import round_to_nearest, row_scales
+from worker.kernels.mixing import can_be_mixed, mix
 
 # Numbers of a table in int8, at least: less take up to 4 MB in float, and a step of a small model 4 % longer in int8
 # (15 us of 420; demo-lm, 8 rows).
@@ -72,8 +73,9 @@ def _rounded_rows(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
     integers, scales = np.empty(table.shape, np.int8), np.empty(len(table), np.float32)
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        columns, scales[part] = rounded(lambda part=part: table[part], mixed=True)  # type: ignore[misc]
-        integers[part] = columns.T
+        rows = mix(table[part]) if can_be_mixed(table.shape[1]) else table[part]
+        scales[part] = row_scales(rows)
+        integers[part] = round_to_nearest(rows, scales[part]).T
     return integers, scales
 
 

@@ -8,6 +8,7 @@ Figures: M = 64, K = 512, N = 512, one core of an Intel Xeon with AMX, onnxrunti
 (u8 x s8) 0.028 ms. (s8 x s8 has no fast kernel there: 1.47 ms; u8 x u8 0.22 ms.)
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,9 +19,14 @@ from numpy.typing import NDArray
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.mixing import add_mixing
 from worker.graphs.precision import Precision
+from worker.graphs.rounding import Array, round_by_moments, round_to_nearest, row_scales
 from worker.kernels.mixing import can_be_mixed, mix
 
 Load = Callable[[], NDArray[Any]]
+
+# By product, what `worker.graphs.rounding.inverse_factor` makes of the second moments of its rows, mixed where they can
+# be; None: nothing is known of them.
+Factors = Callable[[str], Array | None]
 
 _TINY = 1e-20  # lower bound of a row's largest absolute value: a row may be all zeros
 _ZERO_POINT = 128  # of uint8 activations: 1 .. 255 stand for -127 .. 127
@@ -50,10 +56,15 @@ class Products(Protocol):
         """
 
 
-def products_in(precision: Precision, rows: str = "rows", *, mixed: bool = False) -> Products:
+def products_in(
+    precision: Precision, rows: str = "rows", *, mixed: bool = False, factors: Factors | None = None
+) -> Products:
     """The products of one graph in a precision; `rows` names M, where a graph has products of different M. `mixed`:
-    whether new products in int8 mix their rows (`worker.kernels.mixing`); stored ones are as they were written."""
-    return Int8Products(rows, mixed=mixed) if precision is Precision.INT8 else FloatProducts(precision)
+    whether new products in int8 mix their rows (`worker.kernels.mixing`); stored ones are as they were written.
+    `factors`: how new weights in int8 are rounded; None: to the nearest step."""
+    if precision is Precision.INT8:
+        return Int8Products(rows, mixed=mixed, factors=factors)
+    return FloatProducts(precision)
 
 
 class FloatProducts:
@@ -85,6 +96,27 @@ class FloatProducts:
         return net.op("Gemm", *inputs, name="head", transB=1), None
 
 
+class ReadProducts(FloatProducts):
+    """Products in float32 that are asked afterwards what they read."""
+
+    def __init__(self) -> None:
+        super().__init__(Precision.FP32)
+        self.inputs: dict[str, str] = {}  # by product, the tensor (M, K)
+
+    def linear(
+        self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
+    ) -> str:
+        self.inputs[name] = x
+        return super().linear(net, x, name, weight, bias, lowest=lowest)
+
+    def show(self, net: GraphBuilder) -> list[str]:
+        """Make what they read outputs of the graph; the names."""
+        names = list(dict.fromkeys(self.inputs.values()))
+        for name in names:
+            net.output(name, name, np.float32, ["M", None])
+        return names
+
+
 class Int8Products:
     """Weights are scaled per column, activations per row, so that no row depends on the rest of the batch.
 
@@ -97,9 +129,10 @@ class Int8Products:
     this 59 us, but there a row changes with the other rows.
     """
 
-    def __init__(self, rows: str = "rows", *, mixed: bool = False) -> None:
+    def __init__(self, rows: str = "rows", *, mixed: bool = False, factors: Factors | None = None) -> None:
         self._rows = rows
         self._mixed = mixed
+        self._factors = factors
         self._quantized: dict[tuple[str, bool], tuple[str, str]] = {}  # by activation: several products share one
 
     def linear(
@@ -127,7 +160,8 @@ class Int8Products:
 
     def _multiply(self, net: GraphBuilder, x: str, name: str, weight: Load, lowest: float | None) -> tuple[str, str]:
         """The product before the multiplication by the scales of the rows (M, N), and the scales (M, 1)."""
-        stored = store_quantized(net, name, weight, mixed=self._mixed)
+        factor = None if self._factors is None else functools.partial(self._factors, name)
+        stored = store_quantized(net, name, weight, mixed=self._mixed, factor=factor)
         key = x, stored.is_mixed
         if key not in self._quantized:
             mixed = add_mixing(net, x, stored.width) if stored.is_mixed else x
@@ -172,10 +206,18 @@ class QuantizedWeight:
     is_mixed: bool  # its rows are mixed, and those of the activations have to be
 
 
-def store_quantized(net: GraphBuilder, name: str, weight: Load, *, mixed: bool = False) -> QuantizedWeight:
-    """The weight of the product `name`, as the store has it; else rounded now, `mixed` where its width allows it."""
+def store_quantized(
+    net: GraphBuilder,
+    name: str,
+    weight: Load,
+    *,
+    mixed: bool = False,
+    factor: Callable[[], Array | None] | None = None,
+) -> QuantizedWeight:
+    """The weight of the product `name`, as the store has it; else rounded now, `mixed` where its width allows it, and
+    by the `factor` of its rows, where that is known."""
     integers, of_mixed, scales = f"{name}.int8", f"{name}.mixed.int8", f"{name}.scales"
-    columns = _Columns(weight, mixed=mixed)
+    columns = _Columns(weight, factor, mixed=mixed)
     is_mixed = net.stores(of_mixed) or (not net.stores(integers) and columns.is_mixed)
     stored = net.weight(of_mixed if is_mixed else integers, lambda: columns.quantized)
     net.weight(scales, lambda: columns.scales)
@@ -197,12 +239,6 @@ def quantized_product(net: GraphBuilder, quantized: str, weight: QuantizedWeight
     )
 
 
-def rounded(weight: Load, *, mixed: bool) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """A weight (N, K) in int8 (K, N) and its scales (N,), `mixed` where its width allows it."""
-    columns = _Columns(weight, mixed=mixed)
-    return columns.quantized, columns.scales
-
-
 def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
     """The greatest |w - W| and the greatest |W| (Euclidean norms) over the rows w of a weight (N, K), where W is w
     rounded to int8."""
@@ -216,10 +252,11 @@ def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
 class _Columns:
     """A weight in int8 and its scales; the weight is loaded once for both."""
 
-    def __init__(self, weight: Load, *, mixed: bool) -> None:
+    def __init__(self, weight: Load, factor: Callable[[], Array | None] | None, *, mixed: bool) -> None:
         self._weight = weight
+        self._factor = factor
         self._mixed = mixed
-        self._done: tuple[NDArray[np.int8], NDArray[np.float32]] | None = None
+        self._done: tuple[NDArray[np.int8], Array] | None = None
 
     @property
     def is_mixed(self) -> bool:
@@ -230,17 +267,20 @@ class _Columns:
         return self._both()[0]
 
     @property
-    def scales(self) -> NDArray[np.float32]:
+    def scales(self) -> Array:
         scales = self._both()[1]
         self._done = None
         return scales
 
-    def _both(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    def _both(self) -> tuple[NDArray[np.int8], Array]:
         if self._done is None:
             weight = self._weight()  # (N, K)
             if self._mixed and can_be_mixed(weight.shape[1]):
                 weight = mix(weight)
-            largest = np.abs(weight).max(axis=1)
-            scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)  # (N,)
-            self._done = np.ascontiguousarray(np.rint(weight / scales[:, None]).astype(np.int8).T), scales
+            scales = row_scales(weight)
+            factor = None if self._factor is None else self._factor()
+            if factor is None:
+                self._done = round_to_nearest(weight, scales), scales
+            else:
+                self._done = round_by_moments(weight, scales, factor), scales
         return self._done

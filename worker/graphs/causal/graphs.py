@@ -48,13 +48,20 @@ from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.embeddings import add_embeddings
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import Load, products_in
+from worker.graphs.matrix_products import Factors, Load, Products, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile
 
 
-def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, precision: Precision) -> None:
-    """Write body, head and their weights into `folder`.
+def write_causal(
+    folder: Path,
+    config: Mapping[str, Any],
+    weights: Weights,
+    *,
+    precision: Precision,
+    factors: Factors | None = None,
+) -> None:
+    """Write body, head and their weights into `folder`. `factors`: how weights in int8 are rounded.
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
@@ -62,8 +69,10 @@ def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, p
     named = CausalWeights(weights, sizes)
     with WeightsFile(folder / WEIGHTS) as file:
         graphs = {
-            BODY: body_graph(sizes, file, named, precision),
-            HEAD: head_graph(sizes, file, named, precision),
+            BODY: body_graph(
+                sizes, file, named, precision, products=products_in(precision, mixed=True, factors=factors)
+            ),
+            HEAD: head_graph(sizes, file, named, precision, factors),
         }
     for name, net in graphs.items():
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
@@ -75,17 +84,18 @@ def body_graph(
     weights: CausalWeights,
     precision: Precision,
     layers: range | None = None,
+    products: Products | None = None,
 ) -> GraphBuilder:
     """ids (M,), rows (B, S), places (M,) in B x S, positions (B, S), ends (B,): past and own length of each row - 1,
     longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…
 
     `layers`: those of a stage; None: all. A stage that does not begin with the first reads `residual` (M, D) in place
     of ids; one that does not end with the last gives `next_residual` in place of hidden. Past and present count its own
-    layers, from 0.
+    layers, from 0. `products`: None: those of the precision.
     """
     layers = range(sizes.layers) if layers is None else layers
     net = GraphBuilder("body", store)
-    body = _Body(net, sizes, weights, precision, layers)
+    body = _Body(net, sizes, weights, precision, products or products_in(precision, mixed=True), layers)
     if layers.start == 0:
         x = body.embed(net.input("ids", np.int64, ["M"]))
     else:
@@ -103,7 +113,13 @@ class _Body:
     """The embeddings, the layers, and the norm behind them."""
 
     def __init__(
-        self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision, layers: range
+        self,
+        net: GraphBuilder,
+        sizes: CausalSizes,
+        weights: CausalWeights,
+        precision: Precision,
+        products: Products,
+        layers: range,
     ) -> None:
         self.dtype = precision.float_dtype
         self._precision = precision
@@ -111,7 +127,7 @@ class _Body:
         self._sizes = sizes
         self._block = sizes.block
         self._weights = weights
-        self._products = products_in(precision, mixed=True)
+        self._products = products
         self._attention = Attention(net, sizes, weights, self._products, self.dtype, layers)
 
     def embed(self, ids: str) -> str:

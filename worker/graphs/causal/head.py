@@ -22,7 +22,7 @@ from worker.graphs.causal.weights import Array, CausalWeights
 from worker.graphs.embeddings import has_rows, rows_as_columns
 from worker.graphs.file_names import HEAD
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import QuantizedWeight, quantize_rows, quantized_product, store_quantized
+from worker.graphs.matrix_products import Factors, QuantizedWeight, quantize_rows, quantized_product, store_quantized
 from worker.graphs.mixing import add_mixing
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
@@ -32,13 +32,19 @@ EMBEDDINGS = "embeddings"  # the table
 _BIAS = "head.bias"  # float32 in every precision
 
 
-def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
-    """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
+def head_graph(
+    sizes: CausalSizes,
+    store: Store,
+    weights: CausalWeights,
+    precision: Precision,
+    factors: Factors | None = None,
+) -> GraphBuilder:
+    """hidden (M, D), targets (M,) -> log_probs (M,), float32. `factors`: how a new weight in int8 is rounded."""
     net = GraphBuilder("head", store)
     dtype = precision.float_dtype
     hidden = net.input("hidden", dtype, ["M", sizes.width])
     targets = net.input("targets", np.int64, ["M"])
-    blocks = _Blocks(net, hidden, sizes, weights, precision)
+    blocks = _Blocks(net, hidden, sizes, weights, precision, factors)
     last, size = net.constant("last_axis", [1]), net.constant("block_size", BLOCK)
     column = net.op("Unsqueeze", net.op("Mod", targets, size, name="column"), last, name="columns")
     block = net.op("Unsqueeze", net.op("Div", targets, size, name="block"), last, name="blocks")
@@ -135,7 +141,13 @@ class _Blocks:
     """Products of the hidden states with blocks of the head."""
 
     def __init__(
-        self, net: GraphBuilder, hidden: str, sizes: CausalSizes, weights: CausalWeights, precision: Precision
+        self,
+        net: GraphBuilder,
+        hidden: str,
+        sizes: CausalSizes,
+        weights: CausalWeights,
+        precision: Precision,
+        factors: Factors | None = None,
     ) -> None:
         self._net = net
         self._hidden = hidden
@@ -145,6 +157,7 @@ class _Blocks:
         self._sizes = sizes
         self._load = functools.cache(weights.head)  # loaded once for all blocks
         self._load_bias = weights.head_bias
+        self._factor = None if factors is None else functools.partial(factors, "head")
         if precision is Precision.INT8:
             first = self._stored(0, min(BLOCK, sizes.vocab_size))  # the other blocks are like it
             rows = add_mixing(net, hidden, sizes.width) if first.is_mixed else hidden
@@ -177,7 +190,7 @@ class _Blocks:
         net, sizes, name = self._net, self._sizes, f"head.{start}"
         if sizes.shares_table and has_rows(net, EMBEDDINGS, sizes.width, start):
             return rows_as_columns(net, name, EMBEDDINGS, sizes.width, start, stop)
-        return store_quantized(net, name, lambda: self._load()[start:stop], mixed=True)
+        return store_quantized(net, name, lambda: self._load()[start:stop], mixed=True, factor=self._factor)
 
     def _whole(self) -> Array:
         return self._load().astype(self._dtype)

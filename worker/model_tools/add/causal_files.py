@@ -29,11 +29,9 @@ _OTHER_FILES = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZ
 
 def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
     """Write native graphs and copy the other files; build tokenizer.json where there is none."""
-    from worker.graphs.causal.graphs import write_causal  # loads onnx, which a copy does not need
-
     read = copy_with_tokenizer(origin, _OTHER_FILES, folder)
     _check_tokenizer(folder)  # before the work of building graphs
-    write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
+    write_graphs(folder, checkpoint, precision)
     return origin.manifest(
         folder,
         layout="kv",
@@ -41,6 +39,17 @@ def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision
         read=(*checkpoint.files, *read),
         precision=precision,
     )
+
+
+def write_graphs(folder: Path, checkpoint: Checkpoint, precision: Precision) -> None:
+    """Write native graphs. The tokenizer is in `folder`: weights in int8 are rounded by what a few paragraphs need."""
+    # These load onnx, which a copy does not need.
+    from worker.graphs.causal.graphs import write_causal
+    from worker.model_tools.add.input_moments import sample_factors
+
+    config, weights = checkpoint.config, checkpoint.weights
+    factors = sample_factors(folder, config, weights) if precision is Precision.INT8 else None
+    write_causal(folder, config, weights, precision=precision, factors=factors)
 
 
 def copy_causal_export(

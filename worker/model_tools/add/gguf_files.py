@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.graphs.precision import Precision
+from worker.model_tools.add.causal_files import write_graphs
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_file import GgufFile
@@ -26,8 +27,6 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
 
     `file` is in `origin.folder`. A tokenizer.json beside it counts more than its own vocabulary.
     """
-    from worker.graphs.causal.graphs import write_causal  # loads onnx, which a copy does not need
-
     checkpoint = Checkpoint.open(file)
     _write_json(folder / CONFIG, dict(checkpoint.config))
     beside = origin.present(CAUSAL_TOKENIZER)
@@ -41,7 +40,7 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
         note = f"The tokenizer is built from the vocabulary in {file.name}; no tokenizer.json is beside it."
     _check_tokenizer(folder, file, is_built=not beside)
     _carry_template(folder, file)
-    write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
+    write_graphs(folder, checkpoint, precision)
     manifest = origin.manifest(
         folder,
         layout="kv",

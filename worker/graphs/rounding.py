@@ -1,0 +1,62 @@
+"""
+Weights rounded to int8, with a scale for each row: to the nearest step, or so that products change least on a sample.
+
+The second is GPTQ (Frantar et al. 2022, arXiv:2210.17323): a row w is rounded number by number, and what one of them
+adds to (w - W) M (w - W)^T, where M is the second moments of what the product reads, is given back through those
+that are not rounded yet.
+
+Shapes: N rows of a weight · K their size.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+_STEPS = 127
+_BLOCK = 64  # numbers of a row whose changes are carried to the rest by one product
+_DAMPING = 0.01  # of the mean of the moments' diagonal: a sample has directions without a single token
+
+
+def row_scales(weight: Array) -> Array:
+    """(N, K) -> (N,): the step of each row, by its largest number."""
+    largest = np.abs(weight).max(axis=1)
+    scales: Array = np.where(largest > 0, largest / _STEPS, 1).astype(np.float32)
+    return scales
+
+
+def round_to_nearest(weight: Array, scales: Array) -> NDArray[np.int8]:
+    """(N, K) -> (K, N)."""
+    return np.ascontiguousarray(np.rint(weight / scales[:, None]).astype(np.int8).T)
+
+
+def round_by_moments(weight: Array, scales: Array, factor: Array) -> NDArray[np.int8]:
+    """(N, K) -> (K, N). `factor` (K, K): see `inverse_factor`."""
+    rest = np.ascontiguousarray(weight.T) / scales  # (K, N), in steps
+    rounded = np.empty(rest.shape, np.int8)
+    for start in range(0, len(rest), _BLOCK):
+        stop = min(start + _BLOCK, len(rest))
+        block = rest[start:stop]
+        errors = np.empty_like(block)
+        for place in range(stop - start):
+            number = start + place
+            whole = np.clip(np.rint(block[place]), -_STEPS, _STEPS)
+            rounded[number] = whole
+            errors[place] = (block[place] - whole) / factor[number, number]
+            block[place + 1 :] -= factor[number, number + 1 : stop, None] * errors[place]
+        rest[stop:] -= factor[start:stop, stop:].T @ errors
+    return rounded
+
+
+def inverse_factor(moments: NDArray[np.floating]) -> Array | None:
+    """What `round_by_moments` takes of second moments (K, K): the upper triangle U with U^T U = the inverse of the
+    damped moments. None: they are not finite, or all zero."""
+    damped = np.asarray(moments, np.float64)
+    damping = _DAMPING * damped.diagonal().mean()
+    if not np.isfinite(damped).all() or damping <= 0:
+        return None
+    damped = damped + damping * np.eye(len(damped))
+    # Of the moments in reverse order, the lower triangle L with L L^T; reversed again, it is the inverse of U.
+    inverse = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
+    upper: Array = np.triu(np.linalg.inv(inverse)).astype(np.float32)
+    return upper
