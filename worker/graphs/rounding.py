@@ -56,7 +56,20 @@ def inverse_factor(moments: NDArray[np.floating]) -> Array | None:
     if not np.isfinite(damped).all() or damping <= 0:
         return None
     damped = damped + damping * np.eye(len(damped))
-    # Of the moments in reverse order, the lower triangle L with L L^T; reversed again, it is the inverse of U.
-    inverse = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
-    upper: Array = np.triu(np.linalg.inv(inverse)).astype(np.float32)
+    # Of the moments in reverse order, the lower triangle L with L L^T; its inverse, reversed again, is U.
+    lower = np.linalg.cholesky(damped[::-1, ::-1])
+    upper: Array = np.ascontiguousarray(_inverse(lower)[::-1, ::-1], np.float32)
     return upper
+
+
+def _inverse(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of a lower triangle, by halves: an eighth of the work that numpy spends on any matrix."""
+    half = len(lower) // 2
+    if half < _BLOCK:
+        inverse: NDArray[np.float64] = np.tril(np.linalg.inv(lower))
+        return inverse
+    first, last = _inverse(lower[:half, :half]), _inverse(lower[half:, half:])
+    inverse = np.zeros_like(lower)
+    inverse[:half, :half], inverse[half:, half:] = first, last
+    inverse[half:, :half] = -(last @ (lower[half:, :half] @ first))
+    return inverse
