@@ -12,6 +12,7 @@ from pathlib import Path
 from onnxruntime import InferenceSession
 
 from worker.engine.causal.native.heads import SessionLogitsHead, SessionScoringHead
+from worker.engine.causal.native.row_table import with_row_table
 from worker.engine.causal.native.slot_memory import SlotShape
 from worker.engine.causal.native.stage import SessionStage
 from worker.engine.runtime.device import Device, Provider
@@ -40,7 +41,10 @@ class GraphFiles:
     def open_stage(self, name: str, num_layers: int, providers: Sequence[Provider]) -> SessionStage:
         """A stage of the body, or the whole body. Raises ModelError where it cannot be opened."""
         on_cpu = Device.of(providers).kind == "cpu"
-        return SessionStage(self.open(name, providers), self.slot_shape(num_layers), self.sizes.width, on_cpu)
+        in_float32 = on_cpu and self.precision is Precision.FP32
+        graph, table = with_row_table(self.folder / name) if in_float32 else (None, None)
+        session = self.open(name, providers, graph)
+        return SessionStage(session, self.slot_shape(num_layers), self.sizes.width, on_cpu, table)
 
     def slot_shape(self, num_layers: int) -> SlotShape:
         """The sizes of keys and values of so many layers."""

@@ -20,12 +20,13 @@ from onnxruntime import InferenceSession, IOBinding
 
 from worker.engine.causal.native.kv_cache import SequenceCache
 from worker.engine.causal.native.packed_rows import PackedRows
+from worker.engine.causal.native.row_table import EMBEDDED, IDS, RowTable
 from worker.engine.causal.native.slot_memory import SlotMemory, SlotShape
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 
-IDS, RESIDUAL, NEXT_RESIDUAL, HIDDEN = "ids", "residual", "next_residual", "hidden"  # inputs and outputs of stages
+RESIDUAL, NEXT_RESIDUAL, HIDDEN = "residual", "next_residual", "hidden"  # inputs and outputs of stages
 
 States = NDArray[Any]  # (M, D)
 
@@ -79,6 +80,7 @@ class SessionStage:
     shape: SlotShape  # of its layers
     width: int  # D
     on_cpu: bool
+    table: RowTable | None = None  # of which it is given rows in place of ids
 
     def new_lane(self) -> "SessionLane":
         return SessionLane(self)
@@ -92,7 +94,7 @@ class SessionLane:
         self._session = stage.session
         self._dtype = stage.shape.dtype
         names = [one.name for one in self._session.get_inputs()]
-        self._reads_ids = IDS in names
+        self._reads_ids = RESIDUAL not in names
         self._past = [name for name in names if name.startswith("past.")]
         self._output = next(one.name for one in self._session.get_outputs() if one.name in (HIDDEN, NEXT_RESIDUAL))
         shape = stage.shape
@@ -165,6 +167,8 @@ class SessionLane:
         step.ids[:], step.positions[:, 0], step.ends[:], step.longest[:] = ids, lengths, lengths, lengths.max() + 1
         if residual is not None:
             self._feeds[RESIDUAL][:] = residual
+        elif self._stage.table is not None:
+            self._stage.table.read(step.ids, self._feeds[EMBEDDED])
         if self._bound != bound or not self._stage.on_cpu:  # a GPU gets a copy when an input is bound
             self._binding.clear_binding_inputs()
             self._bind(self._binding, self._feeds, self._states)
@@ -191,7 +195,7 @@ class SessionLane:
         """The inputs without the past. All are contiguous."""
         assert (residual is None) == self._reads_ids
         return {
-            **({IDS: rows.ids} if residual is None else {RESIDUAL: np.ascontiguousarray(residual)}),
+            **(self._first_feed(rows.ids) if residual is None else {RESIDUAL: np.ascontiguousarray(residual)}),
             "rows": rows.rows,
             "places": rows.places,
             "positions": rows.positions,
@@ -200,6 +204,13 @@ class SessionLane:
             "is_shared": np.array(rows.bias is not None),
             "bias": self._no_bias if rows.bias is None else self._to_dtype(rows.bias),
         }
+
+    def _first_feed(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        if (table := self._stage.table) is None:
+            return {IDS: ids}
+        embedded = table.empty(len(ids))
+        table.read(ids, embedded)
+        return {EMBEDDED: embedded}
 
     def _to_dtype(self, bias: NDArray[np.float32]) -> NDArray[Any]:
         """The bias in the graph's type. In float16 the lowest number masks: that of the bias is out of range."""
