@@ -123,6 +123,17 @@ def read_graph(file: Path) -> ModelProto:
         raise ModelError(f"{file} cannot be read: {error}") from error
 
 
+def count_bytes(graphs: Sequence[ModelProto], data_type: int) -> int:
+    """The bytes of the weights file that hold tensors of a type of ONNX; those that several share count once."""
+    tensors = [one for graph in graphs for one in graph.graph.initializer if one.external_data]
+    places = [_place(one) for one in tensors if one.data_type == data_type]
+    total = end = 0
+    for start, length in sorted((int(place["offset"]), int(place["length"])) for place in places):
+        total += max(0, start + length - max(start, end))
+        end = max(end, start + length)
+    return total
+
+
 def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None:
     """Copy the external tensors of graphs from the folder `source` into a new weights file, to which they then refer.
 

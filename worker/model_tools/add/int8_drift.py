@@ -45,7 +45,7 @@ def measure_drift(model: ModelFolder, manifest: Manifest, checkpoint: Path, scra
     """Compare the model with graphs in fp32 of `checkpoint` (a folder, or a GGUF file), written into the empty folder
     `scratch`. Raises KvjobsError that says why it cannot be measured."""
     num_bytes = sum(record.bytes for record in manifest.files.values())
-    _check_room(_FP32 * num_bytes, scratch)
+    _check_room(num_bytes + (_FP32 - 1) * _int8_bytes(model.path), scratch)
     kind, limit = ModelKind.of_architecture(manifest.architecture), max_tokens(num_bytes)
     score = _score_translations if kind is ModelKind.TRANSLATION else _score
     try:
@@ -149,6 +149,14 @@ def _drift(ours: "Scores", exact: "Scores", num_languages: int) -> Drift:
 def max_tokens(num_bytes: int) -> int:
     """How many tokens of the sample a model of `num_bytes` in int8 reads."""
     return max(_FEWEST, min(_TOKENS, _TOKENS * _LARGE // max(1, num_bytes)))
+
+
+def _int8_bytes(folder: Path) -> int:
+    from onnx import TensorProto
+
+    from worker.graphs.weights import count_bytes, read_graph
+
+    return count_bytes([read_graph(file) for file in folder.glob("*.onnx")], TensorProto.INT8)
 
 
 def _check_room(needed: int, folder: Path) -> None:

@@ -18,6 +18,7 @@ from tests.seq2seq_checkpoints import (
     write_model,
     write_t5_tokenizer,
 )
+from worker.graphs import embeddings
 from worker.graphs.precision import Precision
 from worker.model_tools.add import int8_drift, sample_translations
 from worker.model_tools.add.add import Added, Request, add_model
@@ -100,6 +101,19 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(verify, "build_fp32", fail)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_room_is_asked_for_what_the_graphs_in_fp32_take(add, tmp_path, monkeypatch, tied):
+    asked = []
+    monkeypatch.setattr(embeddings, "LEAST", 0)
+    monkeypatch.setattr(int8_drift, "_check_room", lambda needed, _: asked.append(needed))
+    checkpoint = write_causal_checkpoint(tmp_path / "some", "llama", vocab_size=5000, tied=tied)
+    add(checkpoint, precision=Precision.INT8)
+
+    taken = sum(file.stat().st_size for file in Path(add(checkpoint).path).iterdir())
+
+    assert taken <= asked[0] <= 1.2 * taken  # scales, and pages that tensors begin at
 
 
 @pytest.mark.parametrize(("prevent", "word"), [(no_memory, "memory"), (no_disk, "disk"), (full_disk, "No space left")])
