@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.faults.corpus import Corpus
 from tests.faults.network_link import HERE, NetworkLink
 from tests.faults.proxy import Proxy
 from tests.faults.servers import PostgresServer
@@ -102,6 +103,8 @@ def one_after_the_other(trial: Trial) -> None:
     assert trial.postgres
     postgres = trial.postgres
     postgres.offer_tls()
+    # One worker computes whole shards: each fault needs a batch before it and one behind it.
+    trial.corpus = Corpus.write(trial.corpus.path, 2 * trial.corpus.documents)
     with Proxy(postgres.port) as proxy:
         trial.submit()
         trial.environment["KVJOBS_DATABASE"] = postgres.url_at(proxy.port) + "?sslmode=require"
