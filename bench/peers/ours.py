@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.checkpoints.folders import made_once
 from bench.harness.fastest import fastest
 from jobs.process import available_cores
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Decoder
-from worker.graphs.precision import Precision
-from worker.model_tools.add.add import Request, add_model
 
 _FEW = 16  # segments: of so few, lanes may stand idle
 
@@ -49,10 +48,10 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """Make the model as `kvjobs models add CHECKPOINT --precision PRECISION` does."""
-    request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
-    add_model(request, folder)
-    return Model(folder / f"ours-{precision}", Layout(available_cores(), 1))
+    """Make the model as `kvjobs models add CHECKPOINT --precision PRECISION` does, in another process: to measure drift
+    takes more memory than to translate."""
+    made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
+    return Model(made, Layout(available_cores(), 1))
 
 
 def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
