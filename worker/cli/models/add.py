@@ -76,9 +76,10 @@ def add(
     Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
     architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
-    A model in int8 is compared with graphs in fp32, which are removed afterwards, on paragraphs
-    in ten languages and code that come with kvjobs; larger models read fewer of their tokens. How far it is from fp32
-    is stored with the model, and a warning above a bound.
+    Weights of a causal model in int8 are rounded by what each layer reads on paragraphs that come with kvjobs: that
+    takes minutes for large models. A model in int8 is then compared with graphs in fp32, which are removed afterwards,
+    on other paragraphs in ten languages and code; larger models read fewer of their tokens. How far it is from fp32 is
+    stored with the model, and a warning is printed above a bound.
 
     ONNX graphs are built from a checkpoint; so is its tokenizer.json, where it has only the files of an older tokenizer
     (docs/models.md says of which). An export is copied unchanged; if it is a causal model, its graph is
@@ -111,9 +112,8 @@ def add(
     if added.drift and added.drift.is_large:
         print_message(
             f"Warning: {added.name} is far from fp32: int8 drift {added.drift.clause()}; the bound is "
-            f"{added.drift.bounds()}. To "
-            "compute what the checkpoint does, add it with --precision fp32. To measure the drift on your own text: "
-            f"kvjobs models verify {added.name} --sample CORPUS"
+            f"{added.drift.bounds()}. To compute what the checkpoint does, add it with --precision fp32. To measure "
+            f"the drift on your own text: kvjobs models verify {added.name} --sample CORPUS"
         )
     if output.is_table:
         if added.precision == Precision.FP16:

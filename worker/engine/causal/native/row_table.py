@@ -67,5 +67,5 @@ def with_row_table(file: Path) -> tuple[bytes | None, RowTable | None]:
     graph.node.remove(gather)
     graph.initializer.remove(table)
     graph.input.remove(ids)
-    graph.input.append(helper.make_tensor_value_info(EMBEDDED, TensorProto.FLOAT, ["M", rows.empty(0).shape[1]]))
+    graph.input.append(helper.make_tensor_value_info(EMBEDDED, TensorProto.FLOAT, ["M", table.dims[1]]))
     return model.SerializeToString(deterministic=True), rows
