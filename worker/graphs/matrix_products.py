@@ -239,16 +239,6 @@ def quantized_product(net: GraphBuilder, quantized: str, weight: QuantizedWeight
     )
 
 
-def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
-    """The greatest |w - W| and the greatest |W| (Euclidean norms) over the rows w of a weight (N, K), where W is w
-    rounded to int8."""
-    largest = np.abs(weight).max(axis=1, keepdims=True)
-    scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    rounded = np.rint(weight / scales) * scales
-    error, norm = np.linalg.norm(weight - rounded, axis=1).max(), np.linalg.norm(rounded, axis=1).max()
-    return float(error), float(norm)
-
-
 class _Columns:
     """A weight in int8 and its scales; the weight is loaded once for both."""
 

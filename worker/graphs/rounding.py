@@ -48,6 +48,15 @@ def round_by_moments(weight: Array, scales: Array, factor: Array) -> NDArray[np.
     return rounded
 
 
+def rounding_error(weight: Array) -> tuple[float, float]:
+    """The greatest |w - W| and the greatest |W| (Euclidean norms) over the rows w of a weight (N, K), where W is w
+    rounded to the nearest step."""
+    scales = row_scales(weight)[:, None]
+    rounded = np.rint(weight / scales) * scales
+    error, norm = np.linalg.norm(weight - rounded, axis=1).max(), np.linalg.norm(rounded, axis=1).max()
+    return float(error), float(norm)
+
+
 def inverse_factor(moments: NDArray[np.floating]) -> Array | None:
     """What `round_by_moments` takes of second moments (K, K): the upper triangle U with U^T U = the inverse of the
     damped moments. None: they are not finite, or all zero."""

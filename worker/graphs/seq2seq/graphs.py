@@ -27,8 +27,9 @@ from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import GraphBuilder
-from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
+from worker.graphs.matrix_products import Int8Products, Products, products_in
 from worker.graphs.precision import Precision
+from worker.graphs.rounding import rounding_error
 from worker.graphs.seq2seq.block import Block
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
@@ -236,7 +237,7 @@ def screened_decoder_graph(
     net.output(scales, "scales", np.float32, ["R", 1])
     net.output(x, "hidden", np.float32, ["R", network.width])
     if layers is None:
-        error, norm = rounding(weights.head())
+        error, norm = rounding_error(weights.head())
         net.metadata.update(screen_error=repr(error), screen_norm=repr(norm))
     return net
 

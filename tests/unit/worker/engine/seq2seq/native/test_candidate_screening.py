@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from worker.engine.search.logit_rules import log_normalizer
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
-from worker.graphs.matrix_products import rounding
+from worker.graphs.rounding import rounding_error
 
 
 def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
@@ -22,7 +22,9 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
 
 def screened(head: Any, bias: Any = None) -> CandidateScreen:
     """The screen of a head, with its exact product in numpy."""
-    return CandidateScreen(head, *rounding(head), lambda hidden: hidden @ head.T + (0 if bias is None else bias), bias)
+    return CandidateScreen(
+        head, *rounding_error(head), lambda hidden: hidden @ head.T + (0 if bias is None else bias), bias
+    )
 
 
 @example(seed=0, rows=3, width=8, size=20, similar=19, flat=True, spread=0, outlier=1)
@@ -88,7 +90,7 @@ def test_a_row_alone_goes_through_the_whole_head_where_a_component_stands_out() 
     hidden[1, 0] = 1000
     logits, scales = in_int8(hidden, head)
     given: list[Any] = []
-    screen = CandidateScreen(head, *rounding(head), lambda rows: given.append(rows) or rows @ head.T)
+    screen = CandidateScreen(head, *rounding_error(head), lambda rows: given.append(rows) or rows @ head.T)
 
     best, *_ = screen.best(logits, scales, hidden, log_normalizer(logits, scales))
 
