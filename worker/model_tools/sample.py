@@ -1,14 +1,14 @@
-"""Sample texts to try a model with: of a corpus, or else generated weather bulletins."""
+"""Sample texts to try a model with: of a corpus, or else the weather bulletins beside this file."""
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
-from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.tasks.rerank.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment
@@ -16,8 +16,8 @@ from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
 TextPair = tuple[str, str]  # a query and a document
 
-_BULLETINS = 100
-_SEED = 1
+# `python -m worker.demo.examples --documents 100` wrote them: no sentence was in the training of the bundled models.
+_BULLETINS = Path(__file__).with_name("bulletins.jsonl")
 
 
 def read_segments(
@@ -67,9 +67,14 @@ def read_pairs(path: str | None, *, limit: int) -> list[TextPair]:
     return chosen
 
 
+def bulletins(limit: int | None = None) -> list[str]:
+    """The first `limit` of the 100 weather bulletins that come with kvjobs: a few paragraphs in English each."""
+    return list(islice(_texts(None), limit))
+
+
 def _bulletin_pairs() -> Iterator[TextPair]:
-    bulletins = list(_texts(None))
-    for bulletin, following in zip(bulletins, [*bulletins[1:], bulletins[0]], strict=True):
+    texts = bulletins()
+    for bulletin, following in zip(texts, [*texts[1:], texts[0]], strict=True):
         query = bulletin.partition("\n")[0].partition(". ")[0]
         yield query, bulletin
         yield query, following
@@ -84,9 +89,6 @@ def _ranked_pairs(path: str) -> Iterator[TextPair]:
 
 
 def _texts(path: str | None) -> Iterator[str]:
-    if path is None:
-        yield from (bulletin.english for bulletin in unseen_bulletins(_BULLETINS, _SEED))
-        return
-    for record in read_corpus(Corpus(path=path)):
+    for record in read_corpus(Corpus(path=path or str(_BULLETINS))):
         if isinstance(record, Document):
             yield record.text

@@ -167,13 +167,13 @@ def _translation(
 
 def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "ContinuationWork":
     """So many prompts for a language model, cut from weather bulletins."""
-    from worker.bulletins.grammar import unseen_bulletins
     from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
     from worker.engine.tasks.cache_work import ContinuationWork
+    from worker.model_tools.sample import bulletins
 
     model = open_causal_model(folder.path)
     tokenizer = open_causal_tokenizer(folder.path, model)
-    texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
+    texts = cycle(bulletins(20))
     ids = chain.from_iterable(tokenizer.encode(text).ids for text in texts)
     return ContinuationWork(model, [list(islice(ids, source_tokens)) for _ in range(count)])
 
@@ -198,10 +198,10 @@ def _row(report: "CacheReport", source_tokens: int, report_id: int | None, stage
 
 def _segments(tokenizer: "TranslationTokenizer", num_tokens: int) -> Iterator[list[int]]:
     """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
-    from worker.bulletins.grammar import unseen_bulletins
+    from worker.model_tools.sample import bulletins
 
     language = min(tokenizer.languages, default=None)
-    texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
+    texts = cycle(bulletins(20))
     head = tokenizer.encode("", language)  # the language label, if any, and the end of the sentence
     pieces = chain.from_iterable(tokenizer.encode(text, language)[len(head) - 1 : -1] for text in texts)
     while True:

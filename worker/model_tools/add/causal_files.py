@@ -83,7 +83,7 @@ def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -
 
     Raises ModelError where log-probabilities differ by more than float32 sums do, unless `is_accepted`.
     """
-    from worker.model_tools.sample import read_documents  # loads the grammar of the texts, and onnxruntime
+    from worker.model_tools.sample import read_documents  # loads onnxruntime
     from worker.model_tools.verify.causal import check_sample
 
     documents = read_documents(None, CausalTokenizer.open(model.path), limit=_SAMPLE)
