@@ -86,7 +86,7 @@ def prepare(name: str, documents: int, scratch: Path, models: Path) -> Work:
     """Write the corpus, and make the model if it is missing."""
     corpus = scratch / f"{name}.jsonl"
     if name == DEMO:
-        from worker.demo.examples import lines
+        from tools.demo.examples import lines
 
         corpus.write_text("".join(lines(documents, seed=11, references=False)), encoding="utf-8")
         return Work(name, corpus, documents, ())

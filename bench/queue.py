@@ -136,7 +136,7 @@ def celery_row(messages: int, workers: int, broker: str, url: str | None) -> dic
 
 def share_rows(folder: Path, arguments: argparse.Namespace, broker: str) -> Iterator[dict[str, Any]]:
     """The demo model: seconds of the bare engine divided by those from the first lease to the last record."""
-    from worker.demo.examples import lines
+    from tools.demo.examples import lines
 
     corpus = folder / "bulletins.jsonl"
     with corpus.open("w", encoding="utf-8") as file:

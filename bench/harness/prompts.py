@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from worker.bulletins.grammar import unseen_bulletins
+from tools.demo.grammar import unseen_bulletins
 from worker.text.causal_tokenizer import CausalTokenizer
 
 SHORTEST = 4  # tokens

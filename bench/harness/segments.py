@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.checkpoints.natural_ends import LENGTH_WORDS
-from worker.bulletins.grammar import unseen_bulletins
+from tools.demo.grammar import unseen_bulletins
 from worker.text.translation.marian_tokenizer import MarianTokenizer
 
 _SHORTEST, _MEDIAN, _LONGEST = 5, 26, 120  # tokens of mixed segments

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machine import Machine
 from tests.worker_here import worker_here
-from worker.demo.examples import lines
+from tools.demo.examples import lines
 
 Bulletins = Callable[..., Path]
 

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from jobs.store.database import Database
 from jobs.store.schema.memory_tables import MemoryEntry
-from worker.demo.examples import lines
+from tools.demo.examples import lines
 
 KVJOBS = str(Path(sys.executable).with_name("kvjobs"))
 SEED = 7

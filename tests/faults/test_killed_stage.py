@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.command_line import Kvjobs
 from tests.machine import PATIENCE_S, Machine, until
-from worker.demo.examples import lines
+from tools.demo.examples import lines
 
 DOCUMENTS, KILLS = 300, 3
 

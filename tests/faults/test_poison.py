@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.command_line import Kvjobs
 from tests.machine import Machine
 from tests.places import TESTS
-from worker.demo.examples import lines
+from tools.demo.examples import lines
 
 DOCUMENTS = 24  # two batches
 

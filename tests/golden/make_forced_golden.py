@@ -78,7 +78,7 @@ def draw_pairs(model: MarianMTModel, count: int) -> list[tuple[Ids, Ids]]:
 
 def demo_pairs() -> list[tuple[str, str]]:
     """Correct translations, wrong ones, and texts that are no translations."""
-    from worker.bulletins.grammar import unseen_bulletins
+    from tools.demo.grammar import unseen_bulletins
 
     right = [pair for bulletin in unseen_bulletins(3, seed=21) for pair in bulletin.sentences][:8]
     pairs = [(pair.english, pair.chinese) for pair in right]

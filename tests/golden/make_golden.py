@@ -221,7 +221,7 @@ def save_graph(file: Path, nodes: list[Any], inputs: list[Any], outputs: list[An
 
 def write_demo(checkpoint: Path) -> None:
     """Ids of the bundled model, greedy and beam 4, on sentences that it was not trained on."""
-    from worker.bulletins.grammar import unseen_bulletins
+    from tools.demo.grammar import unseen_bulletins
     from worker.text.translation.marian_tokenizer import MarianTokenizer
 
     model = MarianMTModel.from_pretrained(checkpoint).eval()

@@ -21,7 +21,7 @@ from bench.checkpoints.tokenizer import write_tokenizer
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
-from worker.bulletins.grammar import unseen_bulletins
+from tools.demo.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_seq2seq_model

@@ -13,7 +13,7 @@ HISTORY = CHECKOUT / "CHANGELOG.md"
 PAGES = sorted(
     {*CHECKOUT.glob("*.md"), *CHECKOUT.glob("*/*.md"), *CHECKOUT.glob("worker/demo/*/*.md")} - {GENERATED, HISTORY}
 )
-TOP = "jobs|worker|bench|tests|migrations|docs|examples|deploy|\\.ci"
+TOP = "jobs|worker|bench|tools|tests|migrations|docs|examples|deploy|\\.ci"
 FILE = re.compile(rf"(?<![\w./@-])(?:{TOP})/[\w./*-]*[\w*/]")  # worker/engine/search/beam.py
 MODULE = re.compile(rf"(?<![\w./@-])(?:{TOP.split('|migrations')[0]})(?:\.\w+)+")  # jobs.outcome.Flag
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")  # [text](docs/cli.md)

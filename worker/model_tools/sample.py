@@ -16,7 +16,7 @@ from worker.text.translation.translation_tokenizer import TranslationTokenizer
 
 TextPair = tuple[str, str]  # a query and a document
 
-# `python -m worker.demo.examples --documents 100` wrote them: no sentence was in the training of the bundled models.
+# `python -m tools.demo.examples --documents 100` wrote them: no sentence was in the training of the bundled models.
 _BULLETINS = Path(__file__).with_name("bulletins.jsonl")
 
 

@@ -50,6 +50,8 @@ from worker.models.registry import is_bundled
 from worker.models.unsupported import refuse_files
 from worker.text.file_names import SENTENCEPIECE_BPE
 
+# Sources of the bundled models. Their manifests, which are part of their revisions, have the first, of kvjobs 0.1.
+_TRAINED_BY = ("python -m worker.demo", "python -m tools.demo")
 _VOCABULARIES = {"vocab.txt", "vocab.json", SENTENCEPIECE_BPE}  # of BERT, RoBERTa and XLM-R
 
 _A_MODEL = (
@@ -193,7 +195,7 @@ def _remedy(path: Path, manifest: Manifest) -> str:
         return f"`kvjobs models split {manifest.split.model}` wrote it: run that again with --force"
     if is_bundled(path):
         return "it comes with kvjobs: install that again"
-    if (manifest.source or "").startswith("python -m worker.demo"):
+    if (manifest.source or "").startswith(_TRAINED_BY):
         return "the folder is a copy of a model that comes with kvjobs: copy that again"
     return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.models.engine.tasks.texts import WordTokenizer
 from tests.places import DEMO_MODEL
-from worker.bulletins.grammar import unseen_bulletins
+from tools.demo.grammar import unseen_bulletins
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.translation import Translator
 from worker.text.translation.marian_tokenizer import MarianTokenizer

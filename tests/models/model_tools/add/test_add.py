@@ -138,10 +138,10 @@ def test_the_manifest_records_the_source_and_the_written_files(add, checkpoint, 
 
 
 def test_a_temporary_source_can_be_recorded_under_another_name(add, checkpoint, models_dir):
-    add(checkpoint, made_by="python -m worker.demo.train")
+    add(checkpoint, made_by="python -m tools.demo.train")
 
     manifest = Manifest.read(models_dir / "opus-tiny")
-    assert manifest.source == "python -m worker.demo.train"
+    assert manifest.source == "python -m tools.demo.train"
     assert str(checkpoint) not in (models_dir / "opus-tiny" / "kvjobs.json").read_text()
 
 

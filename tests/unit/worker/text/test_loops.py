@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.bulletins.grammar import bulletin
+from tools.demo.grammar import bulletin
 from worker.text.loops import has_loop
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.places import EXAMPLES
-from worker.demo.evaluate_lm import DEFAULT_MODEL, Score, by_engine, mrr, ndcg, perplexity, rerank
-from worker.demo.examples_retrieval import NUM_DOCUMENTS, SEED
-from worker.demo.retrieval import retrieval_set
+from tools.demo.evaluate_lm import DEFAULT_MODEL, Score, by_engine, mrr, ndcg, perplexity, rerank
+from tools.demo.examples_retrieval import NUM_DOCUMENTS, SEED
+from tools.demo.retrieval import retrieval_set
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ from random import Random
 import pytest
 import sentencex
 
-from tests.places import EXAMPLES
-from worker.bulletins.grammar import Pair, bulletin, is_held_out, training_pairs, unseen_bulletins
-from worker.bulletins.rules import RULES, WORDS
-from worker.demo.examples import lines
+from tests.places import CHECKOUT
+from tools.demo.examples import lines
+from tools.demo.grammar import Pair, bulletin, is_held_out, training_pairs, unseen_bulletins
+from tools.demo.rules import RULES, WORDS
 
-BULLETINS = EXAMPLES / "bulletins.jsonl"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -26,8 +25,11 @@ def test_a_seed_always_gives_the_same_corpus(pairs: list[Pair]) -> None:
     assert bulletin(Random(7)) == bulletin(Random(7))
 
 
-def test_the_example_file_equals_the_output_of_its_command() -> None:
-    assert BULLETINS.read_bytes() == "".join(lines(60, seed=1, references=False)).encode()
+@pytest.mark.parametrize(("folder", "documents"), [("examples", 60), ("worker/model_tools", 100)])
+def test_a_file_of_bulletins_equals_the_output_of_its_command(folder: str, documents: int) -> None:
+    written = (CHECKOUT / folder / "bulletins.jsonl").read_bytes()
+
+    assert written == "".join(lines(documents, seed=1, references=False)).encode()
 
 
 def test_no_sentence_of_an_example_is_trained_on(pairs: list[Pair]) -> None:

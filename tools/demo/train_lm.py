@@ -1,7 +1,7 @@
 """Train the bundled causal model, and write its folder with native graphs.
 
-    python -m worker.demo.train_lm --out worker/demo/lm
-    python -m worker.demo.train_lm --out worker/demo/lm --checkpoint CHECKPOINT --resume --polish-steps 0
+    python -m tools.demo.train_lm --out worker/demo/lm
+    python -m tools.demo.train_lm --out worker/demo/lm --checkpoint CHECKPOINT --resume --polish-steps 0
 
 The second line only builds the graphs again. Needs the extra `train` (torch, transformers); running the model needs
 neither. A Qwen2 as the published ones are, only smaller: byte-level BPE that cuts as theirs does, digits one by one, no
@@ -22,11 +22,11 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
-from worker.bulletins.grammar import bulletin, is_held_out
-from worker.demo.bundle import write_model
-from worker.demo.questions import ask_for, facts
+from tools.demo.bundle import write_model
+from tools.demo.grammar import bulletin, is_held_out
+from tools.demo.questions import ask_for, facts
 
-MADE_BY = "python -m worker.demo.train_lm"
+MADE_BY = "python -m tools.demo.train_lm"
 
 END = "<|endoftext|>"
 VOCAB_SIZE = 1024  # nearly every word of the grammar is one token
@@ -64,7 +64,7 @@ Row = tuple[Ids, list[float]]  # token ids, and the weight of each in the loss
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m worker.demo.train_lm", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.demo.train_lm", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, help="folder for the model; without it, only the checkpoint is made")
     parser.add_argument("--checkpoint", type=Path, help="folder for the Hugging Face checkpoint; not kept if not given")
     parser.add_argument("--steps", type=int, default=STEPS)

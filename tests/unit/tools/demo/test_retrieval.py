@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.places import EXAMPLES
-from worker.bulletins.grammar import is_held_out, unseen_bulletins
-from worker.demo.bm25 import K1, B, Bm25
-from worker.demo.examples_retrieval import NUM_MIXED, NUM_QUESTIONS, files
-from worker.demo.retrieval import DEPTH, retrieval_set
+from tools.demo.bm25 import K1, B, Bm25
+from tools.demo.examples_retrieval import NUM_MIXED, NUM_QUESTIONS, files
+from tools.demo.grammar import is_held_out, unseen_bulletins
+from tools.demo.retrieval import DEPTH, retrieval_set
 
 RETRIEVAL = EXAMPLES / "retrieval"
 MAX_BYTES = 300_000

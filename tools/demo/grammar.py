@@ -15,7 +15,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from worker.bulletins.rules import RULES, WORDS
+from tools.demo.rules import RULES, WORDS
 
 MAX_WORDS = 36  # of an English sentence: longer ones are bad English, and a model of this size does not learn them
 HELD_OUT_PART = 4  # one sentence of so many is never used for training

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from worker.bulletins.grammar import bulletin
-from worker.bulletins.rules import RULES, WORDS
-from worker.demo.paraphrases import DAYS, REGIONS, THINGS
-from worker.demo.question_frames import KINDS
-from worker.demo.questions import Fact, Question, answers, ask, ask_for, facts
+from tools.demo.grammar import bulletin
+from tools.demo.paraphrases import DAYS, REGIONS, THINGS
+from tools.demo.question_frames import KINDS
+from tools.demo.questions import Fact, Question, answers, ask, ask_for, facts
+from tools.demo.rules import RULES, WORDS
 
 COMMON = {"a", "at", "in", "of", "on", "the", "to"}
 

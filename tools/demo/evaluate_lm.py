@@ -1,6 +1,6 @@
 """Measure the causal model on unseen texts: perplexity of fluent and shuffled ones, and reranking.
 
-    python -m worker.demo.evaluate_lm --model worker/demo/lm
+    python -m tools.demo.evaluate_lm --model worker/demo/lm
 
 Perplexity: of unseen bulletins, and of the same with their sentences or their words shuffled. Retrieval: nDCG@10 and
 MRR@10 of BM25's candidates, and of the same reranked by each method.
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from jobs.spec import Timing
-from worker.bulletins.grammar import Bulletin, unseen_bulletins
-from worker.demo.retrieval import RetrievalSet, retrieval_set
-from worker.demo.script_parser import script_parser
+from tools.demo.grammar import Bulletin, unseen_bulletins
+from tools.demo.retrieval import RetrievalSet, retrieval_set
+from tools.demo.script_parser import script_parser
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
@@ -27,7 +27,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.models.contents.present_files import has_weights
 from worker.text.causal_tokenizer import CausalTokenizer
 
-DEFAULT_MODEL = Path(__file__).parent / "lm"
+DEFAULT_MODEL = Path(__file__).parents[2] / "worker/demo/lm"
 BATCH_TOKENS = 8192
 CUTOFF = 10
 TEMPLATES = {  # prompt, scored text: the defaults of reranking

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from worker.demo.evaluate_lm import mrr, ndcg
+from tools.demo.evaluate_lm import mrr, ndcg
 
 
 def test_measures_of_a_rank_equal_their_formulas() -> None:

@@ -4,10 +4,10 @@ import argparse
 
 
 def script_parser(module: str, doc: str | None) -> argparse.ArgumentParser:
-    """A parser for `python -m worker.demo.MODULE`; `doc`: its docstring, a summary and details."""
+    """A parser for `python -m tools.demo.MODULE`; `doc`: its docstring, a summary and details."""
     summary, _, details = (doc or "").partition("\n\n")
     return argparse.ArgumentParser(
-        prog=f"python -m worker.demo.{module}",
+        prog=f"python -m tools.demo.{module}",
         description=summary,
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,7 +1,7 @@
 """Write unseen bulletins as a corpus.
 
-    python -m worker.demo.examples --documents 60 --out examples/bulletins.jsonl
-    python -m worker.demo.examples --documents 2000 --references --out bulletins.jsonl
+    python -m tools.demo.examples --documents 60 --out examples/bulletins.jsonl
+    python -m tools.demo.examples --documents 2000 --references --out bulletins.jsonl
 
 The same options give the same bytes on every machine. No sentence of these documents was used for training.
 """
@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from worker.bulletins.grammar import unseen_bulletins
-from worker.demo.script_parser import script_parser
+from tools.demo.grammar import unseen_bulletins
+from tools.demo.script_parser import script_parser
 
 FIRST_ISSUE = datetime(2026, 1, 1, 6, tzinfo=UTC)
 ISSUED_EVERY = timedelta(hours=6)

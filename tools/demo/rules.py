@@ -8,7 +8,7 @@ No sentence ends in "km/h": sentence splitters miss a full stop after it.
 Numbers are symbols without rules; `grammar` draws them.
 """
 
-from worker.bulletins import lexicon
+from tools.demo import lexicon
 
 Rules = tuple[tuple[str, str], ...]
 

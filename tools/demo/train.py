@@ -1,7 +1,7 @@
 """Train the bundled translation model, and write its folder with native graphs.
 
-    python -m worker.demo.train --out worker/demo/en-zh
-    python -m worker.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --polish-steps 0
+    python -m tools.demo.train --out worker/demo/en-zh
+    python -m tools.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --polish-steps 0
 
 The second command only rebuilds the graphs. Needs the extra `train` (torch, transformers); running the model does not.
 A Marian model like published ones: SentencePiece models that only cut text, ids from `vocab.json`, post-norm, tied
@@ -23,14 +23,14 @@ import sentencepiece
 import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
-from worker.bulletins.grammar import Pair, training_pairs
-from worker.demo.bundle import write_model
+from tools.demo.bundle import write_model
+from tools.demo.grammar import Pair, training_pairs
 
 SOURCE_PIECES = 400
 TARGET_PIECES = 560  # the Chinese has about 380 characters, and each must be a piece
 EOS, UNK, PAD = "</s>", "<unk>", "<pad>"
 
-MADE_BY = "python -m worker.demo.train"
+MADE_BY = "python -m tools.demo.train"
 MAX_POSITIONS = 256
 BATCH_ROWS = 128
 POOL_BATCHES = 50  # batches from one pool sorted by length: padding is 10 % of a batch instead of half
@@ -44,7 +44,7 @@ Ids = list[int]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m worker.demo.train", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.demo.train", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for the model")
     parser.add_argument("--checkpoint", type=Path, help="folder for the Hugging Face checkpoint; not kept if not given")
     parser.add_argument("--steps", type=int, default=2400)

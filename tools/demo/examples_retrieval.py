@@ -1,6 +1,6 @@
 """Write the example retrieval set, the first of its queries as a file to rerank, and a corpus to filter by perplexity.
 
-    python -m worker.demo.examples_retrieval --out examples
+    python -m tools.demo.examples_retrieval --out examples
 
     retrieval/corpus.jsonl, queries.jsonl, qrels/test.tsv    a BEIR folder
     retrieval/bm25.run                                       its first stage, in the TREC run format
@@ -16,9 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from worker.bulletins.grammar import unseen_bulletins
-from worker.demo.retrieval import RetrievalSet, retrieval_set
-from worker.demo.script_parser import script_parser
+from tools.demo.grammar import unseen_bulletins
+from tools.demo.retrieval import RetrievalSet, retrieval_set
+from tools.demo.script_parser import script_parser
 
 NUM_DOCUMENTS = 250
 NUM_QUERIES = 60

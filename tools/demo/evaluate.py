@@ -1,6 +1,6 @@
 """Measure the accuracy of the translation model on unseen bulletins.
 
-    python -m worker.demo.evaluate --model worker/demo/en-zh --documents 200
+    python -m tools.demo.evaluate --model worker/demo/en-zh --documents 200
 
 Greedy, sentence by sentence. A model's folder runs in kvjobs' engine, a Hugging Face checkpoint in transformers (extra
 `train`, which includes sacrebleu). `evaluate` takes any other translation function as well.
@@ -15,8 +15,8 @@ from typing import Any
 import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
-from worker.bulletins.grammar import Bulletin, unseen_bulletins
-from worker.demo.script_parser import script_parser
+from tools.demo.grammar import Bulletin, unseen_bulletins
+from tools.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_seq2seq_model
@@ -24,7 +24,7 @@ from worker.engine.seq2seq.protocol import decode_all
 from worker.models.contents.present_files import has_weights
 from worker.text.translation.marian_tokenizer import MarianTokenizer
 
-DEFAULT_MODEL = Path(__file__).parent / "en-zh"
+DEFAULT_MODEL = Path(__file__).parents[2] / "worker/demo/en-zh"
 BATCH_ROWS = 64
 MAX_SHOWN = 5  # wrong translations
 

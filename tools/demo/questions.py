@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from worker.bulletins import lexicon
-from worker.bulletins.rules import RULES, WORDS
-from worker.demo.paraphrases import DAYS, REGIONS, THINGS
-from worker.demo.question_frames import KINDS
+from tools.demo import lexicon
+from tools.demo.paraphrases import DAYS, REGIONS, THINGS
+from tools.demo.question_frames import KINDS
+from tools.demo.rules import RULES, WORDS
 
 SPELLED_SHARE = 0.5  # of the whole numbers below 100 are written in words
 

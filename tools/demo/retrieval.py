@@ -7,9 +7,9 @@ All documents consist of sentences that no bundled model was trained on (`gramma
 from dataclasses import dataclass
 from random import Random
 
-from worker.bulletins.grammar import Bulletin, unseen_bulletins
-from worker.demo.bm25 import Bm25
-from worker.demo.questions import answers, ask
+from tools.demo.bm25 import Bm25
+from tools.demo.grammar import Bulletin, unseen_bulletins
+from tools.demo.questions import answers, ask
 
 DEPTH = 20  # candidates of a query
 MAX_SENTENCES = 3  # of a document

@@ -1,1 +1,0 @@
-"""Weather bulletins in English and Chinese, drawn from a grammar: what the bundled models learned."""
