@@ -8,7 +8,6 @@ job's model is the model that it uses in its place.
 import enum
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -147,15 +146,6 @@ class Usage:
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cost=self.cost + other.cost,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProviders:
-    """Who answered the documents of a batch, and who did not."""
-
-    answered: Sequence[str] = ()  # the provider of each document's outcome, in their order; empty: onnx, all of them
-    handovers: Sequence[Handover] = ()
-    usage: Sequence[Usage] = ()
 
 
 def _choice(text: str) -> Choice:

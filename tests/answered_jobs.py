@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from jobs.answers import Answers
 from jobs.outcome import Failed, Flag, Outcome, Score, StepTiming
-from jobs.providers import NO_PROVIDER, ONNX, BatchProviders, Choice, Handover, ProviderOrder, Reason, Usage
+from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.leases import lease
@@ -34,11 +35,14 @@ def insert_answered_job(database: Database, spec: JobSpec = SCORED) -> int:
         database,
         work,
         0,
-        [*_results(spec), unanswered],
-        learned={},
-        timings=[StepTiming("prefill", 0, 1, 10, 0, 0.5), StepTiming("request", 0, 3, 1_520, 0, 1.5)],
+        Answers(
+            [*_results(spec), unanswered],
+            timings=[StepTiming("prefill", 0, 1, 10, 0, 0.5), StepTiming("request", 0, 3, 1_520, 0, 1.5)],
+            usage=[usage],
+            answered_by=[ONNX, OPENAI, OPENAI, NO_PROVIDER],
+            handovers=[failed, limited],
+        ),
         lease_s=LEASE_S,
-        providers=BatchProviders([ONNX, OPENAI, OPENAI, NO_PROVIDER], [failed, limited], [usage]),
     )
     return job_id
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from jobs.answers import Answers
 from jobs.store.batches import Batch
 from tests.rows import translated
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
 
 SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
@@ -29,12 +29,12 @@ class Sandboxes:
     def on_death(self, batch: Batch, death: SandboxDied) -> None:
         self.deaths.append([document.position for document in batch])
 
-    def process(self, batch: Batch) -> BatchResult:
+    def process(self, batch: Batch) -> Answers:
         positions = [document.position for document in batch]
         self.tried.append(positions)
         if (death := self._kills(positions, self.tried.count(positions))) is not None:
             raise death
-        return BatchResult([translated(document.text) for document in batch], {}, [])
+        return Answers([translated(document.text) for document in batch])
 
 
 class ScriptedSandbox:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from jobs.answers import Answers
 from jobs.errors import Stopped, StoreError, ValueRefused
 from jobs.failpoints import failpoint
 from jobs.outcome import StepTiming
@@ -19,15 +20,13 @@ from jobs.store.pauses import how_to_verify
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import OpenSandbox, process_suspects
 from worker.lane import Lane
 from worker.local_processing import process_locally
 from worker.process.lease_keeper import LeaseKeeper
-from worker.providers.fallback import AnsweredBatch
-from worker.providers.protocol import ProviderAnswer, ProviderJob
+from worker.providers.protocol import ProviderJob
 from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
@@ -66,18 +65,18 @@ class LeasedShard:
             work, batch = self.work, self.work.batches[index]
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
-            answered = self.lane.fallback.answer(
+            answers = self.lane.fallback.answer(
                 work.job_id,
                 work.spec.on_route(batch[0].route),
                 batch,
                 _AskFrom(self, is_suspect=work.suspect and index == 0),
             )
-            self._check_model_files(answered)
+            self._check_model_files(answers)
             self._join_following(index)
             failpoint("after-compute")
-            timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *answered.timings]
+            timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *answers.timings]
             started = time.perf_counter()
-            self._record(index, answered, timings)
+            self._record(index, replace(answers, timings=timings))
             unrecorded = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
             index += 1
 
@@ -98,17 +97,15 @@ class LeasedShard:
         """Give the shard back, and pause its job until a person has looked at the reason."""
         self._write(lambda: leases.refuse(self._database, self.work, reason))
 
-    def ask(self, job: ProviderJob, documents: Batch, *, is_suspect: bool) -> ProviderAnswer:
+    def ask(self, job: ProviderJob, documents: Batch, *, is_suspect: bool) -> Answers:
         """Ask a provider; see `ProviderLane.process`. A local one is isolated from documents that break it."""
         if not self.lane.is_local(job.choice.name):
             with self._watching(documents) as (should_stop, memory):
                 texts = [document.text for document in documents]
                 return self.lane.provider(job.choice.name).process(job, texts, memory(job), should_stop)
         if is_suspect and self._open_sandbox is not None:
-            result = self._process_suspects(job, documents, self._open_sandbox)
-        else:
-            result = process_or_bisect(lambda some: self._compute(job, some), documents)
-        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+            return self._process_suspects(job, documents, self._open_sandbox)
+        return process_or_bisect(lambda some: self._compute(job, some), documents)
 
     def pause(self, seconds: float) -> None:
         """Wait for a provider. Raises Stopped where the lease is lost or is to be given back."""
@@ -116,7 +113,7 @@ class LeasedShard:
             raise Stopped("stopped while waiting for a provider")
         time.sleep(seconds)
 
-    def _compute(self, job: ProviderJob, documents: Batch) -> BatchResult:
+    def _compute(self, job: ProviderJob, documents: Batch) -> Answers:
         with self._watching(documents) as (should_stop, memory):
             return process_locally(self.lane, job, documents, memory(job), should_stop)
 
@@ -132,7 +129,7 @@ class LeasedShard:
 
             yield should_stop, lambda job: StoredMemory(self._database, job.memory_digest(), waiting=call.waiting)
 
-    def _process_suspects(self, job: ProviderJob, batch: Batch, open_sandbox: OpenSandbox) -> BatchResult:
+    def _process_suspects(self, job: ProviderJob, batch: Batch, open_sandbox: OpenSandbox) -> Answers:
         """The first batch, which was in flight when two processes died: in disposable processes."""
 
         def on_death(documents: Batch, death: SandboxDied) -> None:
@@ -147,10 +144,10 @@ class LeasedShard:
             how_to_verify(self.work.job_id, spec.model),
         )
 
-    def _check_model_files(self, answered: AnsweredBatch) -> None:
+    def _check_model_files(self, answers: Answers) -> None:
         """Raise Stopped where the files of a model that answered have changed, so that nothing of the batch is kept.
         The next lease reads them again: it pauses the job, or goes on where their content is the same."""
-        names = sorted(set(answered.providers.answered) - {NO_PROVIDER})
+        names = sorted(set(answers.answered_by) - {NO_PROVIDER})
         if changed := [file for name in names for file in self.lane.provider(name).changed_files()]:
             log.warning(
                 "job %d: %s of its model changed while a batch was computed; the batch is dropped",
@@ -159,19 +156,8 @@ class LeasedShard:
             )
             raise Stopped("the model's files changed under a batch")
 
-    def _record(self, index: int, answered: AnsweredBatch, timings: list[StepTiming]) -> None:
-        self._write(
-            lambda: record(
-                self._database,
-                self.work,
-                index,
-                answered.outcomes,
-                learned=answered.learned,
-                timings=timings,
-                providers=answered.providers,
-                lease_s=self._keeper.lease_s,
-            )
-        )
+    def _record(self, index: int, answers: Answers) -> None:
+        self._write(lambda: record(self._database, self.work, index, answers, lease_s=self._keeper.lease_s))
 
     def _write(self, write: Callable[[], T]) -> T:
         """Write to the database, trying again whatever StoreError it raises: a computed batch is worth the wait.
@@ -214,7 +200,7 @@ class _AskFrom:
     def open(self, job: ProviderJob) -> None:
         self.shard.lane.provider(job.choice.name).open(job)
 
-    def process(self, job: ProviderJob, documents: Batch) -> ProviderAnswer:
+    def process(self, job: ProviderJob, documents: Batch) -> Answers:
         return self.shard.ask(job, documents, is_suspect=self.is_suspect)
 
     def pause(self, seconds: float) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import AlignedSegment, Learned, SegmentTranslation, StepTiming, Translation
 from jobs.providers import ONNX
@@ -16,7 +17,7 @@ from jobs.settings import Settings
 from jobs.spec import Timing
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
-from worker.providers.protocol import Provider, ProviderAnswer, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.providers.registry import Providers
 
 # Rows of `steps` for a batch of 4,096 estimated tokens, of texts of 195 characters: the demo model's, with 64 slots
@@ -84,7 +85,7 @@ class InstantLane:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    ) -> Answers:
         """Ask the memory for each sentence, as a translation does, wait, and answer."""
         sentences = [sentence for text in texts for sentence in _sentences(text)]
         keys = [memory_key(memory, sentence) for sentence in sentences]
@@ -98,7 +99,7 @@ class InstantLane:
         timings = _timings(len(texts), len(sentences))
         if job.spec.options.timing is Timing.BATCHES:
             timings = _by_phase(timings)
-        return ProviderAnswer([_translation(text) for text in texts], learned, timings)
+        return Answers([_translation(text) for text in texts], learned, timings)
 
 
 def _sentences(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from jobs.answers import Answers
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.payload import PayloadKind
 from jobs.outcome import (
@@ -108,7 +109,7 @@ def _jobs_to_record(database: Database, recorded: float) -> list[int]:
 def _record_batch(database: Database, work: Work, index: int, rng: random.Random) -> None:
     outcomes = [_outcome(work.spec.task, document.text, rng) for document in work.batches[index]]
     timings = list(_timings(work.spec.task, len(outcomes), rng))
-    record(database, work, index, outcomes, learned={}, timings=timings, lease_s=LEASE_S)
+    record(database, work, index, Answers(outcomes, timings=timings), lease_s=LEASE_S)
 
 
 def _outcome(task: Task, payload: str, rng: random.Random) -> Outcome:

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jobs.providers import BatchProviders, Choice
+from jobs.answers import Answers
+from jobs.providers import Choice
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec
 from jobs.store.connection.dialect import insert_rows
@@ -26,14 +27,14 @@ def insert_providers(connection: Connection, job_id: int, spec: JobSpec | Filter
     insert_rows(connection, JobProvider, [_row(job_id, spec, place, choice) for place, choice in order])
 
 
-def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], providers: BatchProviders) -> list[Row]:
+def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], answers: Answers) -> list[Row]:
     """What a batch adds to the rows of its providers. `succeeded` and `failed`: who answered the documents that the
     transaction has really inserted and ended."""
     documents, failures = Counter(succeeded), Counter(failed)
     handed_over: Counter[str] = Counter()
-    for one in providers.handovers:
+    for one in answers.handovers:
         handed_over[one.provider] += one.documents
-    usage = {one.provider: one for one in providers.usage}
+    usage = {one.provider: one for one in answers.usage}
     rows = []
     for place, choice in enumerate(work.spec.providers.choices):
         name, used = choice.name, usage.get(choice.name)
@@ -50,10 +51,10 @@ def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], p
     return rows
 
 
-def handover_sums(work: Work, providers: BatchProviders) -> list[Row]:
+def handover_sums(work: Work, answers: Answers) -> list[Row]:
     """What a batch adds to the rows of reasons why its providers did not answer, sorted by their key."""
     found: dict[tuple[str, str], Row] = {}
-    for one in providers.handovers:
+    for one in answers.handovers:
         if one.documents:
             key = (one.provider, one.code.value)
             row = found.setdefault(key, {"job_id": work.job_id, "provider": key[0], "code": key[1], "documents": 0})
@@ -62,7 +63,7 @@ def handover_sums(work: Work, providers: BatchProviders) -> list[Row]:
     return [found[key] for key in sorted(found)]
 
 
-def log_changes(connection: Connection, work: Work, providers: BatchProviders, now: datetime) -> None:
+def log_changes(connection: Connection, work: Work, answers: Answers, now: datetime) -> None:
     """A row for each handover that is a change."""
     rows = [
         {
@@ -72,7 +73,7 @@ def log_changes(connection: Connection, work: Work, providers: BatchProviders, n
             "reason": one.reason,
             "documents": one.documents,
         }
-        for one in providers.handovers
+        for one in answers.handovers
         if one.is_change
     ]
     same = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch}

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
+from jobs.answers import Answers, Unanswered
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
-from jobs.outcome import Failed, Learned, Outcome, Quarantined, StepTiming
-from jobs.providers import ONNX, BatchProviders
+from jobs.outcome import Failed, Outcome, Quarantined, StepTiming
+from jobs.providers import ONNX
 from jobs.store import memory
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.circuit_breaker import QUARANTINED
@@ -29,27 +30,15 @@ from jobs.store.schema.tables import Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
 
-ONNX_FOR_ALL = BatchProviders()
 
-
-def record(
-    database: Database,
-    work: Work,
-    index: int,
-    outcomes: Sequence[Outcome],
-    *,
-    learned: Learned,
-    timings: Iterable[StepTiming],
-    lease_s: float,
-    providers: BatchProviders = ONNX_FOR_ALL,
-) -> None:
+def record(database: Database, work: Work, index: int, answers: Answers, *, lease_s: float) -> None:
     """Write the results, timings and counters of one batch, and who answered it; renew the lease, and after the last
     batch finish the shard: one transaction, fenced. Repeating it is harmless, as after a COMMIT whose answer was lost.
 
     Raises StaleLease where the shard has another lease by now, or was deleted with its job: nothing is written, and the
     refusal is logged if the shard exists.
     """
-    batch, timings = work.batches[index], list(timings)
+    batch = work.batches[index]
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
@@ -63,17 +52,17 @@ def record(
             failpoint("before-insert")
             # Every worker of the job waits for the lock of its counters, so all that needs no lock is done before it.
             # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
-            _insert_steps(connection, work, timings, now)
-            answered = providers.answered or [ONNX] * len(batch)
-            new, without = _insert_results(connection, work, batch, outcomes, answered, now)
-            memory.learn(connection, learned)
+            _insert_steps(connection, work, answers.timings, now)
+            answered_by = answers.answered_by or [ONNX] * len(batch)
+            new, without = _insert_results(connection, work, batch, answers.outcomes, answered_by, now)
+            memory.learn(connection, answers.learned)
             failed = _end_failed(connection, work, without)
-            log_changes(connection, work, providers, now)
+            log_changes(connection, work, answers, now)
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
-            who_failed = [who for document, who in zip(batch, answered, strict=True) if document.position in failed]
-            by_provider = provider_sums(work, (row["provider"] for row in new), who_failed, providers)
-            sums = _sums(work, now, new, len(failed), timings)
-            additions = additions_of(sums, by_provider, handover_sums(work, providers))
+            who_failed = [who for document, who in zip(batch, answered_by, strict=True) if document.position in failed]
+            by_provider = provider_sums(work, (row["provider"] for row in new), who_failed, answers)
+            sums = _sums(work, now, new, len(failed), answers.timings)
+            additions = additions_of(sums, by_provider, handover_sums(work, answers))
             failures = failures_addition(work.job_id, Counter(failed.values()))
             count_behind_turn(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
             if not following:
@@ -108,8 +97,8 @@ def _insert_results(
     connection: Connection,
     work: Work,
     batch: Batch,
-    outcomes: Sequence[Outcome],
-    answered: Sequence[str],
+    outcomes: Sequence[Outcome | Unanswered],
+    answered_by: Sequence[str],
     now: datetime,
 ) -> tuple[list[dict[str, Any]], list[tuple[PlannedDocument, Failed | Quarantined]]]:
     """Insert the results that are new; these, and the documents that have none."""
@@ -117,7 +106,8 @@ def _insert_results(
     whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
     rows: list[dict[str, Any]] = []
     without: list[tuple[PlannedDocument, Failed | Quarantined]] = []
-    for document, outcome, provider in zip(batch, outcomes, answered, strict=True):
+    for document, outcome, provider in zip(batch, outcomes, answered_by, strict=True):
+        assert not isinstance(outcome, Unanswered)  # else another provider would be asked, or it would have failed
         stored = as_stored(outcome)
         if isinstance(stored, dict):
             rows.append(stored | whose | {"position": document.position, "provider": provider})

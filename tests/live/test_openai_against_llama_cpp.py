@@ -21,6 +21,7 @@ pytest.importorskip("sse_starlette", reason="the extra `server` of llama-cpp-pyt
 
 from bench.checkpoints.gguf_file import write_gguf
 from bench.checkpoints.lm_checkpoint import DEMO, recover
+from jobs.answers import Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Finish, Flag, Generation, Outcome, Ranking, Score, Translation
 from jobs.providers import Choice, Reason
@@ -32,7 +33,7 @@ from worker.model_tools.add.add import Request, add_model
 from worker.models.registry import find_model
 from worker.providers.available.onnx import OnnxProvider
 from worker.providers.available.openai import OpenAIProvider
-from worker.providers.protocol import Provider, ProviderJob, Unanswered
+from worker.providers.protocol import Provider, ProviderJob
 
 TEXTS = [json.loads(line)["text"] for line in (CHECKOUT / "examples" / "mixed.jsonl").read_text().splitlines()][:6]
 # Characters that the model's tokenizer cuts into parts, and white space where it matters.

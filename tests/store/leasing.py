@@ -2,6 +2,7 @@
 
 from sqlalchemy import select
 
+from jobs.answers import Answers
 from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.record import record
@@ -19,10 +20,10 @@ def take(database: Database, *, worker_id: int = 1, lease_s: float = LEASE_S, fi
     return work
 
 
-def write(database: Database, work: Work, index: int = 0, **changes: object) -> None:
-    outcomes = changes.pop("outcomes", [translated() for _ in work.batches[index]])
-    arguments = {"learned": {}, "timings": [], "lease_s": LEASE_S, **changes}
-    record(database, work, index, outcomes, **arguments)  # type: ignore[arg-type]
+def write(database: Database, work: Work, index: int = 0, *, lease_s: float = LEASE_S, **changes: object) -> None:
+    """`changes`: fields of the `Answers` that are recorded."""
+    answers = Answers(**{"outcomes": [translated() for _ in work.batches[index]], **changes})  # type: ignore[arg-type]
+    record(database, work, index, answers, lease_s=lease_s)
 
 
 def counts(database: Database, job_id: int) -> tables.JobCounts:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
+from jobs.answers import Answers
 from jobs.errors import SpecError, StaleLease, TransientError
 from jobs.outcome import Failed
 from jobs.store import lease_expiry, leases
@@ -101,7 +102,7 @@ class ConcurrentActors:
         batch = work.batches[index]
         outcomes = [Failed("engine-error", "x") if fails and i == 0 else translated() for i in range(len(batch))]
         try:
-            try_again(lambda: record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0))
+            try_again(lambda: record(self.database, work, index, Answers(outcomes), lease_s=60.0))
         except StaleLease:
             return False
         done = [d.position for d, outcome in zip(batch, outcomes, strict=True) if not isinstance(outcome, Failed)]
@@ -191,7 +192,7 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
     job_id = add_waiting_job(documents=2, per_shard=2)
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None
-    record(database, work, 0, [Failed("engine-error", "x"), translated()], learned={}, timings=[], lease_s=60.0)
+    record(database, work, 0, Answers([Failed("engine-error", "x"), translated()]), lease_s=60.0)
     looked, go_on = threading.Event(), threading.Event()
     refused: list[SpecError] = []
 

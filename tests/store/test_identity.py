@@ -4,6 +4,7 @@ Its results must not be written into that job."""
 import pytest
 from sqlalchemy import func, select
 
+from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
@@ -25,7 +26,7 @@ def take(database: Database, worker_id: int = 1, lease_s: float = 60.0) -> Work:
 
 def write(database: Database, work: Work, text: str) -> None:
     outcomes = [translated(text) for _ in work.batches[0]]
-    record(database, work, 0, outcomes, learned={}, timings=[], lease_s=60.0)
+    record(database, work, 0, Answers(outcomes), lease_s=60.0)
 
 
 def texts(database: Database) -> list[str]:

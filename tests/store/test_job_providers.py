@@ -8,16 +8,7 @@ from sqlalchemy import func, insert, select, update
 
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, Flag, Outcome, Quarantined, RankedCandidate, Ranking, Score
-from jobs.providers import (
-    NO_PROVIDER,
-    ONNX,
-    BatchProviders,
-    Choice,
-    Handover,
-    ProviderOrder,
-    Reason,
-    Usage,
-)
+from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
 from jobs.store import lease_expiry
 from jobs.store.database import Database
@@ -35,13 +26,18 @@ THREE = replace(SPEC, providers=ORDER)
 OPENAI = "openai"
 DOWN = Handover(ONNX, OPENAI, Reason.OPEN_ERROR, "its model cannot be loaded", documents=3, is_change=True)
 USAGE = Usage(OPENAI, requests=2, prompt_tokens=30, completion_tokens=20, cost=0.25)
-MIXED = BatchProviders(answered=[ONNX, OPENAI, OPENAI, NO_PROVIDER], handovers=[DOWN], usage=[USAGE])
 OUTCOMES: list[Outcome] = [
     translated(),
     translated(),
     Failed("refused", "the text is not for it"),
     Failed("unanswered", "nobody answered"),
 ]
+MIXED = {
+    "outcomes": OUTCOMES,
+    "answered_by": [ONNX, OPENAI, OPENAI, NO_PROVIDER],
+    "handovers": [DOWN],
+    "usage": [USAGE],
+}
 
 
 def listed(database: Database, job: int) -> list[dict[str, object]]:
@@ -60,7 +56,7 @@ def test_each_document_keeps_who_answered_it_and_each_provider_is_counted(
     work = take(database)
     assert work.spec == THREE
 
-    write(database, work, outcomes=OUTCOMES, providers=MIXED)
+    write(database, work, **MIXED)
 
     assert value(database, result_tables.Translation.provider, result_tables.Translation.position == 1) == OPENAI
     assert listed(database, job) == [
@@ -89,8 +85,7 @@ def test_a_reason_is_kept_with_the_number_of_its_documents(database: Database, a
     answered = [ONNX, OPENAI, OPENAI, OPENAI]
 
     for handovers in ([DOWN, declined], [again, back]):
-        batch = BatchProviders(answered, handovers)
-        write(database, take(database), outcomes=[translated()] * 4, providers=batch)
+        write(database, take(database), outcomes=[translated()] * 4, answered_by=answered, handovers=handovers)
 
     with database.reading() as connection:
         rows = connection.exec_driver_sql("SELECT * FROM v_handovers ORDER BY code")
@@ -108,7 +103,7 @@ def test_a_change_of_the_provider_has_its_moment_and_its_reason(
     add_waiting_job(documents=4, per_shard=4, spec=THREE)
     quiet = replace(DOWN, provider=OPENAI, next_provider=None, code=Reason.TIMEOUT, is_change=False)
 
-    write(database, take(database), outcomes=OUTCOMES, providers=replace(MIXED, handovers=[DOWN, quiet]))
+    write(database, take(database), **{**MIXED, "handovers": [DOWN, quiet]})
 
     with database.reading() as connection:
         (row,) = connection.execute(select(ProviderChange.__table__)).mappings()
@@ -121,9 +116,9 @@ def test_a_repeated_record_counts_no_provider_twice(database: Database, add_wait
     job = add_waiting_job(documents=4, per_shard=4, spec=THREE)
     work = take(database)
 
-    write(database, work, outcomes=OUTCOMES, providers=MIXED)
+    write(database, work, **MIXED)
     once = listed(database, job)
-    write(database, work, outcomes=OUTCOMES, providers=MIXED)
+    write(database, work, **MIXED)
 
     assert listed(database, job) == once
     assert value(database, func.count(ProviderChange.id)) == 1
@@ -136,7 +131,7 @@ def test_a_refused_worker_leaves_no_trace_of_its_providers(database: Database, a
     write(database, take(database), outcomes=OUTCOMES)
 
     with pytest.raises(StaleLease):
-        write(database, sleeper, outcomes=OUTCOMES, providers=MIXED)
+        write(database, sleeper, **MIXED)
 
     assert listed(database, job)[1] == {"place": 1, "provider": OPENAI, "model": "gpt"}
     assert value(database, func.count(ProviderChange.id)) == 0
@@ -152,7 +147,7 @@ def test_the_first_result_of_a_document_keeps_its_provider(database: Database, a
     with database.writing() as connection:
         connection.execute(insert(result_tables.Translation).values(**whose, **first, provider=ONNX))
 
-    write(database, work, outcomes=[translated("second")] * 4, providers=BatchProviders([OPENAI] * 4))
+    write(database, work, outcomes=[translated("second")] * 4, answered_by=[OPENAI] * 4)
 
     assert value(database, result_tables.Translation.provider, result_tables.Translation.position == 0) == ONNX
     assert [row.get("documents") for row in listed(database, job)] == [None, 3, None]
@@ -162,10 +157,10 @@ def test_a_document_that_is_retried_counts_for_the_provider_that_answers_it(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=4, per_shard=4, spec=THREE)
-    write(database, take(database), outcomes=OUTCOMES, providers=MIXED)
+    write(database, take(database), **MIXED)
     retry(database, job)
 
-    write(database, take(database), outcomes=[translated()] * 2, providers=BatchProviders([OPENAI, OPENAI]))
+    write(database, take(database), outcomes=[translated()] * 2, answered_by=[OPENAI, OPENAI])
 
     assert [(row.get("documents"), row.get("failed")) for row in listed(database, job)] == [
         (1, None),
@@ -192,7 +187,7 @@ def test_a_ranking_without_a_provider_keeps_its_order_and_counts_for_nobody(
     job = add_waiting_job(documents=1, per_shard=1, spec=spec)
     kept = Ranking((RankedCandidate("a", 1, None, 2.0),), 0, 0, 0, (Flag.KEPT_ORDER,))
 
-    write(database, take(database), outcomes=[kept], providers=BatchProviders([NO_PROVIDER]))
+    write(database, take(database), outcomes=[kept], answered_by=[NO_PROVIDER])
 
     assert value(database, result_tables.Ranking.provider) == NO_PROVIDER
     assert counts(database, job).succeeded == 1
@@ -205,7 +200,7 @@ def test_the_recount_finds_a_provider_that_is_counted_wrongly_or_unknown(
 ) -> None:
     spec = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions(), providers=ORDER)
     job = add_waiting_job(documents=3, per_shard=3, spec=spec)
-    write(database, take(database), outcomes=[Score(1.0, 1, 1, 1)] * 3, providers=BatchProviders([ONNX, OPENAI, ONNX]))
+    write(database, take(database), outcomes=[Score(1.0, 1, 1, 1)] * 3, answered_by=[ONNX, OPENAI, ONNX])
     assert contradictory(database, job) == []
 
     with database.writing() as connection:
@@ -223,7 +218,7 @@ def test_an_unknown_log_probability_has_no_perplexity_and_is_no_contradiction(
     job = add_waiting_job(documents=2, per_shard=2, spec=THREE)
 
     unknown = replace(translated(), log_prob=None, flags=(Flag.UNSCORED,))
-    write(database, take(database), outcomes=[unknown, translated()], providers=BatchProviders([OPENAI, ONNX]))
+    write(database, take(database), outcomes=[unknown, translated()], answered_by=[OPENAI, ONNX])
 
     assert value(database, result_tables.Translation.log_prob, result_tables.Translation.position == 0) is None
     with database.reading() as connection:
@@ -234,7 +229,7 @@ def test_an_unknown_log_probability_has_no_perplexity_and_is_no_contradiction(
 
 def test_the_providers_of_a_job_go_with_it(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=4, per_shard=4, spec=THREE)
-    write(database, take(database), outcomes=OUTCOMES, providers=MIXED)
+    write(database, take(database), **MIXED)
 
     prune_jobs(database, [job])
 

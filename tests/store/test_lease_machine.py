@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from sqlalchemy import select
 
+from jobs.answers import Answers
 from jobs.errors import SpecError, StaleLease
 from jobs.outcome import Failed, Quarantined, StepTiming
 from jobs.store import lease_expiry, leases
@@ -116,7 +117,7 @@ class LeaseMachine(RuleBasedStateMachine):
         outcomes = [fails("a-code", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
         try:
             for _ in range(1 + twice):
-                record(self.database, work, index, outcomes, learned={}, timings=TIMINGS, lease_s=60.0)
+                record(self.database, work, index, Answers(outcomes, timings=TIMINGS), lease_s=60.0)
         except StaleLease:
             assert not is_due, "the newest lease was refused"
             return multiple()
@@ -160,7 +161,7 @@ class LeaseMachine(RuleBasedStateMachine):
         while (work := leases.lease(self.database, 4, 0, 60.0)) is not None:
             for index, batch in enumerate(work.batches):
                 outcomes = [translated("by another") for _ in batch]
-                record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
+                record(self.database, work, index, Answers(outcomes), lease_s=60.0)
                 self.model.accepted |= {document.position: "by another" for document in batch}
 
     @rule()

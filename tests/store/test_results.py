@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, func, insert, select, text
 
+from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
@@ -84,7 +85,7 @@ def take(database: Database, *, lease_s: float = LEASE_S) -> Work:
 
 
 def write(database: Database, work: Work, *outcomes: Outcome) -> None:
-    record(database, work, 0, outcomes, learned={}, timings=[], lease_s=LEASE_S)
+    record(database, work, 0, Answers(outcomes), lease_s=LEASE_S)
 
 
 def number(database: Database, table: Any) -> int:
@@ -130,7 +131,7 @@ def test_a_translation_of_two_models_is_recorded_with_the_text_and_the_seconds_b
     pivot = pivoted("Wind", "wind", (AlignedSegment(0, 4, 0, 4), (0, 4)))
     outcomes = (dataclasses.replace(pivot, unknown_share=0.25), translated())
 
-    record(database, take(database), 0, outcomes, learned={}, timings=steps, lease_s=LEASE_S)
+    record(database, take(database), 0, Answers(outcomes, timings=steps), lease_s=LEASE_S)
 
     assert contradictions(database, job) == []
     with database.reading() as connection:

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 
+from jobs.answers import Answers, join
 from jobs.errors import KvjobsError, ModelError
 from jobs.outcome import Failed
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import BatchResult
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 MODEL_AT_FAULT = 8
 
 
-def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
+def process_or_bisect(process: Callable[[Batch], Answers], batch: Batch) -> Answers:
     """Process a batch; a document on which the engine fails even alone becomes `Failed`, the others are not affected.
 
     Raises any `KvjobsError` (a lost lease, a request to stop) and ImportError unchanged, and ModelError where every
@@ -32,7 +32,7 @@ def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> 
     return result
 
 
-def _bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
+def _bisect(process: Callable[[Batch], Answers], batch: Batch) -> Answers:
     try:
         return process(batch)
     except (KvjobsError, ImportError):  # a package that is being replaced says nothing about a document
@@ -41,11 +41,6 @@ def _bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResul
         message = f"{type(error).__name__}: {error}"
         log.warning("a batch failed (documents in the batch: %d): %s", len(batch), message)
         if len(batch) == 1:
-            return BatchResult([Failed("engine-error", message)], {}, [])
+            return Answers([Failed("engine-error", message)])
     middle = len(batch) // 2
-    first, second = _bisect(process, batch[:middle]), _bisect(process, batch[middle:])
-    return BatchResult(
-        outcomes=[*first.outcomes, *second.outcomes],
-        learned=first.learned | second.learned,
-        timings=[*first.timings, *second.timings],
-    )
+    return join(_bisect(process, half) for half in (batch[:middle], batch[middle:]))

@@ -1,7 +1,7 @@
 """A disposable process, in which a document can kill nothing else: a lane starts it, sends it batches, and kills it.
 
 Frames are pickles over a pair of sockets. To the process: a JobSpec, then a `SandboxBatch` for each batch. From it:
-READY once, ALIVE at most once a second, and for each of these a `BatchResult` or the exception that the engine raised.
+READY once, ALIVE at most once a second, and for each of these `Answers` or the exception that the engine raised.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import StageDied, Stopped
 from jobs.process import how_it_ended
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.providers.protocol import ProviderJob
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Sandbox:
             self.close()
             raise
 
-    def process(self, batch: Batch) -> BatchResult:
+    def process(self, batch: Batch) -> Answers:
         """Process a batch in the sandbox.
 
         Raises what the engine raised; SandboxDied where the process ended or gave no sign of life for too long; Stopped
@@ -94,7 +94,7 @@ class Sandbox:
         deadline_s = self._deadline_s()
         self._send(SandboxBatch(batch, deadline_s))
         result = self._receive(deadline_s)
-        assert isinstance(result, BatchResult)
+        assert isinstance(result, Answers)
         return result
 
     def close(self) -> None:

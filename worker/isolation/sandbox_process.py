@@ -11,11 +11,11 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.store.batches import Batch
 from jobs.store.database import Database
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
@@ -56,7 +56,7 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
     memory = StoredMemory(database, job.memory_digest())
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
 
-    def compute(batch: Batch) -> BatchResult:
+    def compute(batch: Batch) -> Answers:
         return process_locally(lane, job, batch, memory, keep_alive)
 
     connection.send(READY)
@@ -66,7 +66,7 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
         faulthandler.dump_traceback_later(request.deadline_s + 60, exit=True, repeat=False)
         keep_alive.deadline_s = request.deadline_s
         try:
-            frame: BatchResult | KvjobsError = process_or_bisect(compute, request.batch)
+            frame: Answers | KvjobsError = process_or_bisect(compute, request.batch)
         except KvjobsError as error:
             frame = error
         faulthandler.cancel_dump_traceback_later()

@@ -15,10 +15,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from jobs.answers import Answers, join
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
 from worker.providers.protocol import ProviderJob
 
@@ -33,7 +33,7 @@ MAX_LOADS = 3  # sandboxes in a row that die before a document is sent; then the
 class DisposableProcess(Protocol):
     """A process that a document may kill: see `worker.isolation.sandbox`."""
 
-    def process(self, batch: Batch) -> BatchResult: ...
+    def process(self, batch: Batch) -> Answers: ...
     def close(self) -> None: ...
 
 
@@ -46,7 +46,7 @@ def process_suspects(
     open_sandbox: Callable[[], DisposableProcess],
     on_death: Callable[[Batch, SandboxDied], None],
     advice: str,
-) -> BatchResult:
+) -> Answers:
     """Process a batch; a document that kills its process twice, alone, becomes `Quarantined`. `advice`: what a person
     does where the model is at fault.
 
@@ -56,9 +56,9 @@ def process_suspects(
     """
     with contextlib.closing(_Sandboxes(open_sandbox, on_death)) as sandboxes:
         whole = sandboxes.process(batch)
-        if isinstance(whole, BatchResult):
+        if isinstance(whole, Answers):
             return whole
-        found: dict[int, BatchResult | SandboxDied] = {}
+        found: dict[int, Answers | SandboxDied] = {}
         for index in _spread(len(batch)):
             found[index] = sandboxes.process((batch[index],))
             if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(batch))):
@@ -67,7 +67,7 @@ def process_suspects(
             index: _try_again(sandboxes, (batch[index],), result) if isinstance(result, SandboxDied) else result
             for index, result in found.items()
         }
-        return _join([results[index] for index in range(len(batch))])
+        return join(results[index] for index in range(len(batch)))
 
 
 def _spread(count: int) -> list[int]:
@@ -76,7 +76,7 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index % step, index))
 
 
-def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxDied, advice: str) -> None:
+def _check_model(found: Mapping[int, Answers | SandboxDied], whole: SandboxDied, advice: str) -> None:
     """Raise ModelError if every document tried so far killed its sandbox."""
     if all(isinstance(result, SandboxDied) for result in found.values()):
         raise ModelError(
@@ -85,27 +85,18 @@ def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxD
         )
 
 
-def _try_again(sandboxes: "_Sandboxes", batch: Batch, first: SandboxDied) -> BatchResult:
+def _try_again(sandboxes: "_Sandboxes", batch: Batch, first: SandboxDied) -> Answers:
     """One document, in a new sandbox."""
     sandboxes.close()
     again = sandboxes.process(batch)
-    if isinstance(again, BatchResult):
+    if isinstance(again, Answers):
         return again
     log.warning("document %d is quarantined: its process %s", batch[0].position, again.how)
     if again.how == first.how:
         message = f"each of two processes that worked on this document alone {again.how}"
     else:
         message = f"of two processes that worked on this document alone, one {first.how} and one {again.how}"
-    outcome = Quarantined(again.code, message)
-    return BatchResult([outcome], {}, [])
-
-
-def _join(results: list[BatchResult]) -> BatchResult:
-    return BatchResult(
-        outcomes=[outcome for result in results for outcome in result.outcomes],
-        learned={key: segment for result in results for key, segment in result.learned.items()},
-        timings=[timing for result in results for timing in result.timings],
-    )
+    return Answers([Quarantined(again.code, message)])
 
 
 class _Sandboxes:
@@ -118,7 +109,7 @@ class _Sandboxes:
         self._on_death = on_death
         self._sandbox: DisposableProcess | None = None
 
-    def process(self, batch: Batch) -> BatchResult | SandboxDied:
+    def process(self, batch: Batch) -> Answers | SandboxDied:
         """The result, or how the sandbox died."""
         if self._sandbox is None:
             self._sandbox = self._open()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from jobs import measures
+from jobs.answers import Unanswered
 from jobs.comparison.rankings import RankingsCompared
 from jobs.comparison.scores import ScoresCompared
 from jobs.comparison.translations import TranslationsCompared
@@ -31,7 +32,7 @@ from worker.engine.tasks.result_memory import NoMemory
 from worker.isolation.bisect import process_or_bisect
 from worker.lane import Lane
 from worker.local_processing import process_locally
-from worker.providers.protocol import ProviderJob, Unanswered
+from worker.providers.protocol import ProviderJob
 from worker.providers.registry import Providers
 
 BATCHES_PER_LANE = 4  # at least, where the sample is large enough: else one lane works while the others are idle
@@ -140,8 +141,7 @@ def _answer(lane: Lane, job: ProviderJob, batch: Batch, used: list[Usage]) -> Se
     if lane.is_local(job.choice.name):
         return process_or_bisect(lambda some: process_locally(lane, job, some, NoMemory(), _never), batch).outcomes
     answer = lane.provider(job.choice.name).process(job, [one.text for one in batch], NoMemory(), _never)
-    if answer.usage:
-        used.append(answer.usage)
+    used += answer.usage
     return answer.outcomes
 
 

@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Collection
 
+from jobs.answers import Unanswered
 from jobs.providers import Reason
-from worker.providers.protocol import Unanswered
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 

@@ -12,17 +12,18 @@ Knows: providers, circuit breakers. Does not know: how a provider computes, leas
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Protocol
 
+from jobs.answers import Answers, Unanswered, join
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
-from jobs.outcome import Failed, Learned, Outcome, StepTiming
-from jobs.providers import NO_PROVIDER, UNANSWERED, BatchProviders, Choice, Handover, Reason, Usage
+from jobs.outcome import Failed, Outcome
+from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import Batch
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker
-from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
+from worker.providers.protocol import ProviderFailure, ProviderJob
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ MAX_JOBS = 16  # whose failing providers a lane remembers
 # server's restart would cost thousands of documents. Not for ever: other jobs need the lane.
 LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2  # of a lane and a job, until the provider answers again
 PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.RATE_LIMIT)  # waiting may help
+
+_Refused = tuple[str, dict[int, Unanswered]]  # a provider, and why it did not answer documents, by index
 
 
 class AskProvider(Protocol):
@@ -42,53 +45,11 @@ class AskProvider(Protocol):
     def open(self, job: ProviderJob) -> None:
         """See `ProviderLane.open`."""
 
-    def process(self, job: ProviderJob, documents: Batch) -> ProviderAnswer:
+    def process(self, job: ProviderJob, documents: Batch) -> Answers:
         """See `ProviderLane.process`."""
 
     def pause(self, seconds: float) -> None:
         """Wait. Raises Stopped where the worker is to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredBatch:
-    """A batch of documents with an outcome for each."""
-
-    outcomes: list[Outcome]  # in the order of the documents
-    learned: Learned
-    timings: list[StepTiming]
-    providers: BatchProviders
-
-
-@dataclass(slots=True)
-class _Batch:
-    """A batch while its documents are being answered. Indices are those of `documents`."""
-
-    documents: Batch
-    outcomes: dict[int, tuple[str, Outcome]] = field(default_factory=dict)  # with the provider that gave it
-    refused: list[tuple[str, dict[int, Unanswered]]] = field(default_factory=list)  # by provider, in order
-    learned: Learned = field(default_factory=dict)
-    timings: list[StepTiming] = field(default_factory=list)
-    usage: dict[str, Usage] = field(default_factory=dict)
-
-    @property
-    def waiting(self) -> list[int]:
-        """The documents without an outcome."""
-        return [index for index in range(len(self.documents)) if index not in self.outcomes]
-
-    def add(self, name: str, indices: Sequence[int], answer: ProviderAnswer) -> dict[int, Unanswered]:
-        """Keep what a provider answered; what it did not."""
-        refused = {}
-        for index, outcome in zip(indices, answer.outcomes, strict=True):
-            if isinstance(outcome, Unanswered):
-                refused[index] = outcome
-            else:
-                self.outcomes[index] = (name, outcome)
-        self.learned |= answer.learned
-        self.timings += answer.timings
-        if answer.usage:
-            known = self.usage.get(name)
-            self.usage[name] = answer.usage if known is None else known + answer.usage
-        return refused
 
 
 class Fallback:
@@ -99,30 +60,38 @@ class Fallback:
         self._failing: OrderedDict[int, dict[str, Reason]] = OrderedDict()  # by job, then by provider
         self._waited_s: dict[int, float] = {}  # for the last provider, by job
 
-    def answer(self, job_id: int, spec: JobSpec, documents: Batch, ask: AskProvider) -> AnsweredBatch:
+    def answer(self, job_id: int, spec: JobSpec, documents: Batch, ask: AskProvider) -> Answers:
         """Answer every document.
 
         Raises Stopped. Where a single provider can do the job and computes in this process, raises ModelError,
         NotFoundError, SpecError and ProviderFailure too: every document would fail, and a person has to look.
         """
         usable = spec.providers.usable if spec.providers.fallback else spec.providers.usable[:1]
-        batch = _Batch(documents)
         may_raise = len(usable) == 1 and ask.is_local(usable[0].name)
+        outcomes: dict[int, tuple[str, Outcome]] = {}  # by index, with the provider that gave it
+        refused: list[_Refused] = []
+        given: list[Answers] = []
         for choice in usable:
-            if not (waiting := batch.waiting):
+            if not (waiting := [index for index in range(len(documents)) if index not in outcomes]):
                 break
             job = ProviderJob(spec, choice)
             if choice is usable[-1]:
                 self._wait_until_due(job_id, job, ask)
-            refused = self._ask(job, batch, waiting, ask, may_raise=may_raise)
-            batch.refused.append((choice.name, refused))
-        handovers = self._handovers(job_id, usable, batch)
-        outcomes = [batch.outcomes.get(index) or _exhausted(spec, batch, index) for index in range(len(documents))]
-        return AnsweredBatch(
-            outcomes=[outcome for _, outcome in outcomes],
-            learned=batch.learned,
-            timings=batch.timings,
-            providers=BatchProviders([name for name, _ in outcomes], handovers, list(batch.usage.values())),
+            given.append(self._ask(job, tuple(documents[index] for index in waiting), ask, may_raise=may_raise))
+            refused.append((choice.name, {}))
+            for index, outcome in zip(waiting, given[-1].outcomes, strict=True):
+                if isinstance(outcome, Unanswered):
+                    refused[-1][1][index] = outcome
+                else:
+                    outcomes[index] = choice.name, outcome
+        for index, document in enumerate(documents):
+            if index not in outcomes:
+                outcomes[index] = NO_PROVIDER, _exhausted(spec, document.text, refused, index)
+        return replace(
+            join(given),
+            outcomes=[outcomes[index][1] for index in range(len(documents))],
+            answered_by=[outcomes[index][0] for index in range(len(documents))],
+            handovers=self._handovers(job_id, usable, refused),
         )
 
     def _wait_until_due(self, job_id: int, job: ProviderJob, ask: AskProvider) -> None:
@@ -134,40 +103,35 @@ class Fallback:
             ask.pause(WAIT_STEP_S)
             self._waited_s[job_id] = waited_s + WAIT_STEP_S
 
-    def _ask(
-        self, job: ProviderJob, batch: _Batch, waiting: list[int], ask: AskProvider, *, may_raise: bool
-    ) -> dict[int, Unanswered]:
-        """Ask one provider for the documents that wait; those that it did not answer."""
+    def _ask(self, job: ProviderJob, documents: Batch, ask: AskProvider, *, may_raise: bool) -> Answers:
+        """Ask one provider for documents that wait for an answer."""
         breaker = self._breaker_of(job.key)
         if not may_raise and (why := breaker.why_open()):
             not_asked = Unanswered(Reason.NOT_ASKED, f"it failed a moment ago and is asked again later: {why.reason}")
-            return dict.fromkeys(waiting, not_asked)
+            return Answers([not_asked] * len(documents))
         # A provider that failed is tried with one document first: that costs one time-out, not one a document.
-        parts = [waiting] if breaker.is_closed else [waiting[:1], waiting[1:]]
-        refused: dict[int, Unanswered] = {}
-        for part in parts:
-            if not part:
-                continue
+        first = len(documents) if breaker.is_closed else 1
+        given: list[Answers] = []
+        for part in filter(None, (documents[:first], documents[first:])):
             is_open = False
             try:
                 ask.open(job)
                 is_open = True
-                answer = ask.process(job, tuple(batch.documents[index] for index in part))
+                given.append(ask.process(job, part))
             except (ModelError, NotFoundError, SpecError, ProviderFailure) as error:
                 if may_raise:
                     raise
-                refused |= dict.fromkeys(part, _unanswered(error, is_open=is_open))
-            else:
-                refused |= batch.add(job.choice.name, part, answer)
-            if failure := next((why for why in refused.values() if why.is_failure), None):
+                given.append(Answers([_unanswered(error, is_open=is_open)] * len(part)))
+            refused = (outcome for outcome in given[-1].outcomes if isinstance(outcome, Unanswered))
+            if failure := next((why for why in refused if why.is_failure), None):
                 log.warning("provider %s failed (%s): %s", job.choice, failure.code, failure.reason)
                 breaker.failed(failure)
-                left = [index for index in waiting if index not in batch.outcomes and index not in refused]
-                return refused | dict.fromkeys(left, failure)
+                left = len(documents) - sum(len(answers.outcomes) for answers in given)
+                return join([*given, Answers([failure] * left)])
         breaker.answered()
-        return refused
+        return join(given)
 
-    def _handovers(self, job_id: int, usable: Sequence[Choice], batch: _Batch) -> list[Handover]:
+    def _handovers(self, job_id: int, usable: Sequence[Choice], refused: Sequence[_Refused]) -> list[Handover]:
         """What each provider handed over, by reason; and which providers answer again."""
         failing = self._failing.setdefault(job_id, {})
         self._failing.move_to_end(job_id)
@@ -176,10 +140,9 @@ class Fallback:
             self._waited_s.pop(forgotten, None)
         following = [choice.name for choice in usable[1:]]
         handovers: list[Handover] = []
-        for place, (name, refused) in enumerate(batch.refused):
-            next_name = following[place] if place < len(following) else None
+        for (name, whys_by_index), next_name in zip(refused, [*following, None], strict=False):
             by_code: dict[Reason, list[Unanswered]] = {}
-            for why in refused.values():
+            for why in whys_by_index.values():
                 by_code.setdefault(why.code, []).append(why)
             for code, whys in by_code.items():
                 is_known = name in failing and code in (failing[name], Reason.NOT_ASKED)
@@ -187,20 +150,18 @@ class Fallback:
                 if is_change:
                     failing[name] = code
                 handovers.append(Handover(name, next_name, code, whys[0].reason, len(whys), is_change))
-            if name in failing and not any(why.is_failure for why in refused.values()):
+            if name in failing and not any(why.is_failure for why in whys_by_index.values()):
                 del failing[name]
                 handovers.append(Handover(name, None, Reason.RECOVERED, "it answers again", 0, is_change=True))
         return handovers
 
 
-def _exhausted(spec: JobSpec, batch: _Batch, index: int) -> tuple[str, Outcome]:
+def _exhausted(spec: JobSpec, text: str, refused: Sequence[_Refused], index: int) -> Outcome:
     """The outcome of a document that no provider answered."""
-    reasons = [f"{name}: {refused[index].reason}" for name, refused in batch.refused if index in refused]
+    reasons = [f"{name}: {whys[index].reason}" for name, whys in refused if index in whys]
     reasons += [f"{choice.name}: {choice.skipped}" for choice in spec.providers.choices if choice.skipped]
     why = f"no provider answered; {'; '.join(reasons)}"
-    if spec.task is Task.RERANK:
-        return NO_PROVIDER, keep_order(batch.documents[index].text, why)
-    return NO_PROVIDER, Failed(UNANSWERED, why)
+    return keep_order(text, why) if spec.task is Task.RERANK else Failed(UNANSWERED, why)
 
 
 def _unanswered(error: KvjobsError, *, is_open: bool) -> Unanswered:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
@@ -53,7 +53,7 @@ class LocalEngines:
 
     def process(
         self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    ) -> Answers:
         """Translate, score, rerank or continue each text, as the job asks.
 
         Raises ModelError and SpecError where the model cannot do that for any text, Stopped where `should_stop` says
@@ -98,7 +98,7 @@ class LocalEngines:
         options: TranslateOptions,
         memory: ResultMemory,
         should_stop: Callable[[], bool],
-    ) -> BatchResult:
+    ) -> Answers:
         translator = self.translator(spec)
         started = time.perf_counter()
         result = translator.translate(texts, options, memory=memory, should_stop=should_stop)
@@ -110,7 +110,7 @@ class LocalEngines:
 
     def _translate_via(
         self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    ) -> Answers:
         """Translate through the two models of a route."""
         legs: list[PivotLeg] = []
         used: list[LoadedModel] = []

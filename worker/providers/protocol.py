@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
-from jobs.outcome import Learned, Outcome, StepTiming
-from jobs.providers import ONNX, Choice, Reason, Usage
+from jobs.providers import ONNX, Choice, Reason
 from jobs.spec import JobSpec
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
@@ -33,29 +33,6 @@ class ProviderFailure(KvjobsError):
 
     def __reduce__(self) -> tuple[type["ProviderFailure"], tuple[Reason, str]]:
         return type(self), (self.reason, str(self))  # it may come from another process
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """A document without an answer, and why."""
-
-    code: Reason
-    reason: str  # a sentence without the provider's name
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the provider failed; else it works and cannot answer this one document."""
-        return self.code is not Reason.DECLINED
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderAnswer:
-    """What a provider made of some texts."""
-
-    outcomes: Sequence[Outcome | Unanswered]  # in the order of the texts
-    learned: Learned  # results to store in the memory, by key
-    timings: Sequence[StepTiming]
-    usage: Usage | None = None  # None: it counts nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +80,7 @@ class ProviderLane(Protocol):
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    ) -> Answers:
         """Answer texts of a job that was opened.
 
         A provider that fails midway answers what it has, and gives the others as `Unanswered`; it calls `should_stop`

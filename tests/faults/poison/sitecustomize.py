@@ -95,7 +95,7 @@ def poison(module):
             outcomes += result.outcomes
             learned |= result.learned
             timings += result.timings
-        return module.BatchResult(outcomes, learned, timings)
+        return module.Answers(outcomes, learned, timings)
 
     translator.translate = poisoned
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
+from jobs.answers import Answers, Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.documents import Document
 from jobs.outcome import Outcome, Score, Translation
@@ -19,7 +20,7 @@ from worker.model_tools.admission import admit
 from worker.model_tools.provider_trial import ProviderTrial, try_providers
 from worker.providers import registry
 from worker.providers.available.onnx import OnnxProvider
-from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
+from worker.providers.protocol import ProviderFailure, ProviderJob, WarmModel
 
 TEXTS = ["It will rain in Arden.", "Snow in Kelso on Friday.", "Fog in the morning.", "It will be dry in Selby."] * 3
 
@@ -47,10 +48,10 @@ class _DifferingLane:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    ) -> Answers:
         answer = self._lane.process(job, texts, memory, should_stop)
         outcomes = [Differing.change(outcome) for outcome in answer.outcomes]
-        return ProviderAnswer(outcomes, {}, [], Usage("differing", len(texts), 10 * len(texts), 0, 0.5))
+        return Answers(outcomes, usage=[Usage("differing", len(texts), 10 * len(texts), 0, 0.5)])
 
     def batches_at_once(self, job: ProviderJob) -> int:
         return 1

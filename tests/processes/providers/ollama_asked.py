@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.answers import Answers, Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Choice
@@ -13,7 +14,7 @@ from tests.ollama_stand_in import OllamaStandIn
 from tests.scripted_api import ScriptedApi
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.available.ollama import OllamaProvider
-from worker.providers.protocol import ProviderAnswer, ProviderJob, Unanswered
+from worker.providers.protocol import ProviderJob
 
 TO_GERMAN = TranslateOptions(target_language="de")
 TEXTS = ["Rain in Arden.", "Snow in Kelso on Friday."]
@@ -36,7 +37,7 @@ def provider(api: ScriptedApi, **settings: Any) -> OllamaProvider:
     return STARTED[-1]
 
 
-def answer(api: ScriptedApi, texts: Sequence[str], options: Options = TO_GERMAN, **settings: Any) -> ProviderAnswer:
+def answer(api: ScriptedApi, texts: Sequence[str], options: Options = TO_GERMAN, **settings: Any) -> Answers:
     lane = provider(api, **settings).new_lane()
     lane.open(job(options))
     return lane.process(job(options), texts, NoMemory(), lambda: False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jobs.answers import Answers, Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import ProviderOrder
@@ -15,7 +16,7 @@ from tests.rows import SPEC
 from tests.scripted_api import Request, ScriptedApi, says, serving
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.available.openai import OpenAIProvider
-from worker.providers.protocol import ProviderAnswer, ProviderJob, Unanswered
+from worker.providers.protocol import ProviderJob
 
 KEY = "sk-never-shown"
 TRANSLATE = replace(SPEC, model="demo-en-zh", providers=ProviderOrder.parse("openai:m"))
@@ -69,15 +70,13 @@ class Asked:
     def __init__(self, opened: OpenAIProvider) -> None:
         self._opened = opened
 
-    def __call__(
-        self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool] = lambda: False
-    ) -> ProviderAnswer:
+    def __call__(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool] = lambda: False) -> Answers:
         job = ProviderJob(spec, spec.providers.choices[0])
         assert self._opened.why_not(job) is None
         self._opened.new_lane().open(job)
         return self.process(spec, texts, should_stop)
 
-    def process(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool]) -> ProviderAnswer:
+    def process(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool]) -> Answers:
         """As a lane whose model another lane has closed, after a failure."""
         job = ProviderJob(spec, spec.providers.choices[0])
         return self._opened.new_lane().process(job, texts, NoMemory(), should_stop)
@@ -87,6 +86,6 @@ def always(body: Any, status: int = 200) -> Answer:
     return lambda _: (status, body)
 
 
-def only(answer: ProviderAnswer) -> Outcome | Unanswered:
+def only(answer: Answers) -> Outcome | Unanswered:
     (outcome,) = answer.outcomes
     return outcome

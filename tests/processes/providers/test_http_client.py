@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.errors import Stopped
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
@@ -17,7 +18,7 @@ from worker.providers.http import retries
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import ask_for_each
 from worker.providers.http.event_loop import EventLoop
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 OK = says({"ok": True})
 KEY = "sk-never-shown"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Finish, Flag, Generation
 from jobs.providers import Reason
 from jobs.spec import GenerateOptions
 from tests.ollama_stand_in import OllamaStandIn, ollama
 from tests.processes.providers.ollama_asked import LONG, TEXTS, answer, change, only
-from worker.providers.protocol import Unanswered
 
 pytestmark = pytest.mark.usefixtures("ollama_closed")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Flag, Ranking
 from jobs.providers import Reason
 from jobs.spec import RerankOptions
@@ -21,7 +22,7 @@ from tests.processes.providers.ollama_asked import (
     provider,
 )
 from tests.scripted_api import says, serving
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 pytestmark = pytest.mark.usefixtures("ollama_closed")
 CANDIDATES = {"a": "Snow in Kelso.", "b": "It will rain in Arden.", "c": "Rain."}
@@ -40,8 +41,8 @@ def test_candidates_are_ranked_by_the_answer_yes_or_no() -> None:
     probabilities = [0.95, 0.05 + 0.9 / 3, 0.05 + 0.9 / 3]  # of Yes: all words of the query, "rain", "in"
     assert [one.score for one in ranking.candidates] == pytest.approx([math.log(p / (1 - p)) for p in probabilities])
     assert (ranking.flags, ranking.num_tokens) == ((), 3)
-    assert found.usage is not None
-    assert (found.usage.requests, found.usage.completion_tokens) == (3, 3)  # the question at opening is not the job's
+    (usage,) = found.usage
+    assert (usage.requests, usage.completion_tokens) == (3, 3)  # the question at opening is not the job's
     for chat in server.chats:
         assert (chat["options"]["num_predict"], chat["logprobs"], chat["top_logprobs"]) == (1, True, 20)
 

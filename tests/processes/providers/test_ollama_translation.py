@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Flag, Translation
 from jobs.providers import Reason, Usage
 from jobs.spec import TranslateOptions
@@ -16,7 +17,6 @@ from tests.processes.providers.ollama_asked import CHAT, LONG, TEXTS, answer, ch
 from tests.scripted_api import Behaviour, Request, cuts, drips, floods, hangs_up, says, serving, stalls
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.http import client
-from worker.providers.protocol import Unanswered
 
 pytestmark = pytest.mark.usefixtures("ollama_closed")
 
@@ -31,7 +31,7 @@ def test_documents_are_translated_and_each_text_of_a_batch_is_asked_once() -> No
     assert second.text == "SNOW IN KELSO ON FRIDAY."
     assert isinstance(unchanged, Translation)
     assert (unchanged.text, unchanged.flags) == ("12:30", (Flag.PASSED_THROUGH,))
-    assert found.usage == Usage("ollama", 2, 28 + 30, 4 + 6, 0.0)
+    assert found.usage == [Usage("ollama", 2, 28 + 30, 4 + 6, 0.0)]
     assert [(timing.phase, timing.tokens) for timing in sorted(found.timings, key=lambda one: one.tokens)] == [
         ("request", 28 + 4),
         ("request", 30 + 6),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Finish, Flag, Generation
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
@@ -13,7 +14,6 @@ from jobs.spec import GenerateOptions, JobSpec, Task
 from tests.processes.providers.openai_asked import KEY, TEXTS, TRANSLATE, always, asking, chat, only
 from tests.scripted_api import Request
 from worker.providers.openai_api.continuation import why_not_generate
-from worker.providers.protocol import Unanswered
 
 GENERATE = replace(TRANSLATE, task=Task.GENERATE, model="demo-lm", options=GenerateOptions(max_new_tokens=8))
 
@@ -208,5 +208,5 @@ def test_a_prompt_longer_than_the_context_is_declined_alone_and_equal_ones_are_a
 
     assert [isinstance(one, Generation) for one in found.outcomes] == [True, False, True, True]
     assert len([request for request in api.requests if request.body]) == 3
-    assert found.usage is not None
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (10, 6)
+    (usage,) = found.usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (10, 6)

@@ -88,8 +88,8 @@ def test_what_an_opening_cost_that_failed_is_recorded_with_the_next_batch() -> N
         found = ask(score, TEXTS[:1])
 
     assert asked > 0
-    assert found.usage is not None
-    assert found.usage.requests == sum(request.method == "POST" for request in api.requests)
+    (usage,) = found.usage
+    assert usage.requests == sum(request.method == "POST" for request in api.requests)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Ranking
 from jobs.providers import Reason
 from tests.openai_stand_in import OpenAIStandIn
@@ -18,7 +19,7 @@ from tests.processes.providers.openai_asked import (
     provider,
 )
 from tests.scripted_api import Request, serving
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 QUERY = {"query": "rain", "candidates": [{"id": str(number), "text": text} for number, text in enumerate(TEXTS)]}
 

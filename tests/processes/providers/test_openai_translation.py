@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.errors import Stopped
 from jobs.outcome import Failed, Flag, Translation
 from jobs.providers import Reason
@@ -20,7 +21,6 @@ from tests.processes.providers.openai_asked import (
     provider,
 )
 from tests.scripted_api import Request, says, serving, stalls
-from worker.providers.protocol import Unanswered
 
 
 def test_a_document_is_translated_by_chat_and_the_key_goes_into_the_header_alone(
@@ -128,9 +128,9 @@ def test_tokens_of_every_answer_are_counted_and_priced_also_of_those_that_are_th
     with asking(answer, openai_price_per_million="1,2") as (_, ask):
         found = ask(TRANSLATE, TEXTS)
 
-    assert found.usage is not None
-    assert (found.usage.requests, found.usage.prompt_tokens, found.usage.completion_tokens) == (3, 60, 12)
-    assert found.usage.cost == pytest.approx((60 * 1 + 12 * 2) / 1e6)
+    (usage,) = found.usage
+    assert (usage.requests, usage.prompt_tokens, usage.completion_tokens) == (3, 60, 12)
+    assert usage.cost == pytest.approx((60 * 1 + 12 * 2) / 1e6)
     requests = [timing.tokens for timing in found.timings if timing.phase == "request"]
     assert requests == [0, 24, 24, 24]  # the list of models, too
 

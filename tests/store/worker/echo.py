@@ -5,12 +5,13 @@ from typing import Any
 
 from sqlalchemy import select
 
+from jobs.answers import Answers
 from jobs.store.database import Database
 from tests.rows import translated
 from worker.process.lease_keeper import LeaseKeeper
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.fallback import Fallback
-from worker.providers.protocol import ProviderAnswer, ProviderJob
+from worker.providers.protocol import ProviderJob
 
 
 class Echo:
@@ -40,12 +41,10 @@ class Echo:
     def changed_files(self) -> list[str]:
         return []
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    def process(self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]) -> Answers:
         self._before(self.batches, should_stop)
         self.batches += 1
-        return ProviderAnswer([translated(text) for text in texts], {}, [])
+        return Answers([translated(text) for text in texts])
 
 
 def keeper_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from jobs.answers import Answers, Unanswered
 from jobs.errors import NotFoundError
 from jobs.providers import ProviderOrder, Reason
 from jobs.store.database import Database
@@ -15,7 +16,7 @@ from jobs.store.schema.provider_tables import JobProvider, ProviderChange
 from tests.rows import SPEC, AddWaitingJob
 from tests.store.worker.echo import Echo, keeper_of
 from worker.drain import drain
-from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
+from worker.providers.protocol import ProviderFailure, ProviderJob
 
 TIMEOUT = Unanswered(Reason.TIMEOUT, "no answer within 60 s")
 
@@ -23,16 +24,14 @@ TIMEOUT = Unanswered(Reason.TIMEOUT, "no answer within 60 s")
 class Server(Echo):
     """A lane whose first provider, a server, does what a test says; its second one, in the process, echoes."""
 
-    def __init__(self, serve: Callable[[ProviderAnswer], ProviderAnswer]) -> None:
+    def __init__(self, serve: Callable[[Answers], Answers]) -> None:
         super().__init__()
         self._serve = serve
 
     def is_local(self, name: str) -> bool:
         return name == "onnx"
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    def process(self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]) -> Answers:
         answer = super().process(job, texts, memory, should_stop)
         return answer if job.choice.name == "onnx" else self._serve(answer)
 
@@ -54,8 +53,8 @@ def test_the_documents_that_a_server_leaves_are_answered_in_the_process_and_both
 ) -> None:
     job = add_job(add_waiting_job, "openai:m,onnx", documents=4, per_shard=4)
 
-    def half(answer: ProviderAnswer) -> ProviderAnswer:
-        return ProviderAnswer([*answer.outcomes[:2], TIMEOUT, TIMEOUT], {}, [])
+    def half(answer: Answers) -> Answers:
+        return Answers([*answer.outcomes[:2], TIMEOUT, TIMEOUT])
 
     drain(database, Server(half), keeper_of(database))  # type: ignore[arg-type]
 
@@ -74,7 +73,7 @@ def test_where_no_provider_answers_documents_fail_with_every_reason_and_the_job_
 ) -> None:
     job = add_job(add_waiting_job, "openai:m,ollama:m", documents=3, per_shard=3)
 
-    def refuse(_: ProviderAnswer) -> ProviderAnswer:
+    def refuse(_: Answers) -> Answers:
         raise ProviderFailure(Reason.UNREACHABLE, "connection refused")
 
     drain(database, Server(refuse), keeper_of(database))  # type: ignore[arg-type]
@@ -93,7 +92,7 @@ def test_a_job_of_a_single_server_without_the_model_fails_and_is_not_paused(
 ) -> None:
     job = add_job(add_waiting_job, "openai:m", documents=2, per_shard=2)
 
-    def missing(_: ProviderAnswer) -> ProviderAnswer:
+    def missing(_: Answers) -> Answers:
         raise NotFoundError("the server has no model m")
 
     drain(database, Server(missing), keeper_of(database))  # type: ignore[arg-type]

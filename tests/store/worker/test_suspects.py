@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import select
 
+from jobs.answers import Answers
 from jobs.outcome import Failed
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import Batch
@@ -15,7 +16,6 @@ from tests.rows import SPEC, AddWaitingJob
 from tests.scripted_sandboxes import Sandboxes, ScriptedSandbox, poison
 from tests.store.worker.echo import Echo, keeper_of, scalar
 from worker.drain import drain
-from worker.engine.tasks.batch_result import BatchResult
 from worker.providers.protocol import ProviderJob
 
 
@@ -97,8 +97,8 @@ def test_after_too_many_deaths_the_shard_is_released(
 
 def test_an_engine_that_fails_in_the_sandbox_fails_its_documents(database: Database, suspect: int) -> None:
     class Fails(Sandboxes):
-        def process(self, batch: Batch) -> BatchResult:
-            return BatchResult([Failed("engine-error", "x") for _ in batch], {}, [])
+        def process(self, batch: Batch) -> Answers:
+            return Answers([Failed("engine-error", "x") for _ in batch])
 
     drain(database, Echo(), keeper_of(database), open_sandbox=Fails(lambda *_: None))  # type: ignore[arg-type]
 

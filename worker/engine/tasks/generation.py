@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jobs.answers import Answers
 from jobs.corpus.messages import Message, read_messages, with_system
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation, Outcome
@@ -24,7 +25,6 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.continuation import Continuation, EndsIn
 from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.search.logit_rules import Ids
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.continued_text import ContinuedText
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
@@ -61,9 +61,7 @@ class PromptContinuer:
         """The memory of the generator's buffers."""
         return self.generator.buffer_stats
 
-    def generate(
-        self, texts: Sequence[str], options: GenerateOptions, *, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    def generate(self, texts: Sequence[str], options: GenerateOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Continue every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
         says so.
 
@@ -95,7 +93,7 @@ class PromptContinuer:
             with run.measure("detokenize", rows=len(ended), tokens=sum(len(one.ids) for _, one in ended)):
                 for index, continuation in ended:
                     outcomes[prompts.documents[index]] = self._outcome(prompts.ids[index], continuation, rules)
-        return BatchResult(outcomes=[outcomes[index] for index in range(len(texts))], learned={}, timings=run.timings)
+        return Answers(outcomes=[outcomes[index] for index in range(len(texts))], timings=run.timings)
 
     def prompt_length(self, text: str, options: GenerateOptions) -> int:
         """The tokens of a document's prompt; 0 where it cannot be tokenized."""

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
+from jobs.answers import Answers
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import ScoreOptions
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -37,7 +38,6 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.tokenizers import PairTokenizer
 from worker.text.translation.sentence_pieces import TargetPiece
 
@@ -74,7 +74,7 @@ class PairScorer:
         self._tokenizer = tokenizer
         self._scorer = model.new_scorer()
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Score every pair. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
         so.
 
@@ -92,7 +92,7 @@ class PairScorer:
         outcomes: list[Outcome] = [
             one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
         ]
-        return BatchResult(outcomes=outcomes, learned={}, timings=run.timings)
+        return Answers(outcomes=outcomes, timings=run.timings)
 
     def _run(self, pairs: Sequence[IdPair], options: ScoreOptions, run: RunContext) -> list[Floats]:
         """The log-probabilities of each pair's target, in order. A batch that does not fit into memory is halved until

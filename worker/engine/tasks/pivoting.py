@@ -16,11 +16,11 @@ Knows: two translators of one lane. Does not know: where models come from, jobs,
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from jobs.answers import Answers
 from jobs.outcome import VIA, Flag, Outcome, Score, SegmentTranslation, StepTiming, Translation, Via
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
 from worker.engine.tasks.result_memory import ResultMemory
@@ -53,9 +53,7 @@ class LegMemory:
         return self.memory.recall_scores(keys)
 
 
-def translate_via(
-    texts: Sequence[str], first: PivotLeg, second: PivotLeg, should_stop: Callable[[], bool]
-) -> BatchResult:
+def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, should_stop: Callable[[], bool]) -> Answers:
     """Translate every text with the first model, and that with the second. Raises SpecError if one of them cannot do
     what its options ask, before any work is done; Stopped if `should_stop` says so.
 
@@ -68,7 +66,7 @@ def translate_via(
         cut = CutTexts.of(texts, first.options)
     middle = first.translator.translate_sentences(cut.sentences, first.options, memory=first.memory, run=to_middle)
     final = _translate_middle(middle.results, second, run)
-    return BatchResult(
+    return Answers(
         outcomes=[_outcome(cut, document, (first, middle), (second, final)) for document in cut.documents],
         learned=middle.learned | final.learned,
         timings=[*run.timings, *map(_in_first_leg, to_middle.timings)],

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from jobs.answers import Answers
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
 
 
 class DocumentScorer(Protocol):
     """Computes the score of every text."""
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers: ...
 
 
 def score_with_reuse(
@@ -25,7 +25,7 @@ def score_with_reuse(
     options: ScoreOptions,
     memory: ResultMemory,
     should_stop: Callable[[], bool],
-) -> BatchResult:
+) -> Answers:
     """Score every text. With `options.reuse`, texts in the memory are not computed, and equal texts are computed once;
     without it, the memory is neither read nor extended. Raises what the scorer raises."""
     if not options.reuse or not texts:
@@ -34,7 +34,7 @@ def score_with_reuse(
     known = memory.recall_scores(list(dict.fromkeys(keys)))
     unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if not unknown:
-        return BatchResult(outcomes=[replace(known[key], reused=True) for key in keys], learned={}, timings=[])
+        return Answers(outcomes=[replace(known[key], reused=True) for key in keys])
     computed = scorer.score(list(unknown.values()), options, should_stop=should_stop)
     found = dict(zip(unknown, computed.outcomes, strict=True))
     outcomes = []
@@ -46,4 +46,4 @@ def score_with_reuse(
             known[key] = outcome  # a later occurrence of the text is reused
         outcomes.append(outcome)
     learned = {key: outcome for key, outcome in found.items() if isinstance(outcome, Score) and outcome.is_finite}
-    return BatchResult(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)
+    return Answers(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jobs.answers import Answers
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import Bos, ScoreOptions
@@ -26,7 +27,6 @@ from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
@@ -76,7 +76,7 @@ class Scorer:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Score every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
         so.
 
@@ -99,9 +99,8 @@ class Scorer:
             for index, (log_probs,) in self.reader.read(groups, run):
                 document, window = windows[index]
                 document.log_probs[window.first_scored : window.stop] = log_probs
-        return BatchResult(
+        return Answers(
             outcomes=[self._assemble(document, options) for document in documents],
-            learned={},
             timings=run.timings,
         )
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from jobs.answers import Answers
 from jobs.outcome import Flag, Learned, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -21,7 +22,6 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
@@ -70,7 +70,7 @@ class Translator:
         *,
         memory: ResultMemory,
         should_stop: Callable[[], bool],
-    ) -> BatchResult:
+    ) -> Answers:
         """Translate every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
         says so.
 
@@ -82,7 +82,7 @@ class Translator:
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options)
         found = self.translate_sentences(cut.sentences, options, memory=memory, run=run)
-        return BatchResult(
+        return Answers(
             outcomes=[cut.outcome(one, found.results, found.computed, options.n_best) for one in cut.documents],
             learned=found.learned,
             timings=run.timings,

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Self
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import LLAMACPP, Reason
 from jobs.requirements import install_command, is_installed
@@ -18,7 +19,7 @@ from worker.models.export_advice import ADD
 from worker.models.manifest import is_gguf
 from worker.models.registry import find_model
 from worker.providers.local_engines import LocalEngines
-from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
 
@@ -36,9 +37,8 @@ class LlamaCppLane:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
-        result = self._engines.process(_own_spec(job), texts, memory, should_stop)
-        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+    ) -> Answers:
+        return self._engines.process(_own_spec(job), texts, memory, should_stop)
 
     def batches_at_once(self, job: ProviderJob) -> int:
         return 1

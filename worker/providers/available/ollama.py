@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Self
 
+from jobs.answers import Answers, Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Reason
@@ -25,7 +26,7 @@ from worker.providers.ollama_api.continuation import continuation_of, request_of
 from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
 from worker.providers.ollama_api.server import LISTS_LOG_PROBS, REFUSES_LONG_TEXTS, Declined, OllamaModel
 from worker.providers.ollama_api.translation import limit_of, translation_of
-from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
+from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
 
 NO_SCORES = (
     "Ollama returns no log-probabilities of the prompt, so it cannot score a text; llamacpp can with the same GGUF file"
@@ -82,7 +83,7 @@ class OllamaProvider:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    ) -> Answers:
         model, usage = self._model_of(job), UsageCount(self.name)
 
         async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
@@ -99,7 +100,7 @@ class OllamaProvider:
         if any(isinstance(one, Unanswered) and one.is_failure for one in outcomes):
             # What comes back may be another version, or have another context.
             self._opened.pop((job.model, job.spec.task), None)
-        return ProviderAnswer(outcomes, {}, exchange.timings, usage.total())
+        return Answers(outcomes, timings=exchange.timings, usage=[usage.total()])
 
     def close(self) -> None:
         """Close the connections. A worker's process ends without it."""

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Self
 
+from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import ONNX
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
 from worker.providers.local_engines import LocalEngines
-from worker.providers.protocol import Provider, ProviderAnswer, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
 
@@ -23,9 +24,8 @@ class OnnxLane:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
-        result = self._engines.process(job.spec, texts, memory, should_stop)
-        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+    ) -> Answers:
+        return self._engines.process(job.spec, texts, memory, should_stop)
 
     def batches_at_once(self, job: ProviderJob) -> int:
         return self._engines.batches_at_once(job.spec)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar, Self
 
+from jobs.answers import Answers, Unanswered
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import Stopped
 from jobs.outcome import Outcome, StepTiming
@@ -28,7 +29,7 @@ from worker.providers.openai_api.continuation import why_not_generate
 from worker.providers.openai_api.reranking import why_not_rerank
 from worker.providers.openai_api.scoring import why_not_score
 from worker.providers.openai_api.server import ServedModel
-from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
+from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
 
 MAX_OPENINGS = 100
 PROBED_QUERY, PROBED_DOCUMENTS = "rain", ["It will rain.", "It will be dry."]
@@ -133,7 +134,7 @@ class OpenAIProvider:
 
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> ProviderAnswer:
+    ) -> Answers:
         model, usage = self._served(job, should_stop), self._new_usage()
         template = self._settings.openai_template
         languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
@@ -164,7 +165,7 @@ class OpenAIProvider:
                 opening_timings, opening_usage = self._opening.popleft()
                 timings = [*opening_timings, *timings]
                 usage.add_up(opening_usage)
-        return ProviderAnswer(outcomes, {}, timings, usage.total())
+        return Answers(outcomes, timings=timings, usage=[usage.total()])
 
     def close(self) -> None:
         """Close the connections. A worker keeps them until its process ends."""

@@ -13,12 +13,12 @@ Knows: one document. Does not know: requests.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.answers import Unanswered
 from jobs.corpus.messages import begins_answer, read_messages, with_system
 from jobs.outcome import Finish, Flag, Generation, Outcome
 from jobs.providers import Reason
 from jobs.spec import GenerateOptions
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.providers.protocol import Unanswered
 from worker.text.loops import has_loop
 
 

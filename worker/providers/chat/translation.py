@@ -11,12 +11,12 @@ A document without a letter ("—", "12:30") is not sent: it passes through, as 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
 from jobs.spec import JobSpec, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.languages import NO_TARGET, LanguagePair, language_pair
-from worker.providers.protocol import Unanswered
 from worker.text.loops import has_loop
 from worker.text.segments import segment
 

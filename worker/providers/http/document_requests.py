@@ -5,11 +5,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from jobs.answers import Unanswered
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from worker.providers.http.client import Exchange
 from worker.providers.http.event_loop import EventLoop
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 SERVER_AT_FAULT = 8  # documents, as `worker.isolation.bisect.MODEL_AT_FAULT`
 

@@ -10,12 +10,12 @@ Knows: one document. Does not know: requests.
 from collections.abc import Mapping
 from typing import Any
 
+from jobs.answers import Unanswered
 from jobs.outcome import Outcome
 from jobs.spec import GenerateOptions
 from worker.providers.chat.generation import ContinuedPrompt, finish_of, messages_of, outcome_of
 from worker.providers.ollama_api.answers import ChatReply
 from worker.providers.ollama_api.translation import log_probs_of
-from worker.providers.protocol import Unanswered
 
 
 def request_of(text: str, options: GenerateOptions) -> tuple[str, Mapping[str, Any]]:

@@ -1,5 +1,6 @@
 """Reranking by Ollama: each candidate by the model's answer Yes or No. A query is ranked by one provider alone."""
 
+from jobs.answers import Unanswered
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.providers import Reason
 from jobs.ranking import Judged, rank
@@ -19,7 +20,7 @@ from worker.providers.ollama_api.relevance import (
     score_of,
 )
 from worker.providers.ollama_api.server import Declined, OllamaModel
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 PROBED_QUERY, PROBED_DOCUMENT = "Will it rain in Arden?", "In Arden it will rain on Friday."
 

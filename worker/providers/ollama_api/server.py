@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jobs.answers import Unanswered
 from jobs.providers import Reason
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import TooLong
@@ -32,7 +33,7 @@ from worker.providers.ollama_api.answers import (
     read_continuation,
     read_version,
 )
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 # Before 0.12.6 a server cuts a long prompt without saying so; `truncate: false` forbids it since.
 REFUSES_LONG_TEXTS: Version = (0, 12, 6)

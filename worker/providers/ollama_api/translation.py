@@ -9,13 +9,13 @@ Knows: one document. Does not know: requests.
 
 from collections.abc import Sequence
 
+from jobs.answers import Unanswered
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from worker.providers.chat.thoughts import without_thoughts
 from worker.providers.chat.translation import ChatAnswer, outcome_of, thoughts_alone
 from worker.providers.http.document_requests import TooLong
 from worker.providers.ollama_api.answers import ChatReply
-from worker.providers.protocol import Unanswered
 
 # Of an answer where the job sets no limit: a model that repeats itself would fill its context otherwise. A token is a
 # byte or more, mostly several, so a translation may have well over twice the bytes of its text.

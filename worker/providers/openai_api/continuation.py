@@ -10,13 +10,13 @@ Knows: one document. Does not know: requests, several documents.
 from collections.abc import Mapping
 from typing import Any
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Outcome
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.spec import GenerateOptions
 from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, messages_of, outcome_of
 from worker.providers.http.client import shown
 from worker.providers.openai_api.answers import ChatChoice, bad
-from worker.providers.protocol import Unanswered
 
 MOST_STOPS = 4  # of OpenAI itself
 CHAT, PLAIN = "/chat/completions", "/completions"

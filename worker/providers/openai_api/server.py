@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, TranslateOptions
@@ -46,7 +47,7 @@ from worker.providers.openai_api.reranking import (
     score_of_part,
 )
 from worker.providers.openai_api.scoring import score_of
-from worker.providers.protocol import ProviderFailure, Unanswered
+from worker.providers.protocol import ProviderFailure
 
 SHOWN_MODELS = 5
 NO_SUCH_PATH = (404, 405)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Answers
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import VIA, Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import TranslateOptions
 from tests.models.engine.tasks.texts import GREEDY, TEXTS, DictMemory, WordTokenizer
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
 from worker.engine.tasks.translation import Translator
 
@@ -34,7 +34,7 @@ class Legs:
         first: TranslateOptions = dataclasses.replace(GREEDY, max_new_tokens=6),  # noqa: B008 - frozen
         second: TranslateOptions = dataclasses.replace(GREEDY, max_new_tokens=12),  # noqa: B008 - frozen
         **how: Any,
-    ) -> BatchResult:
+    ) -> Answers:
         legs = [
             PivotLeg(name, translator, options, LegMemory(name.encode(), how.get("memory", self.memory)))
             for name, translator, options in zip(("one", "two"), self.translators, (first, second), strict=True)
@@ -55,7 +55,7 @@ def legs(tiny: Any, demo: SimpleNamespace) -> Legs:
     return Legs(tiny, demo)
 
 
-def documents(result: BatchResult) -> list[Translation]:
+def documents(result: Answers) -> list[Translation]:
     assert all(isinstance(one, Translation) for one in result.outcomes)
     return result.outcomes  # type: ignore[return-value]
 

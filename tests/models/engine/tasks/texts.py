@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import TranslateOptions
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.translation import Translator
 from worker.text.translation.sentence_pieces import TargetBeginning
 
@@ -74,13 +74,13 @@ def translate(
     *,
     memory: Any = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> BatchResult:
+) -> Answers:
     return translator.translate(
         texts, options, memory=DictMemory() if memory is None else memory, should_stop=should_stop
     )
 
 
-def one(translated: BatchResult) -> Translation:
+def one(translated: Answers) -> Translation:
     (outcome,) = translated.outcomes
     assert isinstance(outcome, Translation)
     return outcome

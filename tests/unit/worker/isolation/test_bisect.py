@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
 from jobs.store.batches import Batch, PlannedDocument
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import MODEL_AT_FAULT, process_or_bisect
 
 
@@ -20,11 +20,11 @@ class Engine:
         self.poison = poison
         self.calls = 0
 
-    def __call__(self, documents: Batch) -> BatchResult:
+    def __call__(self, documents: Batch) -> Answers:
         self.calls += 1
         if bad := [d.position for d in documents if d.position in self.poison]:
             raise RuntimeError(f"cannot process {bad}")
-        return BatchResult(
+        return Answers(
             outcomes=[Translation(d.text, 0.0, 1, 0, 1, 1) for d in documents],
             learned={d.text.encode(): None for d in documents},  # type: ignore[misc]
             timings=[StepTiming("decode", 0, len(documents), 1, 0, 0.0)],
@@ -66,7 +66,7 @@ def test_one_poison_document_alone_in_its_batch_fails_and_not_the_model() -> Non
 
 
 def test_a_request_to_stop_fails_no_document() -> None:
-    def stopped(_documents: Batch) -> BatchResult:
+    def stopped(_documents: Batch) -> Answers:
         raise Stopped("now")
 
     with pytest.raises(Stopped):

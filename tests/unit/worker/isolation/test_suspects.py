@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Quarantined, Translation
 from jobs.store.batches import Batch, PlannedDocument
 from tests.scripted_sandboxes import SEGFAULT, Sandboxes, ScriptedSandbox, poison
-from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, process_suspects
 
@@ -116,7 +116,7 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
 
 def test_an_error_of_the_engine_is_raised_and_leaves_no_process_behind() -> None:
     class Stopping(Sandboxes):
-        def process(self, batch: Batch) -> BatchResult:
+        def process(self, batch: Batch) -> Answers:
             raise Stopped("as asked")
 
     sandboxes = Stopping(lambda *_: None)

@@ -1,8 +1,8 @@
 """When a provider that failed is asked again."""
 
+from jobs.answers import Unanswered
 from jobs.providers import Reason
 from worker.providers.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker
-from worker.providers.protocol import Unanswered
 
 DEAD = Unanswered(Reason.UNREACHABLE, "connection refused")
 

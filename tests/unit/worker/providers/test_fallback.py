@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.answers import Answers, Unanswered
 from jobs.errors import ModelError, NotFoundError, SpecError, Stopped
 from jobs.outcome import Failed, Flag, Outcome, Ranking, StepTiming
 from jobs.providers import NO_PROVIDER, ProviderOrder, Reason, Usage
@@ -13,8 +14,8 @@ from jobs.spec import JobSpec, RerankOptions, Task
 from jobs.store.batches import Batch, PlannedDocument
 from tests.rows import SPEC, translated
 from worker.providers.circuit_breaker import FIRST_PAUSE_S, CircuitBreaker
-from worker.providers.fallback import LONGEST_WAIT_S, AnsweredBatch, Fallback
-from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
+from worker.providers.fallback import LONGEST_WAIT_S, Fallback
+from worker.providers.protocol import ProviderFailure, ProviderJob
 
 Process = Callable[[Batch], Sequence[Outcome | Unanswered]]
 DOWN = ProviderFailure(Reason.UNREACHABLE, "connection refused")
@@ -48,7 +49,7 @@ class Scripted:
         self._breakers: dict[tuple[str, str, str], CircuitBreaker] = {}
         self.fallback = Fallback(self._breaker)
 
-    def answer(self, spec: JobSpec, number: int = 4) -> AnsweredBatch:
+    def answer(self, spec: JobSpec, number: int = 4) -> Answers:
         batch = tuple(PlannedDocument(position, f"text {position}", 10) for position in range(number))
         return self.fallback.answer(1, spec, batch, self)
 
@@ -58,11 +59,11 @@ class Scripted:
     def open(self, job: ProviderJob) -> None:
         pass
 
-    def process(self, job: ProviderJob, documents: Batch) -> ProviderAnswer:
+    def process(self, job: ProviderJob, documents: Batch) -> Answers:
         self.asked.append((job.choice.name, [document.position for document in documents]))
         outcomes = self.processes[job.choice.name](documents)
         timings = [StepTiming("request", 0, 1, 1, 0, 0.5) for _ in documents]
-        return ProviderAnswer(outcomes, {}, timings, Usage(job.choice.name, len(documents), 10, 5, 0.25))
+        return Answers(outcomes, timings=timings, usage=[Usage(job.choice.name, len(documents), 10, 5, 0.25)])
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
@@ -75,11 +76,8 @@ def spec_of(order: str, *, fallback: bool = True) -> JobSpec:
     return replace(SPEC, providers=ProviderOrder.parse(order, fallback=fallback))
 
 
-def told(answered: AnsweredBatch) -> list[tuple[str, str | None, str, int, bool]]:
-    return [
-        (one.provider, one.next_provider, one.code, one.documents, one.is_change)
-        for one in answered.providers.handovers
-    ]
+def told(answered: Answers) -> list[tuple[str, str | None, str, int, bool]]:
+    return [(one.provider, one.next_provider, one.code, one.documents, one.is_change) for one in answered.handovers]
 
 
 def test_the_first_provider_answers_alone_while_it_works() -> None:
@@ -88,7 +86,7 @@ def test_the_first_provider_answers_alone_while_it_works() -> None:
     answered = scripted.answer(spec_of("onnx,openai"))
 
     assert scripted.asked == [("onnx", [0, 1, 2, 3])]
-    assert answered.providers.answered == ["onnx"] * 4
+    assert answered.answered_by == ["onnx"] * 4
     assert told(answered) == []
 
 
@@ -98,10 +96,10 @@ def test_the_documents_that_are_left_go_to_the_next_provider_and_answers_stay() 
     answered = scripted.answer(spec_of("openai,onnx"))
 
     assert scripted.asked == [("openai", [0, 1, 2, 3]), ("onnx", [1, 2, 3])]
-    assert answered.providers.answered == ["openai", "onnx", "onnx", "onnx"]
+    assert answered.answered_by == ["openai", "onnx", "onnx", "onnx"]
     assert [one.text for one in answered.outcomes] == [translated(f"text {n}").text for n in range(4)]  # type: ignore[union-attr]
     assert told(answered) == [("openai", "onnx", "timeout", 3, True)]
-    assert answered.providers.usage == [Usage("openai", 4, 10, 5, 0.25), Usage("onnx", 3, 10, 5, 0.25)]
+    assert answered.usage == [Usage("openai", 4, 10, 5, 0.25), Usage("onnx", 3, 10, 5, 0.25)]
     assert len(answered.timings) == 7
 
 
@@ -112,7 +110,7 @@ def test_a_bad_document_fails_and_is_not_asked_elsewhere() -> None:
     answered = scripted.answer(spec_of("openai,onnx"))
 
     assert answered.outcomes[3] == bad
-    assert answered.providers.answered == ["openai"] * 4
+    assert answered.answered_by == ["openai"] * 4
     assert len(scripted.asked) == 1
 
 
@@ -121,7 +119,7 @@ def test_a_declined_document_goes_on_and_the_provider_stays_in_use() -> None:
 
     first, second = scripted.answer(spec_of("openai,onnx")), scripted.answer(spec_of("openai,onnx"))
 
-    assert first.providers.answered == second.providers.answered == ["openai", "openai", "openai", "onnx"]
+    assert first.answered_by == second.answered_by == ["openai", "openai", "openai", "onnx"]
     assert told(first) == [("openai", "onnx", "declined", 1, False)]
 
 
@@ -139,7 +137,7 @@ def test_a_provider_that_cannot_start_hands_over_the_whole_batch(error: Exceptio
 
     answered = scripted.answer(spec_of("onnx,openai"))
 
-    assert answered.providers.answered == ["openai"] * 4
+    assert answered.answered_by == ["openai"] * 4
     assert told(answered) == [("onnx", "openai", code, 4, True)]
 
 
@@ -176,7 +174,7 @@ def test_a_dead_provider_is_not_asked_again_until_its_pause_is_over_and_then_for
         [("openai", "onnx", "unreachable", 4, False)],
         [("openai", None, "recovered", 0, True)],
     ]
-    assert batches[3].providers.answered == ["openai"] * 4
+    assert batches[3].answered_by == ["openai"] * 4
 
 
 def test_where_no_provider_is_left_documents_fail_with_the_reason_of_each() -> None:
@@ -188,7 +186,7 @@ def test_where_no_provider_is_left_documents_fail_with_the_reason_of_each() -> N
 
     message = "no provider answered; openai: connection refused; onnx: the weights are damaged; ollama: it cannot score"
     assert answered.outcomes == [Failed("unanswered", message)] * 2
-    assert answered.providers.answered == [NO_PROVIDER] * 2
+    assert answered.answered_by == [NO_PROVIDER] * 2
     assert told(answered)[-1] == ("onnx", None, "engine-error", 2, True)
 
 
@@ -204,7 +202,7 @@ def test_the_last_provider_is_waited_for_before_more_documents_fail() -> None:
     answered = scripted.answer(spec)
 
     assert [type(one) for one in failed.outcomes] == [Failed] * 4
-    assert answered.providers.answered == ["openai"] * 4
+    assert answered.answered_by == ["openai"] * 4
     assert scripted.now == pytest.approx(3 * FIRST_PAUSE_S, abs=2.0)
 
 
@@ -289,4 +287,4 @@ def test_another_job_learns_of_a_dead_provider_from_the_breaker_and_says_so_once
 
     assert told(first) == [("openai", "onnx", "not-asked", 1, True)]
     assert told(second) == [("openai", "onnx", "not-asked", 1, False)]
-    assert "connection refused" in first.providers.handovers[0].reason
+    assert "connection refused" in first.handovers[0].reason

@@ -12,6 +12,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.spec import RerankOptions
 from worker.engine.cross_encoder.open import PairReader
@@ -19,7 +20,6 @@ from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_al
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.text.text_pair_tokenizer import PairTokens
@@ -38,9 +38,7 @@ class PairReranker:
         """The memory of the scorer's buffers."""
         return self._scorer.buffer_stats
 
-    def rerank(
-        self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Rank the candidates of every query; payloads and outcomes are those of `Reranker.rerank`.
 
         Raises SpecError for a `max_length` that the model cannot follow, Stopped if `should_stop` says so.
@@ -58,9 +56,8 @@ class PairReranker:
             pairs = [PairIds(one.ids, one.types) for query in queries if query for one in sequences_of(query)]
             counted.tokens = sum(len(pair.ids) for pair in pairs)
         scores = map(self._reader.score, score_all(self._scorer, pairs, run))
-        return BatchResult(
+        return Answers(
             outcomes=[BAD_PAYLOAD if query is None else ranking_of(query, scores, options.fusion) for query in queries],
-            learned={},
             timings=run.timings,
         )
 

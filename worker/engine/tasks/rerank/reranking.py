@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import NO_TEXT, NON_FINITE, NOT_IN_CORPUS, Judged, rank
@@ -26,7 +27,6 @@ from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.prompt_templates import Template, template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
@@ -74,9 +74,7 @@ class Reranker:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def rerank(
-        self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Rank the candidates of every query. Raises SpecError if the model cannot do what the options ask, Stopped if
         `should_stop` says so.
 
@@ -95,14 +93,13 @@ class Reranker:
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
         members = iter(grouped.members)
-        return BatchResult(
+        return Answers(
             outcomes=[
                 _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
                 if query
                 else BAD_PAYLOAD
                 for query in queries
             ],
-            learned={},
             timings=run.timings,
         )
 

@@ -11,12 +11,12 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 import math
 from collections.abc import Callable, Sequence
 
+from jobs.answers import Answers
 from jobs.spec import RerankOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
@@ -39,9 +39,7 @@ class YesNoReranker:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def rerank(
-        self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]
-    ) -> BatchResult:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
         """Rank the candidates of every query; payloads and outcomes are those of `Reranker.rerank`.
 
         Raises SpecError for a model without the tokens of the prompt or the answers, and for a `max_length` that it
@@ -60,9 +58,8 @@ class YesNoReranker:
             ]
             counted.tokens = sum(len(group.prefix) for group in groups)
         scores = map(_share_of_yes, read_all(self.reader, groups, run) if groups else [])
-        return BatchResult(
+        return Answers(
             outcomes=[BAD_PAYLOAD if query is None else ranking_of(query, scores, options.fusion) for query in queries],
-            learned={},
             timings=run.timings,
         )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from jobs.answers import Answers
 from jobs.outcome import Failed, Outcome, Score, TokenScore
 from jobs.spec import JobSpec, ScoreOptions, Task
-from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.score_reuse import score_with_reuse
 
 
@@ -31,9 +31,9 @@ class Lengths:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
         self.asked += texts
-        return BatchResult([self._outcome(text) for text in texts], {}, [])
+        return Answers([self._outcome(text) for text in texts])
 
     def _outcome(self, text: str) -> Outcome:
         if text == "failed":

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Translation
 from jobs.providers import Reason
 from jobs.spec import JobSpec, TranslateOptions
 from tests.rows import SPEC
 from worker.providers.chat.languages import LanguagePair, language_name, language_pair
 from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, why_not_translate
-from worker.providers.protocol import Unanswered
 
 PAIR = LanguagePair("English", "Chinese")
 ANSWER = ChatAnswer("阿登将有雨。", True, 40, 6, (-0.5, -0.25))

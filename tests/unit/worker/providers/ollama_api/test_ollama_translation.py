@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
 from worker.providers.ollama_api.answers import ChatReply, GeneratedToken
 from worker.providers.ollama_api.translation import limit_of, translation_of
-from worker.providers.protocol import Unanswered
 
 LIMIT = 100
 TOKENS = [GeneratedToken("Re", -0.5, []), GeneratedToken("gen.", -0.25, [])]

@@ -1,0 +1,51 @@
+"""
+What became of the documents of a batch: one shape, from the engine that computes them up to the transaction that
+records them. Needs only the standard library.
+
+    engine -> Answers     isolation, and each provider of a job, join theirs     Answers -> record
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from jobs.outcome import Learned, Outcome, StepTiming
+from jobs.providers import Handover, Reason, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A document that a provider did not answer, and why."""
+
+    code: Reason
+    reason: str  # a sentence without the provider's name
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the provider failed; else it works and cannot answer this one document."""
+        return self.code is not Reason.DECLINED
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The outcomes of some documents, what the memory learns from them, and what they took."""
+
+    outcomes: Sequence[Outcome | Unanswered]  # in the order of the documents; those that are recorded all have one
+    learned: Learned = field(default_factory=dict)  # results to store in the memory, by key
+    timings: Sequence[StepTiming] = ()
+    usage: Sequence[Usage] = ()  # of each provider that counts
+    answered_by: Sequence[str] = ()  # the provider of each outcome; empty: onnx, of all of them
+    handovers: Sequence[Handover] = ()
+
+
+def join(parts: Iterable[Answers]) -> Answers:
+    """The answers to the documents of one part after those of the other, before it is noted who gave them."""
+    given = list(parts)
+    usage: dict[str, Usage] = {}
+    for used in (used for part in given for used in part.usage):
+        usage[used.provider] = usage[used.provider] + used if used.provider in usage else used
+    return Answers(
+        outcomes=[outcome for part in given for outcome in part.outcomes],
+        learned={key: result for part in given for key, result in part.learned.items()},
+        timings=[timing for part in given for timing in part.timings],
+        usage=list(usage.values()),
+    )
