@@ -185,7 +185,7 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
     if reading.get("language_field", LANGUAGE_FIELD) != LANGUAGE_FIELD:
         yield from ("--language-field", reading["language_field"])
     for role, field in reading["fields"].items():
-        if task is not Task.RERANK and field != ROLES[role]:
+        if field != ROLES.get(role, field):  # those of queries and of messages have no option
             yield from (f"--{role}-field", field)
 
 

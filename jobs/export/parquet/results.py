@@ -137,6 +137,8 @@ def column_kind(name: str) -> Kind:
         return Kind.RANKING
     if name == "flags":
         return Kind.TEXTS
+    if name == "kept":
+        return Kind.BOOL
     if name in JSON:
         return Kind.JSON
     if name in FLOATS:

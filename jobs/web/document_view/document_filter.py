@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
+from jobs.errors import SpecError
 from jobs.json_numbers import is_number
 from jobs.outcome import Flag
 from jobs.spec import Task
@@ -75,7 +76,7 @@ class DocumentFilter:
 
     def written(self, task: str, *, has_via: bool = False) -> str | None:
         """The condition as `--where` takes it; None where there is none. `has_via`: the job's documents have a text
-        between two models. Raises SpecError where `where` is none."""
+        between two models. Raises SpecError where `where` is none, and for a length of what a filter keeps."""
         if self.where.strip():
             Condition.parse(self.where)  # alone, so that the sentence is about what was written
         parts = [*self._of_texts(task, has_via), *self._of_measures(task), *self._of_fields()]
@@ -102,6 +103,8 @@ class DocumentFilter:
             elif bound is not None:
                 parts.append(f"perplexity {sign} {bound:.17g}")
         for sign, length in ((">=", self.min_length), ("<=", self.max_length)):
+            if length is not None and task not in LENGTHS:
+                raise SpecError("what a filter keeps has no length")
             parts += [f"{LENGTHS[Task(task)]} {sign} {length}"] if length is not None else []
         return parts
 

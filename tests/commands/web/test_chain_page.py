@@ -36,6 +36,7 @@ def test_every_page_of_every_stage_is_there(client: TestClient, database: Databa
         for page in ("", "/documents", "/documents/d0", "/documents?status=skipped", "/shards", "/actions"):
             assert client.get(f"/jobs/{job}{page}").status_code == 200, (job, page)
             assert client.get(f"/jobs/{job}.json").status_code == 200
+    assert client.get("/jobs/3/documents?min_length=2").status_code == 400, "what a filter keeps has no length"
     assert "What a filter keeps has no length" not in client.get("/jobs/3/documents").text
 
 

@@ -77,6 +77,17 @@ def test_neighbours_by_perplexity_are_the_next_better_and_worse(client: TestClie
     assert [data["previous"], data["next"]] == [f"/jobs/{job_id}/documents/{name}?sort=worst" for name in ("b", "a")]
 
 
+@pytest.mark.parametrize("order", ["worst", "longest"])
+def test_neighbours_of_a_continuation_are_found_in_every_order(client: TestClient, add_job: AddJob, order: str) -> None:
+    found = [Generation("x", -size, Finish.EOS, int(size), 0, 1) for size in (1.0, 3.0, 2.0)]
+    lines = [Line(name, result=one) for name, one in zip("abc", found, strict=True)]
+    job_id = add_job(*lines, task=Task.GENERATE, options=GenerateOptions())
+
+    data = document(client, f"/jobs/{job_id}/documents/c.json?sort={order}")
+
+    assert [data["previous"], data["next"]] == [f"/jobs/{job_id}/documents/{name}?sort={order}" for name in "ba"]
+
+
 def test_hostile_text_is_text_wherever_it_stands(client: TestClient, add_job: AddJob) -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e"
     job_id = add_job(

@@ -16,6 +16,7 @@ from jobs.corpus.payload import PayloadKind
 from jobs.spec import (
     Bos,
     CachePolicy,
+    GenerateOptions,
     JobSpec,
     Method,
     Options,
@@ -111,6 +112,16 @@ def test_the_command_of_a_job_reads_the_corpus_as_the_job_did(corpus: Corpus) ->
         **fields,
     )
     assert (again.source, again.reading) == (corpus.source, corpus.reading)
+
+
+def test_the_command_of_a_chat_names_the_field_of_its_texts_alone() -> None:
+    corpus = Corpus(path="/data/chat.jsonl", payload_kind=PayloadKind.MESSAGES, text_field="body")
+    chat = stored(Task.GENERATE, GenerateOptions(chat=True), source=corpus.source, reading=corpus.reading)
+
+    made, options = parsed(submit_command(chat))
+
+    assert options == GenerateOptions(chat=True)
+    assert made.of_task["text_field"] == "body"
 
 
 def test_a_pipe_is_to_be_sent_again() -> None:

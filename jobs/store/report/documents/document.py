@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from jobs.errors import NotFoundError
-from jobs.store.report.documents.document_order import Order, Place, key_of
+from jobs.store.report.documents.document_order import LENGTHS, MEANS, Order, Place, key_of
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.shards import Event, shard_events
@@ -96,18 +96,14 @@ def find_document(
 
 def place_of(document: StoredDocument, job: JobSummary, order: Order) -> Place | None:
     """Where a document is in an order; None where it is not in it, for lack of a result."""
-    if key_of(order, RESULTS[job.task]) is None:
+    table, result = RESULTS[job.task], document.result
+    if key_of(order, table) is None:
         return Place(document.position)
-    result = document.result
     if not result:
         return None
     if order in (Order.LONGEST, Order.SHORTEST):
-        return Place(document.position, result.get("num_source_tokens" if job.task == "translate" else "num_tokens"))
-    total, count = (
-        (result["nll_sum"], result["num_tokens"])
-        if "nll_sum" in result
-        else (result["log_prob"], result["num_target_tokens"])
-    )
+        return Place(document.position, result[LENGTHS[table].key])
+    total, count = (result[column.key] for column in MEANS[table])
     return Place(document.position, total / count) if count and total is not None else None
 
 

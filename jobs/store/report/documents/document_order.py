@@ -75,17 +75,15 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
             raise SpecError("what a filter keeps has no length to sort by")
         tokens: ColumnElement[Any] = LENGTHS[result].expression
         return Key(tokens, tokens.is_not(None), order is Order.LONGEST, is_indexed=False)
+    if result not in MEANS:
+        raise SpecError("rankings and filters have no perplexity to sort by")
+    total, count = MEANS[result]
+    mean = total.op("/")(count)
     # As the conditions of the indexes are written: SQLite uses no such index for a condition with a parameter.
     if result is Score:
-        mean = Score.nll_sum.op("/")(Score.num_tokens)
         return Key(mean, text("scores.num_tokens > 0"), order is Order.WORST, is_indexed=True)
-    if result is Translation:
-        mean = Translation.log_prob.op("/")(Translation.num_target_tokens)
-        return Key(mean, text(HAS_MEAN_LOG_PROB), order is Order.BEST, is_indexed=True)
-    if result is Generation:
-        mean = Generation.log_prob.op("/")(Generation.num_new_tokens)
-        return Key(mean, text(HAS_MEAN_OF_NEW), order is Order.BEST, is_indexed=True)
-    raise SpecError("rankings and filters have no perplexity to sort by")
+    has_mean = HAS_MEAN_LOG_PROB if result is Translation else HAS_MEAN_OF_NEW
+    return Key(mean, text(has_mean), order is Order.BEST, is_indexed=True)
 
 
 # The comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.
@@ -100,4 +98,11 @@ LENGTHS: Mapping[ResultTable, Any] = {
     Translation: Translation.num_source_tokens,
     Ranking: Ranking.num_tokens,
     Generation: Generation.num_prompt_tokens,
+}
+
+# A sum of log-probabilities, and the number of its tokens: the perplexity is the exponential of their quotient.
+MEANS: Mapping[ResultTable, tuple[Any, Any]] = {
+    Score: (Score.nll_sum, Score.num_tokens),
+    Translation: (Translation.log_prob, Translation.num_target_tokens),
+    Generation: (Generation.log_prob, Generation.num_new_tokens),
 }
