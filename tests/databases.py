@@ -23,7 +23,7 @@ from jobs.store.schema.migrate import VERSION_TABLE, schema_version, upgrade
 
 BOTH = ["sqlite", "postgresql"]
 # The databases of a test that uses `database` without a mark. Output of commands is compared on both by
-# tests/commands/test_both_databases.py, so the other tests of commands use one.
+# tests/commands/test_golden_bytes.py, so the other tests of commands use one.
 BY_LAYER = {"commands": ["sqlite"]}
 
 ON_BOTH = pytest.mark.parametrize("database", BOTH, indirect=True)
