@@ -17,9 +17,10 @@ from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit
 from worker.providers.local_engines import LocalEngines
+from worker.providers.protocol import ProviderJob
 from worker.warm_models import WarmModels
 
 
@@ -37,14 +38,15 @@ def main() -> None:
     settings, _ = read_settings({})
     options = TranslateOptions(beam_size=arguments.beam_size, max_new_tokens=arguments.max_new_tokens, reuse=False)
     spec = admit(Task.TRANSLATE, arguments.model, settings.models_dir, options)
+    job = ProviderJob(spec, spec.providers.choices[0])
     models = WarmModels(settings.models_dir, threads=max(1, available_cores() // arguments.lanes))
     lanes = [LocalEngines(models) for _ in range(arguments.lanes)]
 
     def work(engines: LocalEngines, shards: Iterator[list[PlannedDocument]]) -> None:
         for shard in shards:
-            times = engines.batches_at_once(spec)
+            times = engines.batches_at_once(job)
             for batch in plan_batches(shard, times * MAX_TOKENS, times * MAX_DOCUMENTS):
-                engines.process(spec, [document.text for document in batch], NoMemory(), lambda: False)
+                engines.process(job, batch, RunContext())
 
     for engines in lanes:  # warm up
         work(engines, iter(_shards(texts[:1])))

@@ -183,6 +183,7 @@ def _kvjobs(folder: Path) -> Score:
     from jobs.outcome import Ranking
     from jobs.spec import Method, RerankOptions
     from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+    from worker.engine.runtime.run_context import RunContext
     from worker.engine.tasks.rerank.pair_reranking import PairReranker
 
     model = open_cross_encoder(folder)
@@ -197,7 +198,7 @@ def _kvjobs(folder: Path) -> Score:
             for query, found in by_query.items()
         ]
         options = RerankOptions(method=Method.CROSS_ENCODER)
-        outcomes = reranker.rerank(payloads, options, should_stop=lambda: False).outcomes
+        outcomes = reranker.rerank(payloads, options, RunContext()).outcomes
         scores = [0.0] * len(pairs)
         for outcome in outcomes:
             assert isinstance(outcome, Ranking)

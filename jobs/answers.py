@@ -36,6 +36,12 @@ class Answers:
     answered_by: Sequence[str] = ()  # the provider of each outcome; empty: onnx, of all of them
     handovers: Sequence[Handover] = ()
 
+    @property
+    def failure(self) -> Unanswered | None:
+        """The first failure of the provider; None: it works."""
+        unanswered = (outcome for outcome in self.outcomes if isinstance(outcome, Unanswered))
+        return next((why for why in unanswered if why.is_failure), None)
+
 
 def join(parts: Iterable[Answers]) -> Answers:
     """The answers to the documents of one part after those of the other, before it is noted who gave them."""

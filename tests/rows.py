@@ -7,7 +7,7 @@ documents and of documents per shard, as an ingest would have left them.
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation
 from jobs.process import ProcessId
 from jobs.routing.routes import Leg, Route
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
+from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
 from jobs.store.job_providers import insert_providers
@@ -312,6 +313,10 @@ def add_timings(
         for timing in timings:
             connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
         add_to_rows(connection, *additions_of(batch_sums(job_id, now=now, lane=lane, timings=timings)))
+
+
+def batch_of(texts: Iterable[str]) -> Batch:
+    return tuple(PlannedDocument(position, text, TOKENS) for position, text in enumerate(texts))
 
 
 def translated(text: str = "x") -> Translation:

@@ -20,6 +20,7 @@ from jobs.store.pauses import how_to_verify
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
+from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import OpenSandbox, process_suspects
@@ -100,9 +101,8 @@ class LeasedShard:
     def ask(self, job: ProviderJob, documents: Batch, *, is_suspect: bool) -> Answers:
         """Ask a provider; see `ProviderLane.process`. A local one is isolated from documents that break it."""
         if not self.lane.is_local(job.choice.name):
-            with self._watching(documents) as (should_stop, memory):
-                texts = [document.text for document in documents]
-                return self.lane.provider(job.choice.name).process(job, texts, memory(job), should_stop)
+            with self._watching(documents) as run:
+                return self.lane.provider(job.choice.name).process(job, documents, run)
         if is_suspect and self._open_sandbox is not None:
             return self._process_suspects(job, documents, self._open_sandbox)
         return process_or_bisect(lambda some: self._compute(job, some), documents)
@@ -114,20 +114,19 @@ class LeasedShard:
         time.sleep(seconds)
 
     def _compute(self, job: ProviderJob, documents: Batch) -> Answers:
-        with self._watching(documents) as (should_stop, memory):
-            return process_locally(self.lane, job, documents, memory(job), should_stop)
+        with self._watching(documents) as run:
+            return process_locally(self.lane, job, documents, run)
 
     @contextlib.contextmanager
-    def _watching(self, documents: Batch) -> Iterator[tuple[Callable[[], bool], Callable[[ProviderJob], StoredMemory]]]:
-        """The context of one call of a provider, which the watchdog ends if it hangs: whether to stop, and the memory
-        of results."""
+    def _watching(self, documents: Batch) -> Iterator[RunContext]:
+        """The context of one call of a provider, which the watchdog ends if it hangs."""
         with self._keeper.watchdog.watching(self._describe(documents)) as call:
 
             def should_stop() -> bool:
                 call.step()
                 return self._keeper.must_stop(self.work)
 
-            yield should_stop, lambda job: StoredMemory(self._database, job.memory_digest(), waiting=call.waiting)
+            yield RunContext(should_stop=should_stop, memory=StoredMemory(self._database, call.waiting))
 
     def _process_suspects(self, job: ProviderJob, batch: Batch, open_sandbox: OpenSandbox) -> Answers:
         """The first batch, which was in flight when two processes died: in disposable processes."""

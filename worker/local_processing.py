@@ -1,22 +1,17 @@
 """Processing a batch with a provider that computes in this process."""
 
-from collections.abc import Callable
-
 from jobs.answers import Answers, Unanswered
 from jobs.store.batches import Batch
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.lane import Lane
 from worker.providers.protocol import ProviderFailure, ProviderJob
 
 
-def process_locally(
-    lane: Lane, job: ProviderJob, documents: Batch, memory: ResultMemory, should_stop: Callable[[], bool]
-) -> Answers:
+def process_locally(lane: Lane, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
     """Process a batch with an opened provider. Raises what `ProviderLane.process` raises, and anything else: whoever
     calls this isolates the documents from each other."""
-    texts = [document.text for document in documents]
-    answer = lane.provider(job.choice.name).process(job, texts, memory, should_stop)
-    for outcome in answer.outcomes:
+    answers = lane.provider(job.choice.name).process(job, documents, run)
+    for outcome in answers.outcomes:
         if isinstance(outcome, Unanswered):
             raise ProviderFailure(outcome.code, outcome.reason)
-    return answer
+    return answers

@@ -9,17 +9,14 @@ from jobs.store.memory import recall, recall_scores
 
 
 class StoredMemory:
-    """The results that the database stores for the model and options of one job at one provider."""
+    """The results that the database stores, of all models and options."""
 
     def __init__(
         self,
         database: Database,
-        digest: bytes,
         waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
-        """`digest`: of the model and the options that results depend on. `waiting` is the context of each query: a lane
-        that waits for its database does not hang."""
-        self.digest = digest
+        """`waiting` is the context of each query: a lane that waits for its database does not hang."""
         self._database = database
         self._waiting = waiting
 

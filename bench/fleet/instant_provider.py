@@ -5,7 +5,7 @@ Knows: outcomes and timings. Does not know: leases, databases.
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from jobs.outcome import AlignedSegment, Learned, SegmentTranslation, StepTiming
 from jobs.providers import ONNX
 from jobs.settings import Settings
 from jobs.spec import Timing
+from jobs.store.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory, memory_key
+from worker.engine.runtime.result_memory import memory_key
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.providers.registry import Providers
 
@@ -83,15 +85,14 @@ class InstantLane:
     def changed_files(self) -> list[str]:
         return []
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
         """Ask the memory for each sentence, as a translation does, wait, and answer."""
+        texts, digest = [document.text for document in documents], job.memory_digest()
         sentences = [sentence for text in texts for sentence in _sentences(text)]
-        keys = [memory_key(memory, sentence) for sentence in sentences]
-        known = memory.recall(keys) if job.spec.options.reuse else {}
+        keys = [memory_key(digest, sentence) for sentence in sentences]
+        known = run.memory.recall(keys) if job.spec.options.reuse else {}
         deadline = time.monotonic() + random.uniform(*self._pace_s)
-        while not should_stop() and (left := deadline - time.monotonic()) > 0:
+        while not run.should_stop() and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, STOP_EVERY_S))
         learned: Learned = {}
         if job.spec.options.reuse:

@@ -26,10 +26,10 @@ from tests.seq2seq_checkpoints import (
     write_mbart25_tokenizer,
     write_model,
 )
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.pair_scoring import PairScorer
-from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -137,7 +137,7 @@ def test_translations_are_equal(model: Model, tmp_path: Path, beams: int) -> Non
         beam_size=beams, source_language=model.source or "en", target_language=model.target, n_best=beams, reuse=False
     )
 
-    found = translator.translate(SENTENCES, options, memory=NoMemory(), should_stop=lambda: False).outcomes
+    found = translator.translate(SENTENCES, options, RunContext()).outcomes
 
     for sentence, outcome in zip(SENTENCES, found, strict=True):
         with torch.no_grad():
@@ -164,7 +164,7 @@ def test_log_probs_of_pairs_are_equal(model: Model, tmp_path: Path, precision: P
     )
     written = [f'{{"source": "{source}", "target": "{target}"}}' for source, target in pairs]
 
-    found = scorer.score(written, options, should_stop=lambda: False).outcomes
+    found = scorer.score(written, options, RunContext()).outcomes
 
     for (source, target), outcome in zip(pairs, found, strict=True):
         assert isinstance(outcome, Score)
@@ -197,7 +197,7 @@ def test_a_target_of_mbart_25_begins_with_the_language_that_the_decoder_is_fed_f
     scorer = PairScorer(open_seq2seq_model(folder), open_translation_tokenizer(folder))
     pair = json.dumps({"source": SENTENCES[1], "target": SENTENCES[0]})
     asked = ScoreOptions(pairs=True, source_language="de", target_language="ro", reuse=False)
-    (score,) = scorer.score([pair], asked, should_stop=lambda: False).outcomes
+    (score,) = scorer.score([pair], asked, RunContext()).outcomes
     inputs = tokenizer(SENTENCES[1], text_target=SENTENCES[0], return_tensors="pt")
     labels = inputs["labels"][0][:-1]  # behind them the language, which the decoder is fed first
     with torch.no_grad():
@@ -231,7 +231,7 @@ def test_an_export_gives_the_translations_of_the_native_graphs(tmp_path: Path, f
 
 def translate_with(folder: Path, options: TranslateOptions) -> list[Any]:
     translator = Translator(open_seq2seq_model(folder), open_translation_tokenizer(folder))
-    return list(translator.translate(SENTENCES, options, memory=NoMemory(), should_stop=lambda: False).outcomes)
+    return list(translator.translate(SENTENCES, options, RunContext()).outcomes)
 
 
 def open_added(model: Model, models_dir: Path, **options: Any) -> NativeSeq2Seq:

@@ -100,7 +100,7 @@ def test_documents_given_as_texts_have_the_scores_of_transformers(demo: Any) -> 
     produced = scorer.score(
         [json.dumps({"source": source, "target": target}) for source, target in texts],
         ScoreOptions(pairs=True, token_scores=True),
-        should_stop=lambda: False,
+        RunContext(),
     )
 
     for (source, target), found in zip(texts, produced.outcomes, strict=True):
@@ -121,9 +121,7 @@ def test_the_score_is_the_loss_of_transformers_times_the_tokens(demo: Any) -> No
     (found,) = (
         PairScorer(NativeSeq2Seq.open(DEMO), MarianTokenizer.open(DEMO))
         .score(
-            [json.dumps({"source": pair.english, "target": pair.chinese[::-1]})],
-            ScoreOptions(pairs=True),
-            should_stop=lambda: False,
+            [json.dumps({"source": pair.english, "target": pair.chinese[::-1]})], ScoreOptions(pairs=True), RunContext()
         )
         .outcomes
     )

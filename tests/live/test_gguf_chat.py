@@ -19,6 +19,7 @@ from worker.engine.causal.open import (
     open_chat_template,
     open_chat_tokenizer,
 )
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.generation import PromptContinuer
 from worker.model_tools.add.add import Request, add_model
 
@@ -91,7 +92,7 @@ def test_both_answer_a_chat_with_the_same_text(models: Path) -> None:
         tokenizer = open_causal_tokenizer(models / name, model)
         engine = PromptContinuer(model, tokenizer, open_chat_tokenizer(models / name, tokenizer))
         options = GenerateOptions(chat=True, system="Be brief.", max_new_tokens=8)
-        (found,) = engine.generate(['{"text": "the rain"}'], options, should_stop=lambda: False).outcomes
+        (found,) = engine.generate(['{"text": "the rain"}'], options, RunContext()).outcomes
         assert isinstance(found, Generation)
         answers.append((found.text, found.finish, found.num_prompt_tokens))
 

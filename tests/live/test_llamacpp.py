@@ -189,7 +189,7 @@ def test_a_text_that_the_vocabulary_cannot_spell_fails_alone(gguf_models: Path, 
     loaded = open_causal_model(Path(model.path))
 
     scorer = Scorer(loaded, open_causal_tokenizer(Path(model.path), loaded))
-    good, bad = scorer.score(["the snow", "a zebra"], ScoreOptions(), should_stop=never).outcomes
+    good, bad = scorer.score(["the snow", "a zebra"], ScoreOptions(), RunContext()).outcomes
 
     assert isinstance(good, Score)
     assert isinstance(bad, Failed)
@@ -246,8 +246,8 @@ def test_scores_and_rankings_are_those_of_our_graphs(gguf_models: Path) -> None:
     for name in ("llama-f32", "llama"):
         model = open_causal_model(gguf_models / name)
         tokenizer = open_causal_tokenizer(gguf_models / name, model)
-        scored = Scorer(model, tokenizer).score(TEXTS, ScoreOptions(token_scores=True), should_stop=never)
-        ranked = Reranker(model, tokenizer).rerank(PAYLOADS, RerankOptions(), should_stop=never)
+        scored = Scorer(model, tokenizer).score(TEXTS, ScoreOptions(token_scores=True), RunContext())
+        ranked = Reranker(model, tokenizer).rerank(PAYLOADS, RerankOptions(), RunContext())
         results.append((scored.outcomes, ranked.outcomes[0]))
 
     (theirs, their_ranking), (ours, our_ranking) = results
@@ -270,7 +270,7 @@ def test_scores_of_a_text_do_not_depend_on_sharing(gguf_models: Path) -> None:
     reranker = Reranker(model, open_causal_tokenizer(gguf_models / "llama-f32", model))
 
     shared, alone = (
-        reranker.rerank(PAYLOADS, RerankOptions(prefix_cache=cache), should_stop=never).outcomes[0]
+        reranker.rerank(PAYLOADS, RerankOptions(prefix_cache=cache), RunContext()).outcomes[0]
         for cache in (True, False)
     )
 

@@ -8,24 +8,22 @@ import pytest
 pytest.importorskip("llama_cpp")
 
 from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.errors import ModelError
 from jobs.outcome import Score
-from jobs.providers import Choice, ProviderOrder, Reason
+from jobs.providers import Choice, ProviderOrder
 from jobs.settings import Settings
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from tests.rows import batch_of
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.open import open_causal_model
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit
 from worker.models.registry import find_model
 from worker.providers.available.llamacpp import LlamaCppProvider
-from worker.providers.protocol import ProviderFailure, ProviderJob
+from worker.providers.protocol import ProviderJob
 from worker.providers.registry import provider_names
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
-
-
-def never() -> bool:
-    return False
 
 
 def arguments(gguf_models: Path, **settings: Any) -> WorkerArguments:
@@ -54,7 +52,7 @@ def test_the_provider_answers_with_the_jobs_model_or_its_counterpart(gguf_models
     for each in (own, other):
         assert provider.why_not(each) is None
         lane.open(each)
-        (outcome,) = lane.process(each, ["the snow"], NoMemory(), never).outcomes
+        (outcome,) = lane.process(each, batch_of(["the snow"]), RunContext()).outcomes
         assert isinstance(outcome, Score)
     assert {model.name for model in provider.warm().values()} == {"llama-f32", "llama-q8_0"}
     assert lane.buffer_stats.num_bytes > 0
@@ -86,21 +84,20 @@ def test_a_setting_bounds_the_context(gguf_models: Path) -> None:
     lane, own = provider.new_lane(), job(gguf_models, "llama-f32", Choice("llamacpp"))
 
     lane.open(own)
-    (outcome,) = lane.process(own, ["the snow in the rain in the snow"], NoMemory(), never).outcomes
+    (outcome,) = lane.process(own, batch_of(["the snow in the rain in the snow"]), RunContext()).outcomes
 
     assert isinstance(outcome, Score)
     assert open_causal_model(gguf_models / "llama-f32", context=8).max_positions == 8
 
 
-def test_a_missing_library_is_a_failure_of_the_provider(gguf_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_a_model_cannot_be_opened(gguf_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = job(gguf_models, "llama-f32", Choice("llamacpp"))
     library.llama_cpp.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
 
-    with pytest.raises(ProviderFailure, match=r"package is not installed: pip install 'llama-cpp-python") as failure:
+    with pytest.raises(ModelError, match=r"package is not installed: pip install 'llama-cpp-python"):
         LlamaCppProvider.start(arguments(gguf_models)).new_lane().open(own)
 
-    assert failure.value.reason is Reason.OPEN_ERROR
     monkeypatch.undo()
     library.llama_cpp.cache_clear()
 

@@ -28,7 +28,8 @@ from jobs.providers import Choice, Reason
 from jobs.settings import Settings
 from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.places import CHECKOUT
-from worker.engine.tasks.result_memory import NoMemory
+from tests.rows import batch_of
+from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.add.add import Request, add_model
 from worker.models.registry import find_model
 from worker.providers.available.onnx import OnnxProvider
@@ -101,7 +102,7 @@ def ask(provider: Provider, spec: JobSpec, texts: list[str]) -> list[Outcome | U
     lane, job = provider.new_lane(), ProviderJob(spec, Choice(provider.name))
     assert provider.why_not(job) is None
     lane.open(job)
-    return list(lane.process(job, texts, NoMemory(), lambda: False).outcomes)
+    return list(lane.process(job, batch_of(texts), RunContext()).outcomes)
 
 
 def both(served: tuple[str, Settings], spec: JobSpec, texts: list[str]) -> Iterator[tuple[object, object]]:

@@ -83,7 +83,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
 
 def score(network: Any, tokenizer: CausalTokenizer, options: ScoreOptions) -> Score:
     scorer = Scorer(TransformersModel(network), tokenizer)
-    (outcome,) = scorer.score([TEXT], options, should_stop=lambda: False).outcomes
+    (outcome,) = scorer.score([TEXT], options, RunContext()).outcomes
     assert isinstance(outcome, Score)
     return outcome
 
@@ -150,7 +150,7 @@ def test_disjoint_scores_equal_those_of_lm_evaluation_harness(
     )
     scorer = Scorer(TransformersModel(network), tokenizer)
     options = ScoreOptions(window=Window.DISJOINT, max_length=max_length)
-    (found,) = scorer.score([text], options, should_stop=lambda: False).outcomes
+    (found,) = scorer.score([text], options, RunContext()).outcomes
 
     assert isinstance(found, Score)
     assert found.num_tokens == 90

@@ -15,11 +15,13 @@ from bench.peers import generate_ours, ours
 from bench.queue import INSTANT
 from jobs.outcome import Translation
 from jobs.spec import JobSpec, Task, TranslateOptions
+from tests.rows import batch_of
 from tests.seq2seq_checkpoints import FAMILIES
 from worker import providers
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
 from worker.providers.local_engines import LocalEngines
+from worker.providers.protocol import ProviderJob
 from worker.warm_models import WarmModels
 
 
@@ -55,11 +57,12 @@ def test_the_bare_engine_translates_a_corpus_and_prints_its_seconds(
 def test_the_instant_engine_takes_the_place_of_the_one_that_a_lane_uses(instant: Any, tmp_path: Path) -> None:
     assert LocalEngines.__module__ == instant.MODULE
     assert LocalEngines.translator.__qualname__ == instant.REPLACED
-    job = JobSpec(task=Task.TRANSLATE, model="no-such-model", model_revision="0" * 64, options=TranslateOptions())
+    spec = JobSpec(task=Task.TRANSLATE, model="no-such-model", model_revision="0" * 64, options=TranslateOptions())
 
     replaced = loaded(sys.meta_path[0].find_spec(instant.MODULE, providers.__path__))
     engines = replaced.LocalEngines(WarmModels(tmp_path, threads=1))
-    (outcome,) = engines.process(job, ["Rain."], NoMemory(), lambda: False).outcomes
+    job = ProviderJob(spec, spec.providers.choices[0])
+    (outcome,) = engines.process(job, batch_of(["Rain."]), RunContext()).outcomes
 
     assert isinstance(outcome, Translation)
     assert outcome.text == "Rain."

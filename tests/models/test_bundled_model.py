@@ -12,9 +12,9 @@ import pytest
 from jobs.spec import TranslateOptions
 from tests.places import DEMO_MODEL
 from tests.tiny_models import Case, assert_golden, decode
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.file_names import DECODER
 from worker.graphs.precision import Precision
@@ -72,8 +72,7 @@ def test_documents_are_translated_by_the_bundled_model(demo: Any) -> None:
     translated = Translator(demo.model, tokenizer).translate(
         ["\n".join(demo.texts), *demo.texts],
         TranslateOptions(beam_size=1),
-        memory=NoMemory(),
-        should_stop=lambda: False,
+        RunContext(),
     )
 
     assert [outcome.text for outcome in translated.outcomes] == ["\n".join(wanted), *wanted]  # type: ignore[union-attr]

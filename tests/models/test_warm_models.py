@@ -16,12 +16,14 @@ from jobs.spec import CachePolicy, JobSpec, Options, RerankOptions, ScoreOptions
 from jobs.store.batches import MAX_BATCHES_AT_ONCE
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.tasks.result_memory import NoMemory
+from tests.rows import batch_of
+from worker.engine.runtime.run_context import RunContext, never
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.model_tools.route_admission import admit_routes
 from worker.providers import pace
 from worker.providers.local_engines import LocalEngines
+from worker.providers.protocol import ProviderJob
 from worker.warm_models import WarmModels
 
 TEXT = "It will rain in Arden."
@@ -47,8 +49,12 @@ CASES = [
 ]
 
 
-def run(engines: LocalEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
-    (outcome,) = engines.process(spec, [text], NoMemory(), should_stop).outcomes
+def job_of(spec: JobSpec) -> ProviderJob:
+    return ProviderJob(spec, spec.providers.choices[0])
+
+
+def run(engines: LocalEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = never) -> Any:
+    (outcome,) = engines.process(job_of(spec), batch_of([text]), RunContext(should_stop=should_stop)).outcomes
     return outcome
 
 
@@ -64,7 +70,8 @@ def test_a_fast_model_is_given_several_batches_at_once_unless_results_could_depe
     for spec, text in ((cached, TEXT), (uncached, TEXT), (scoring, PAIR)):
         run(engines, spec, text)
 
-    assert [engines.batches_at_once(spec) for spec in (cached, uncached, scoring)] == [MAX_BATCHES_AT_ONCE, 1, 1]
+    jobs = map(job_of, (cached, uncached, scoring))
+    assert [engines.batches_at_once(job) for job in jobs] == [MAX_BATCHES_AT_ONCE, 1, 1]
 
 
 def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
@@ -129,7 +136,7 @@ def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir:
     weights.write_bytes(weights.read_bytes()[::-1])
 
     with pytest.raises(ModelError, match="have changed since the job was submitted"):
-        engines.open(spec)
+        engines.open(job_of(spec))
     assert spec.model_revision not in models.load_times()
 
 
@@ -150,7 +157,7 @@ def test_a_lane_keeps_both_models_of_a_job_open_and_sees_when_either_changes(piv
     models = WarmModels(folder, threads=1)
     engines = LocalEngines(models)
 
-    engines.open(spec)
+    engines.open(job_of(spec))
     result = run(engines, spec, "rain in the hills")
 
     assert isinstance(result, Translation)

@@ -16,6 +16,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.store.batches import Batch
 from jobs.store.database import Database
+from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
@@ -53,11 +54,11 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
     database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
     lane = Lane(0, Providers(arguments))
     lane.provider(job.choice.name).open(job)
-    memory = StoredMemory(database, job.memory_digest())
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
+    run = RunContext(should_stop=keep_alive, memory=StoredMemory(database))
 
     def compute(batch: Batch) -> Answers:
-        return process_locally(lane, job, batch, memory, keep_alive)
+        return process_locally(lane, job, batch, run)
 
     connection.send(READY)
     while True:

@@ -21,6 +21,7 @@ from jobs.spec import (
 )
 from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
@@ -79,7 +80,7 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
         case RerankOptions(method=Method.CROSS_ENCODER):
             model_of_pairs = open_cross_encoder(folder.path)
             reranker = PairReranker(model_of_pairs, open_pair_reader(folder.path, model_of_pairs))
-            reranker.rerank([], options, should_stop=lambda: False)
+            reranker.rerank([], options, RunContext())
         case _:
             _check_causal(folder, options)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
@@ -173,7 +174,7 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
                 f"scores the target of a pair: leave --{name.replace('_', '-')} out"
             )
     scorer = PairScorer(open_seq2seq_model(folder.path), open_translation_tokenizer(folder.path))
-    scorer.score([], options, should_stop=lambda: False)
+    scorer.score([], options, RunContext())
 
 
 def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions | GenerateOptions) -> None:
@@ -191,11 +192,11 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions | G
     tokenizer = open_causal_tokenizer(folder.path, model)
     match options:
         case ScoreOptions():
-            Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+            Scorer(model, tokenizer).score([], options, RunContext())
         case RerankOptions(method=Method.YES_NO):
-            YesNoReranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
+            YesNoReranker(model, tokenizer).rerank([], options, RunContext())
         case RerankOptions():
-            Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
+            Reranker(model, tokenizer).rerank([], options, RunContext())
         case GenerateOptions():
             chat = open_chat_tokenizer(folder.path, tokenizer)
-            PromptContinuer(model, tokenizer, chat).generate([], options, should_stop=lambda: False)
+            PromptContinuer(model, tokenizer, chat).generate([], options, RunContext())

@@ -28,7 +28,7 @@ from jobs.providers import Choice, Usage
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
 from worker.engine.runtime.device import lanes_of
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import process_or_bisect
 from worker.lane import Lane
 from worker.local_processing import process_locally
@@ -139,14 +139,10 @@ def _run(job: ProviderJob, batches: Sequence[Batch], providers: Providers, num_l
 def _answer(lane: Lane, job: ProviderJob, batch: Batch, used: list[Usage]) -> Sequence[Outcome | Unanswered]:
     """The answers to a batch, as a worker gets them."""
     if lane.is_local(job.choice.name):
-        return process_or_bisect(lambda some: process_locally(lane, job, some, NoMemory(), _never), batch).outcomes
-    answer = lane.provider(job.choice.name).process(job, [one.text for one in batch], NoMemory(), _never)
+        return process_or_bisect(lambda some: process_locally(lane, job, some, RunContext()), batch).outcomes
+    answer = lane.provider(job.choice.name).process(job, batch, RunContext())
     used += answer.usage
     return answer.outcomes
-
-
-def _never() -> bool:
-    return False
 
 
 def _trial(

@@ -122,8 +122,7 @@ class Fallback:
                 if may_raise:
                     raise
                 given.append(Answers([_unanswered(error, is_open=is_open)] * len(part)))
-            refused = (outcome for outcome in given[-1].outcomes if isinstance(outcome, Unanswered))
-            if failure := next((why for why in refused if why.is_failure), None):
+            if failure := given[-1].failure:
                 log.warning("provider %s failed (%s): %s", job.choice, failure.code, failure.reason)
                 breaker.failed(failure)
                 left = len(documents) - sum(len(answers.outcomes) for answers in given)

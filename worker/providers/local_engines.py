@@ -1,4 +1,4 @@
-"""The engines of one lane that compute in this process: one for each model and task that the lane has processed."""
+"""The lane of a provider that computes in this process: an engine for each model and task that it has processed."""
 
 import time
 from collections import OrderedDict
@@ -10,20 +10,22 @@ from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.store.batches import Batch
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.pair_scoring import PairScorer
-from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
+from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.rerank.pair_reranking import PairReranker
 from worker.engine.tasks.rerank.reranking import Reranker
 from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
-from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.providers.pace import Pace
+from worker.providers.protocol import ProviderJob
 from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
@@ -47,39 +49,39 @@ class LocalEngines:
         self._pace = Pace()
         self._used: tuple[LoadedModel, ...] = ()  # by the last use: one, or the two that a document goes through
 
-    def open(self, spec: JobSpec) -> None:
+    def open(self, job: ProviderJob) -> None:
         """Load the models of a job that are not open. Raises NotFoundError and ModelError where that fails."""
-        self._used = tuple(map(self._models.open, spec.legs))
+        self._used = tuple(map(self._models.open, job.own_spec.legs))
 
-    def process(
-        self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        """Translate, score, rerank or continue each text, as the job asks.
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        """Translate, score, rerank or continue each document, as the job asks.
 
-        Raises ModelError and SpecError where the model cannot do that for any text, Stopped where `should_stop` says
-        so.
+        Raises ModelError and SpecError where the model cannot do that for any document, Stopped where the run is
+        to end.
         """
+        spec, texts = job.own_spec, [document.text for document in documents]
+        run = run.anew(job.memory_digest(), spec.options.timing)
         match spec.options:
             case TranslateOptions(routes=(_, *_)):
-                return self._translate_via(spec, texts, memory, should_stop)
+                return self._translate_via(spec, texts, run)
             case TranslateOptions() as options:
-                return self._translate(spec, texts, options, memory, should_stop)
+                return self._translate(spec, texts, options, run)
             case ScoreOptions(pairs=True) as options:
-                return score_with_reuse(self.pair_scorer(spec), texts, options, memory, should_stop)
+                return score_with_reuse(self.pair_scorer(spec), texts, options, run)
             case ScoreOptions() as options:
-                return score_with_reuse(self.scorer(spec), texts, options, memory, should_stop)
+                return score_with_reuse(self.scorer(spec), texts, options, run)
             case RerankOptions(method=Method.CROSS_ENCODER) as options:
-                return self.pair_reranker(spec).rerank(texts, options, should_stop=should_stop)
+                return self.pair_reranker(spec).rerank(texts, options, run)
             case RerankOptions(method=Method.YES_NO) as options:
-                return self.yes_no_reranker(spec).rerank(texts, options, should_stop=should_stop)
+                return self.yes_no_reranker(spec).rerank(texts, options, run)
             case RerankOptions() as options:
-                return self.reranker(spec).rerank(texts, options, should_stop=should_stop)
+                return self.reranker(spec).rerank(texts, options, run)
             case GenerateOptions() as options:
-                return self.continuer(spec).generate(texts, options, should_stop=should_stop)
+                return self.continuer(spec).generate(texts, options, run)
 
-    def batches_at_once(self, spec: JobSpec) -> int:
-        """See `ProviderLane.batches_at_once`."""
-        return self._pace.batches_at_once(spec)
+    def batches_at_once(self, job: ProviderJob) -> int:
+        """How many batches of a job last some seconds together; 1 where a document's result may depend on its batch."""
+        return self._pace.batches_at_once(job.own_spec)
 
     def changed_files(self) -> list[str]:
         """The files that have changed since the models that were used last were opened. What they have computed in this
@@ -91,36 +93,27 @@ class LocalEngines:
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
 
-    def _translate(
-        self,
-        spec: JobSpec,
-        texts: Sequence[str],
-        options: TranslateOptions,
-        memory: ResultMemory,
-        should_stop: Callable[[], bool],
-    ) -> Answers:
+    def _translate(self, spec: JobSpec, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
         translator = self.translator(spec)
         started = time.perf_counter()
-        result = translator.translate(texts, options, memory=memory, should_stop=should_stop)
+        answers = translator.translate(texts, options, run)
         if translator.is_batch_invariant(options):
-            computed = result.learned.values() if options.reuse else result.outcomes  # not what the memory had
+            computed = answers.learned.values() if options.reuse else answers.outcomes  # not what the memory had
             tokens = sum(one.num_source_tokens for one in computed if isinstance(one, SegmentTranslation | Translation))
             self._pace.measured(spec, tokens, time.perf_counter() - started)
-        return result
+        return answers
 
-    def _translate_via(
-        self, spec: JobSpec, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
+    def _translate_via(self, spec: JobSpec, texts: Sequence[str], run: RunContext) -> Answers:
         """Translate through the two models of a route."""
         legs: list[PivotLeg] = []
         used: list[LoadedModel] = []
         for leg in spec.legs:
             assert isinstance(leg.options, TranslateOptions)
-            legs.append(PivotLeg(leg.model, self.translator(leg), leg.options, LegMemory(leg.memory_digest(), memory)))
+            legs.append(PivotLeg(leg.model, self.translator(leg), leg.options, leg.memory_digest()))
             used += self._used
         self._used = tuple(used)
         first, second = legs
-        return translate_via(texts, first, second, should_stop)
+        return translate_via(texts, first, second, run)
 
     def pair_scorer(self, spec: JobSpec) -> PairScorer:
         """The engine of a job that scores pairs."""

@@ -7,12 +7,12 @@ The interface of a provider: an engine that can answer the documents of a job.
 A document's answer is an outcome (a result, or `Failed` where the document itself is bad: no other provider is asked
 then), or `Unanswered`, and the next provider of the job gets it.
 
-Knows: texts in, answers out. Does not know: the order of providers, leases, tables.
+Knows: documents in, answers out. Does not know: the order of providers, leases, tables.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from jobs.answers import Answers
@@ -20,8 +20,9 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.providers import ONNX, Choice, Reason
 from jobs.spec import JobSpec
+from jobs.store.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.runtime.run_context import RunContext
 
 
 class ProviderFailure(KvjobsError):
@@ -46,6 +47,14 @@ class ProviderJob:
     def model(self) -> str:
         """The model's name at the provider."""
         return self.choice.model or self.spec.model
+
+    @property
+    def own_spec(self) -> JobSpec:
+        """The job's spec with the provider's counterpart in place of its model."""
+        if self.choice.model is None:
+            return self.spec
+        revision = self.choice.revision or self.spec.model_revision
+        return replace(self.spec, model=self.choice.model, model_revision=revision)
 
     def memory_digest(self) -> bytes:
         """As `JobSpec.memory_digest`, and what another provider or another model adds: their results differ."""
@@ -78,14 +87,12 @@ class ProviderLane(Protocol):
         Raises ProviderFailure; NotFoundError, ModelError and SpecError where the model cannot do the job.
         """
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        """Answer texts of a job that was opened.
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        """Answer documents of a job that was opened.
 
-        A provider that fails midway answers what it has, and gives the others as `Unanswered`; it calls `should_stop`
-        at least once a second. Raises what `open` raises, and Stopped where `should_stop` says so. A local provider
-        answers every text, and may raise anything else: then the batch is bisected.
+        A provider that fails midway answers what it has, and gives the others as `Unanswered`; it calls
+        `run.should_stop` at least once a second. Raises what `open` raises, and Stopped where the run is to end. A
+        local provider answers every document, and may raise anything else: then the batch is bisected.
         """
 
     def batches_at_once(self, job: ProviderJob) -> int:

@@ -71,31 +71,30 @@ def poison(module):
     translator = module.Translator
     translate = translator.translate
 
-    def poisoned(self, texts, options, **rest):
+    def poisoned(self, texts, options, run):
         always = os.environ.get("KVJOBS_TEST_POISON_ALL")
         kinds = [always] if always else [match[1] for text in texts for match in MARKER.finditer(text)]
         for kind in kinds:
             if KINDS[kind]:
                 KINDS[kind]()
         if "nan" not in kinds:
-            return translate(self, texts, options, **rest)
+            return translate(self, texts, options, run)
         decode, nan = self.decoder.decode, float("nan")
 
         def decode_nan(*args, **options):
             for found in decode(*args, **options):
                 yield [(index, [dataclasses.replace(one, log_prob=nan) for one in best]) for index, best in found]
 
-        outcomes, learned, timings = [], {}, []
+        outcomes, learned = [], {}
         for text in texts:  # one at a time, because a segment does not name its document
             self.decoder.decode = decode_nan if "((nan))" in text else decode
             try:
-                result = translate(self, [text], options, **rest)
+                result = translate(self, [text], options, run)
             finally:
                 del self.decoder.decode
             outcomes += result.outcomes
             learned |= result.learned
-            timings += result.timings
-        return module.Answers(outcomes, learned, timings)
+        return module.Answers(outcomes, learned, run.timings)
 
     translator.translate = poisoned
 

@@ -1,6 +1,6 @@
 """Providers tried on a sample: onnx with the bundled models, and scripted ones whose answers differ as a test says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,8 +14,9 @@ from jobs.outcome import Outcome, Score, Translation
 from jobs.providers import ProviderOrder, Reason, Usage
 from jobs.settings import Settings
 from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
+from jobs.store.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit
 from worker.model_tools.provider_trial import ProviderTrial, try_providers
 from worker.providers import registry
@@ -46,12 +47,10 @@ class _DifferingLane:
     def open(self, job: ProviderJob) -> None:
         self._lane.open(job)
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        answer = self._lane.process(job, texts, memory, should_stop)
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        answer = self._lane.process(job, documents, run)
         outcomes = [Differing.change(outcome) for outcome in answer.outcomes]
-        return Answers(outcomes, usage=[Usage("differing", len(texts), 10 * len(texts), 0, 0.5)])
+        return Answers(outcomes, usage=[Usage("differing", len(documents), 10 * len(documents), 0, 0.5)])
 
     def batches_at_once(self, job: ProviderJob) -> int:
         return 1

@@ -68,7 +68,7 @@ from pathlib import Path
 from jobs.spec import TranslateOptions
 from tools.demo.examples import lines
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.translation import Translator
 from worker.process.memory_limits import _data_size
 from worker.text.translation.marian_tokenizer import MarianTokenizer
@@ -81,8 +81,7 @@ model, tokenizer = open_seq2seq_model(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)
-    rest = dict(memory=NoMemory(), should_stop=lambda: False)
-    return translator, translator.translate(texts, TranslateOptions(beam_size=1, batch_size=256), **rest).outcomes
+    return translator, translator.translate(texts, TranslateOptions(beam_size=1, batch_size=256), RunContext()).outcomes
 
 resource.setrlimit(resource.RLIMIT_DATA, (int(_data_size()) + (120 << 20), resource.RLIM_INFINITY))
 _, short = translate()

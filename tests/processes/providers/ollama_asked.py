@@ -11,8 +11,9 @@ from jobs.providers import Choice
 from jobs.settings import Settings
 from jobs.spec import OPTIONS, JobSpec, Options, TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn
+from tests.rows import batch_of
 from tests.scripted_api import ScriptedApi
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.available.ollama import OllamaProvider
 from worker.providers.protocol import ProviderJob
 
@@ -40,7 +41,7 @@ def provider(api: ScriptedApi, **settings: Any) -> OllamaProvider:
 def answer(api: ScriptedApi, texts: Sequence[str], options: Options = TO_GERMAN, **settings: Any) -> Answers:
     lane = provider(api, **settings).new_lane()
     lane.open(job(options))
-    return lane.process(job(options), texts, NoMemory(), lambda: False)
+    return lane.process(job(options), batch_of(texts), RunContext())
 
 
 def only(outcomes: Sequence[Outcome | Unanswered]) -> Any:

@@ -12,9 +12,9 @@ from jobs.outcome import Outcome
 from jobs.providers import ProviderOrder
 from jobs.settings import Settings
 from jobs.spec import JobSpec, RerankOptions, Task
-from tests.rows import SPEC
+from tests.rows import SPEC, batch_of
 from tests.scripted_api import Request, ScriptedApi, says, serving
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.available.openai import OpenAIProvider
 from worker.providers.protocol import ProviderJob
 
@@ -64,22 +64,25 @@ def provider(api: ScriptedApi, **settings: Any) -> Iterator["Asked"]:
         opened.close()
 
 
+RUN = RunContext()
+
+
 class Asked:
     """Asks the provider as a lane does."""
 
     def __init__(self, opened: OpenAIProvider) -> None:
         self._opened = opened
 
-    def __call__(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool] = lambda: False) -> Answers:
+    def __call__(self, spec: JobSpec, texts: list[str], run: RunContext = RUN) -> Answers:
         job = ProviderJob(spec, spec.providers.choices[0])
         assert self._opened.why_not(job) is None
         self._opened.new_lane().open(job)
-        return self.process(spec, texts, should_stop)
+        return self.process(spec, texts, run)
 
-    def process(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool]) -> Answers:
+    def process(self, spec: JobSpec, texts: list[str], run: RunContext) -> Answers:
         """As a lane whose model another lane has closed, after a failure."""
         job = ProviderJob(spec, spec.providers.choices[0])
-        return self._opened.new_lane().process(job, texts, NoMemory(), should_stop)
+        return self._opened.new_lane().process(job, batch_of(texts), run)
 
 
 def always(body: Any, status: int = 200) -> Answer:

@@ -13,6 +13,7 @@ from jobs.errors import Stopped
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
 from tests.scripted_api import Behaviour, ScriptedApi, answers, cuts, drips, floods, hangs_up, says, serving, stalls
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.http import client as client_module
 from worker.providers.http import retries
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
@@ -22,7 +23,7 @@ from worker.providers.protocol import ProviderFailure
 
 OK = says({"ok": True})
 KEY = "sk-never-shown"
-LOOP = EventLoop()
+LOOP, RUN = EventLoop(), RunContext()
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +34,9 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def post(api: ScriptedApi, **access: Any) -> tuple[Any, Exchange]:
     client, exchange = JsonClient(api.access(key=KEY, **access)), Exchange()
     try:
-        return LOOP.run(client.post("/completions", {"prompt": "rain"}, exchange), lambda: False), exchange
+        return LOOP.run(client.post("/completions", {"prompt": "rain"}, exchange), RUN), exchange
     finally:
-        LOOP.run(client.close(), lambda: False)
+        LOOP.run(client.close(), RUN)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,8 @@ def test_a_server_without_tls_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -
         secure = type(access)(base_url=access.base_url.replace("http:", "https:"), concurrency=1, timeout_s=2.0)
         client = JsonClient(secure)
         with pytest.raises(ProviderFailure, match="TLS") as failure:
-            LOOP.run(client.get("/models", Exchange()), lambda: False)
-        LOOP.run(client.close(), lambda: False)
+            LOOP.run(client.get("/models", Exchange()), RUN)
+        LOOP.run(client.close(), RUN)
     assert failure.value.reason is Reason.UNREACHABLE
 
 
@@ -157,7 +158,7 @@ def test_what_the_environment_says_and_cannot_be_used_is_a_failure_with_a_senten
 
 def test_a_key_that_no_header_can_hold_is_not_shown() -> None:
     with serving(OK) as api, pytest.raises(ProviderFailure, match="check its URL and its key") as failure:
-        LOOP.run(JsonClient(api.access(key=f"{KEY}\n")).get("/models", Exchange()), lambda: False)
+        LOOP.run(JsonClient(api.access(key=f"{KEY}\n")).get("/models", Exchange()), RUN)
     assert KEY not in str(failure.value)
 
 
@@ -183,9 +184,9 @@ def test_events_are_read_until_the_last_and_their_connection_is_not_used_again()
     events = says(b'data: {"text": "It"}\n\ndata: {"text": " rains"}\n\ndata: [DONE]\n\n')
     with serving(events, OK) as api:
         client = JsonClient(api.access())
-        found = LOOP.run(client.post_for_events("/completions", {"stream": True}, Exchange()), lambda: False)
-        LOOP.run(client.post("/completions", {}, Exchange()), lambda: False)
-        LOOP.run(client.close(), lambda: False)
+        found = LOOP.run(client.post_for_events("/completions", {"stream": True}, Exchange()), RUN)
+        LOOP.run(client.post("/completions", {}, Exchange()), RUN)
+        LOOP.run(client.close(), RUN)
 
     assert found == [{"text": "It"}, {"text": " rains"}]
     assert [request.headers["connection"] for request in api.requests] == ["close", "keep-alive"]
@@ -201,15 +202,15 @@ def asking(*behaviours: Behaviour, **access: Any) -> Iterator[tuple[ScriptedApi,
             found = await client.post("/completions", {"prompt": document}, exchange)
             return Failed("said", str(found["said"]))
 
-        def ask_all(documents: int, should_stop: Any = lambda: False) -> list[Outcome | Unanswered]:
+        def ask_all(documents: int, run: RunContext = RUN) -> list[Outcome | Unanswered]:
             concurrency = client.access.concurrency
-            found, _ = ask_for_each(LOOP, range(documents), ask, concurrency=concurrency, should_stop=should_stop)
+            found, _ = ask_for_each(LOOP, range(documents), ask, concurrency=concurrency, run=run)
             return found
 
         try:
             yield api, ask_all
         finally:
-            LOOP.run(client.close(), lambda: False)
+            LOOP.run(client.close(), RUN)
 
 
 def test_documents_are_asked_side_by_side_within_the_limit_and_come_back_in_order() -> None:
@@ -233,4 +234,4 @@ def test_after_a_failure_no_document_is_begun_and_what_was_answered_stays() -> N
 
 def test_a_worker_that_is_to_stop_does_not_wait_for_an_answer() -> None:
     with asking(stalls, timeout_s=30.0) as (_, ask_all), pytest.raises(Stopped):
-        ask_all(4, should_stop=lambda: True)
+        ask_all(4, RunContext(should_stop=lambda: True))

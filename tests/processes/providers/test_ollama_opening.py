@@ -20,8 +20,9 @@ from tests.processes.providers.ollama_asked import (
     only,
     provider,
 )
+from tests.rows import batch_of
 from tests.scripted_api import says, serving, stalls
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.http.document_requests import TooLong
 from worker.providers.protocol import ProviderFailure
 
@@ -34,7 +35,7 @@ def test_the_model_is_loaded_once_before_the_first_document_by_all_lanes() -> No
         lane.open(job())
         before = [request.path for request in api.requests], server.num_loads
         lane.open(job())
-        lane.process(job(), TEXTS, NoMemory(), lambda: False)
+        lane.process(job(), batch_of(TEXTS), RunContext())
 
     assert before == (["/api/version", "/api/show", "/api/generate", "/api/ps"], 1)
     assert [request.path for request in api.requests[4:]] == ["/api/chat", "/api/chat"]
@@ -96,11 +97,11 @@ def test_a_server_that_comes_back_is_asked_anew_what_it_is() -> None:
     with ollama(OllamaStandIn(edit=change(CHAT, done=False))) as (server, api):
         lane = provider(api).new_lane()
         lane.open(job())
-        lane.process(job(), TEXTS, NoMemory(), lambda: False)
+        lane.process(job(), batch_of(TEXTS), RunContext())
         server.edit = lambda _, answer: answer
         server.context = 60
         lane.open(job())
-        found = lane.process(job(), [LONG, TEXTS[0]], NoMemory(), lambda: False).outcomes
+        found = lane.process(job(), batch_of([LONG, TEXTS[0]]), RunContext()).outcomes
 
     assert [type(one) for one in found] == [TooLong, Translation]
     assert [request.path for request in api.requests].count("/api/ps") == 2

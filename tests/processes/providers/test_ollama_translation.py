@@ -14,8 +14,9 @@ from jobs.providers import Reason, Usage
 from jobs.spec import TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn, ollama
 from tests.processes.providers.ollama_asked import CHAT, LONG, TEXTS, answer, change, job, only, provider
+from tests.rows import batch_of
 from tests.scripted_api import Behaviour, Request, cuts, drips, floods, hangs_up, says, serving, stalls
-from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.http import client
 
 pytestmark = pytest.mark.usefixtures("ollama_closed")
@@ -145,8 +146,8 @@ def test_a_document_that_the_server_refuses_is_declined_and_many_are_a_failure_o
         api.behaviours[:] = [*[api.behaviours[0]] * 4, says({"error": "invalid character"}, 400)]
         lane = provider(api).new_lane()
         lane.open(job())
-        one = only(lane.process(job(), TEXTS[:1], NoMemory(), lambda: False).outcomes)
-        many = lane.process(job(), [f"Rain {n}." for n in range(8)], NoMemory(), lambda: False).outcomes
+        one = only(lane.process(job(), batch_of(TEXTS[:1]), RunContext()).outcomes)
+        many = lane.process(job(), batch_of([f"Rain {n}." for n in range(8)]), RunContext()).outcomes
 
     assert one == Unanswered(Reason.DECLINED, "the server refuses it (HTTP 400: invalid character)")
     assert {(found.code, found.is_failure) for found in many if isinstance(found, Unanswered)} == {
@@ -167,7 +168,7 @@ def test_no_more_requests_than_the_setting_allows_are_under_way_in_all_lanes_tog
         with ThreadPoolExecutor(2) as lanes:
             found = list(
                 lanes.map(
-                    lambda texts: shared.new_lane().process(job(), texts, NoMemory(), lambda: False),
+                    lambda texts: shared.new_lane().process(job(), batch_of(texts), RunContext()),
                     ([f"Rain {n}." for n in range(6)], [f"Snow {n}." for n in range(6)]),
                 )
             )

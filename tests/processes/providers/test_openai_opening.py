@@ -16,6 +16,7 @@ from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptio
 from tests.openai_stand_in import OpenAIStandIn
 from tests.processes.providers.openai_asked import RERANK, TEXTS, TRANSLATE, always, asking, chat, provider
 from tests.scripted_api import Request, hangs_up, says, serving
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.available.openai import OpenAIProvider
 from worker.providers.protocol import ProviderFailure, ProviderJob
 
@@ -67,7 +68,7 @@ def test_a_worker_that_stops_does_not_wait_until_another_lane_has_opened_the_mod
             first = other_lane.submit(ask, TRANSLATE, TEXTS[:1])
             assert opening.wait(30)
             with pytest.raises(Stopped):
-                ask.process(TRANSLATE, TEXTS[:1], lambda: True)
+                ask.process(TRANSLATE, TEXTS[:1], RunContext(should_stop=lambda: True))
             assert not first.done()
         finally:
             release.set()

@@ -21,6 +21,7 @@ from tests.processes.providers.openai_asked import (
     provider,
 )
 from tests.scripted_api import Request, says, serving, stalls
+from worker.engine.runtime.run_context import RunContext
 
 
 def test_a_document_is_translated_by_chat_and_the_key_goes_into_the_header_alone(
@@ -198,4 +199,4 @@ def test_a_worker_that_stops_waits_for_no_answer() -> None:
         (says({"data": []}) if request.path.endswith("/models") else stalls)(request, connection)
 
     with serving(behave) as api, provider(api, openai_timeout_s=30.0) as ask, pytest.raises(Stopped):
-        ask(TRANSLATE, TEXTS, lambda: True)
+        ask(TRANSLATE, TEXTS, RunContext(should_stop=lambda: True))

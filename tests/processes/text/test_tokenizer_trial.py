@@ -11,6 +11,7 @@ from jobs.errors import ModelError
 from jobs.outcome import Failed, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
+from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.providers.local_engines import LocalEngines
@@ -80,9 +81,9 @@ def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(fol
     with pytest.raises(ModelError, match="cannot tokenize the text"):
         CausalTokenizer.open(folder).encode(bad)
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
-    scores = engines.scorer(spec).score(["hello", bad], ScoreOptions(), should_stop=lambda: False).outcomes
+    scores = engines.scorer(spec).score(["hello", bad], ScoreOptions(), RunContext()).outcomes
     assert [type(score) for score in scores] == [Score, Failed]
     query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
-    (ranking,) = engines.reranker(spec).rerank([query], RerankOptions(), should_stop=lambda: False).outcomes
+    (ranking,) = engines.reranker(spec).rerank([query], RerankOptions(), RunContext()).outcomes
     assert isinstance(ranking, Ranking)
     assert "cannot tokenize the text" in json.dumps([str(one) for one in ranking.candidates])

@@ -1,13 +1,15 @@
 """A lane whose provider answers at once, a lease keeper, and a query."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import select
 
 from jobs.answers import Answers
+from jobs.store.batches import Batch
 from jobs.store.database import Database
 from tests.rows import translated
+from worker.engine.runtime.run_context import RunContext
 from worker.process.lease_keeper import LeaseKeeper
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.fallback import Fallback
@@ -41,10 +43,10 @@ class Echo:
     def changed_files(self) -> list[str]:
         return []
 
-    def process(self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]) -> Answers:
-        self._before(self.batches, should_stop)
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        self._before(self.batches, run.should_stop)
         self.batches += 1
-        return Answers([translated(text) for text in texts])
+        return Answers([translated(document.text) for document in documents])
 
 
 def keeper_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:

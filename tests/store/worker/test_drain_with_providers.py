@@ -1,14 +1,14 @@
 """The loop of a lane, with several providers: what lands in SQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import select
 
 from jobs.answers import Answers, Unanswered
 from jobs.errors import NotFoundError
 from jobs.providers import ProviderOrder, Reason
+from jobs.store.batches import Batch
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
@@ -16,6 +16,7 @@ from jobs.store.schema.provider_tables import JobProvider, ProviderChange
 from tests.rows import SPEC, AddWaitingJob
 from tests.store.worker.echo import Echo, keeper_of
 from worker.drain import drain
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.protocol import ProviderFailure, ProviderJob
 
 TIMEOUT = Unanswered(Reason.TIMEOUT, "no answer within 60 s")
@@ -31,8 +32,8 @@ class Server(Echo):
     def is_local(self, name: str) -> bool:
         return name == "onnx"
 
-    def process(self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]) -> Answers:
-        answer = super().process(job, texts, memory, should_stop)
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        answer = super().process(job, documents, run)
         return answer if job.choice.name == "onnx" else self._serve(answer)
 
 

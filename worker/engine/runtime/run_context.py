@@ -1,11 +1,13 @@
-"""The context of one call of a task: whether it may go on, and how long each part took."""
+"""What a batch carries down to every model call: may it go on, what is known already, how long did each part take."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobs.errors import Stopped
 from jobs.outcome import StepTiming
+from jobs.spec import Timing
+from worker.engine.runtime.result_memory import NoMemory, ResultMemory
 from worker.engine.runtime.timing import Counted, Stopwatch
 
 
@@ -16,10 +18,16 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Passed from a task down to every model call. Lanes do not share one."""
+    """Made once for a batch, and passed from its lane down to every model call. Lanes do not share one."""
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     should_stop: Callable[[], bool] = never
+    memory: ResultMemory = field(default_factory=NoMemory)
+    digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
+
+    def anew(self, digest: bytes, timing: Timing) -> "RunContext":
+        """This context with a new stopwatch, for results of this digest. What is computed again is timed again."""
+        return replace(self, stopwatch=Stopwatch(timing), digest=digest)
 
     def raise_if_stopped(self, between: str) -> None:
         """Raise Stopped if the run is to end here, between two of what `between` names: steps, calls, batches."""

@@ -10,7 +10,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, graphs.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.answers import Answers
@@ -21,7 +21,6 @@ from jobs.spec import CachePolicy, GenerateOptions
 from worker.engine.causal.protocol import CausalModel, Generator
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.continuation import Continuation, EndsIn
 from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.search.logit_rules import Ids
@@ -61,9 +60,9 @@ class PromptContinuer:
         """The memory of the generator's buffers."""
         return self.generator.buffer_stats
 
-    def generate(self, texts: Sequence[str], options: GenerateOptions, *, should_stop: Callable[[], bool]) -> Answers:
-        """Continue every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
-        says so.
+    def generate(self, texts: Sequence[str], options: GenerateOptions, run: RunContext) -> Answers:
+        """Continue every text. Raises SpecError if the model cannot do what the options ask, Stopped if the run is to
+        end.
 
         A prompt without tokens, or with more than the model has positions, is `Failed`, as is one for which the model
         gives NaN or infinity. No text affects the outcome of another.
@@ -75,7 +74,6 @@ class PromptContinuer:
         if options.cache != self._policy:
             self.generator = self.model.new_generator(options.cache)
             self._policy = options.cache
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(texts)) as counted:
             prompts = self._encode(texts, options)
             counted.tokens = sum(map(len, prompts.ids))

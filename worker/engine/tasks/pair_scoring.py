@@ -22,7 +22,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,6 @@ from jobs.spec import ScoreOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -74,16 +73,14 @@ class PairScorer:
         self._tokenizer = tokenizer
         self._scorer = model.new_scorer()
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
-        """Score every pair. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
-        so.
+    def score(self, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers:
+        """Score every pair. Raises SpecError if the model cannot do what the options ask, Stopped if the run is to end.
 
         Each text is the JSON object {"source", "target"}. No pair affects the outcome of another. Without
         `options.packing` each pair is a batch of its own. `bos`, `window` and `stride` do not apply to pairs.
         """
         tokenizer = self._tokenizer.for_source(options.source_language)
         tokenizer.check_language(options.target_language)
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(texts)) as counted:
             read = [self._tokenize(tokenizer, text, options) for text in texts]
             pairs = [pair for pair in read if isinstance(pair, _Pair)]

@@ -13,17 +13,15 @@ that model alone. A sentence that is too long for the second model's positions i
 Knows: two translators of one lane. Does not know: where models come from, jobs, tables.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
-from jobs.outcome import VIA, Flag, Outcome, Score, SegmentTranslation, StepTiming, Translation, Via
+from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Translation, Via
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
-from worker.engine.tasks.result_memory import ResultMemory
 from worker.engine.tasks.translation import TranslatedSentences, Translator
 
 
@@ -34,38 +32,22 @@ class PivotLeg:
     name: str  # of the model, for messages
     translator: Translator
     options: TranslateOptions  # as of a job of this model alone
-    memory: ResultMemory  # likewise
+    digest: bytes  # likewise, of its results
 
 
-@dataclass(frozen=True, slots=True)
-class LegMemory:
-    """The memory of a job's results, with the digest of one of its models."""
-
-    digest: bytes
-    memory: ResultMemory
-
-    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """The stored translations, by key, of those keys that have one."""
-        return self.memory.recall(keys)
-
-    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """The stored scores, by key, of those keys that have one."""
-        return self.memory.recall_scores(keys)
-
-
-def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, should_stop: Callable[[], bool]) -> Answers:
+def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: RunContext) -> Answers:
     """Translate every text with the first model, and that with the second. Raises SpecError if one of them cannot do
-    what its options ask, before any work is done; Stopped if `should_stop` says so.
+    what its options ask, before any work is done; Stopped if the run is to end.
 
     No text affects the outcome of another.
     """
     for leg in (first, second):
         leg.translator.check(leg.options)
-    run, to_middle = (RunContext(Stopwatch(first.options.timing), should_stop) for _ in range(2))
+    to_middle = run.anew(first.digest, first.options.timing)
     with run.measure("segment", rows=len(texts)):
         cut = CutTexts.of(texts, first.options)
-    middle = first.translator.translate_sentences(cut.sentences, first.options, memory=first.memory, run=to_middle)
-    final = _translate_middle(middle.results, second, run)
+    middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
+    final = _translate_middle(middle.results, second, replace(run, digest=second.digest))
     return Answers(
         outcomes=[_outcome(cut, document, (first, middle), (second, final)) for document in cut.documents],
         learned=middle.learned | final.learned,
@@ -82,7 +64,7 @@ def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: 
     place = {text: number for number, text in enumerate(unique)}
     sentences = unique or [texts[index] for index in readable]
     places = {index: place.get(texts[index], number) for number, index in enumerate(readable)}
-    found = leg.translator.translate_sentences(sentences, leg.options, memory=leg.memory, run=run)
+    found = leg.translator.translate_sentences(sentences, leg.options, run)
     return TranslatedSentences(
         results=[
             found.results[places[index]] if index in places else _passed_through(result)

@@ -14,7 +14,7 @@ Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,6 @@ from jobs.spec import Bos, ScoreOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
@@ -76,9 +75,8 @@ class Scorer:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
-        """Score every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
-        so.
+    def score(self, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers:
+        """Score every text. Raises SpecError if the model cannot do what the options ask, Stopped if the run is to end.
 
         Every token is scored except a first token with no BOS before it, and tokens that the window kind `truncate`
         cuts off; flags tell of both. A document for which the model gives NaN or infinity is `Failed`. No text affects
@@ -88,7 +86,6 @@ class Scorer:
         if options.packing is not self._is_packed:
             self.reader = self.model.new_reader(is_packed=options.packing)
             self._is_packed = options.packing
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(texts)) as counted:
             documents = [self._encode(text, rules, options) for text in texts]
             known = [document for document in documents if isinstance(document, _Document)]

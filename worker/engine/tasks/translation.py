@@ -10,21 +10,20 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
 from jobs.outcome import Flag, Learned, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
-from worker.engine.tasks.result_memory import ResultMemory, memory_key
 from worker.engine.tasks.tokenizers import TranslationTokenizer
 from worker.text.loops import has_loop
 
@@ -63,25 +62,17 @@ class Translator:
         """Whether a text gets the same bits whatever other texts it is translated with."""
         return self.model.is_batch_invariant and options.cache == CachePolicy()
 
-    def translate(
-        self,
-        texts: Sequence[str],
-        options: TranslateOptions,
-        *,
-        memory: ResultMemory,
-        should_stop: Callable[[], bool],
-    ) -> Answers:
-        """Translate every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
-        says so.
+    def translate(self, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
+        """Translate every text. Raises SpecError if the model cannot do what the options ask, Stopped if the run is to
+        end.
 
         With `options.reuse`, segments in the memory are not translated again, and equal segments are translated once.
         Without it, the memory is neither read nor extended. No text affects the outcome of another.
         """
         self.check(options)
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options)
-        found = self.translate_sentences(cut.sentences, options, memory=memory, run=run)
+        found = self.translate_sentences(cut.sentences, options, run)
         return Answers(
             outcomes=[cut.outcome(one, found.results, found.computed, options.n_best) for one in cut.documents],
             learned=found.learned,
@@ -89,7 +80,7 @@ class Translator:
         )
 
     def translate_sentences(
-        self, sentences: Sequence[str], options: TranslateOptions, *, memory: ResultMemory, run: RunContext
+        self, sentences: Sequence[str], options: TranslateOptions, run: RunContext
     ) -> TranslatedSentences:
         """Translate every sentence as a unit, however many a splitter would find in it. Raises as `translate`."""
         tokenizer = self._tokenizer.for_source(options.source_language)
@@ -97,8 +88,8 @@ class Translator:
         if options.cache != self._policy:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
-        keys = [memory_key(memory, sentence, tokenizer.source_language) for sentence in sentences]
-        known = memory.recall(keys) if options.reuse and keys else {}
+        keys = [memory_key(run.digest, sentence, tokenizer.source_language) for sentence in sentences]
+        known = run.memory.recall(keys) if options.reuse and keys else {}
         unknown = [index for index, key in enumerate(keys) if key not in known]
         new = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
         computed = dict(zip(unknown, new, strict=True))

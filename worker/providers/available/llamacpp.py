@@ -1,54 +1,22 @@
 """The provider llamacpp: GGUF files as they are, which llama.cpp runs in the worker's process."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Self
 
-from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.providers import LLAMACPP, Reason
+from jobs.providers import LLAMACPP
 from jobs.requirements import install_command, is_installed
-from jobs.spec import JobSpec, Task
+from jobs.spec import Task
 from jobs.worker_port import ProviderCheck
-from worker.engine.causal.open import LIBRARY, PACKAGE, NotInstalledError
-from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.causal.open import LIBRARY, PACKAGE
 from worker.models.export_advice import ADD
 from worker.models.manifest import is_gguf
 from worker.models.registry import find_model
 from worker.providers.local_engines import LocalEngines
-from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
-
-
-class LlamaCppLane:
-    """The engines of one lane: the model's weights are shared, keys and values are not."""
-
-    def __init__(self, models: WarmModels) -> None:
-        self._engines = LocalEngines(models)
-
-    def open(self, job: ProviderJob) -> None:
-        try:
-            self._engines.open(_own_spec(job))
-        except NotInstalledError as error:
-            raise ProviderFailure(Reason.OPEN_ERROR, str(error)) from error
-
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        return self._engines.process(_own_spec(job), texts, memory, should_stop)
-
-    def batches_at_once(self, job: ProviderJob) -> int:
-        return 1
-
-    def changed_files(self) -> list[str]:
-        return self._engines.changed_files()
-
-    @property
-    def buffer_stats(self) -> BufferStats:
-        return self._engines.buffer_stats
 
 
 class LlamaCppProvider:
@@ -86,18 +54,11 @@ class LlamaCppProvider:
             return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} is not installed", mend=install_command(PACKAGE))
         return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} {version(PACKAGE)}")
 
-    def new_lane(self) -> LlamaCppLane:
-        return LlamaCppLane(self._models)
+    def new_lane(self) -> LocalEngines:
+        return LocalEngines(self._models)
 
     def warm(self) -> Mapping[str, WarmModel]:
         return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}
-
-
-def _own_spec(job: ProviderJob) -> JobSpec:
-    """The job with the provider's counterpart in the place of its model."""
-    if job.choice.model is None:
-        return job.spec
-    return replace(job.spec, model=job.choice.model, model_revision=job.choice.revision or job.spec.model_revision)
 
 
 PROVIDER: type[Provider] = LlamaCppProvider

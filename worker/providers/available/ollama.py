@@ -2,7 +2,8 @@
 No."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from jobs.answers import Answers, Unanswered
@@ -11,14 +12,15 @@ from jobs.outcome import Outcome
 from jobs.providers import Reason
 from jobs.settings import Settings
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.store.batches import Batch
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
 from worker.providers.http.access import ServerAccess
 from worker.providers.http.client import Exchange, JsonClient
-from worker.providers.http.document_requests import answer_texts
+from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.event_loop import EventLoop
 from worker.providers.http.server_check import check_server
 from worker.providers.http.usage_count import UsageCount
@@ -81,9 +83,7 @@ class OllamaProvider:
     def open(self, job: ProviderJob) -> None:
         self._model_of(job)
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
         model, usage = self._model_of(job), UsageCount(self.name)
 
         async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
@@ -94,17 +94,15 @@ class OllamaProvider:
                     return await _generate(model, text, options, exchange, usage)
             return await self._translate(job, model, text, exchange, usage)
 
-        outcomes, exchange = answer_texts(
-            self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop
-        )
-        if any(isinstance(one, Unanswered) and one.is_failure for one in outcomes):
+        answers = answer_documents(self._loop, documents, ask, concurrency=self._access.concurrency, run=run)
+        if answers.failure:
             # What comes back may be another version, or have another context.
             self._opened.pop((job.model, job.spec.task), None)
-        return Answers(outcomes, timings=exchange.timings, usage=[usage.total()])
+        return replace(answers, usage=[usage.total()])
 
     def close(self) -> None:
         """Close the connections. A worker's process ends without it."""
-        self._loop.run(self._client.close(), lambda: False)
+        self._loop.run(self._client.close(), RunContext())
         self._loop.close()
 
     def batches_at_once(self, job: ProviderJob) -> int:
@@ -123,7 +121,7 @@ class OllamaProvider:
         with self._opening:
             model = self._opened.get(key)
             if model is None:
-                model = self._opened[key] = self._loop.run(self._open(job), lambda: False)
+                model = self._opened[key] = self._loop.run(self._open(job), RunContext())
             return model
 
     async def _open(self, job: ProviderJob) -> OllamaModel:

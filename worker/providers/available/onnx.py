@@ -1,41 +1,13 @@
 """The provider onnx: kvjobs' own graphs, and exports, in onnxruntime in the worker's process."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import ONNX
-from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
 from worker.providers.local_engines import LocalEngines
 from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
-
-
-class OnnxLane:
-    """The engines of one lane."""
-
-    def __init__(self, models: WarmModels) -> None:
-        self._engines = LocalEngines(models)
-
-    def open(self, job: ProviderJob) -> None:
-        self._engines.open(job.spec)
-
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        return self._engines.process(job.spec, texts, memory, should_stop)
-
-    def batches_at_once(self, job: ProviderJob) -> int:
-        return self._engines.batches_at_once(job.spec)
-
-    def changed_files(self) -> list[str]:
-        return self._engines.changed_files()
-
-    @property
-    def buffer_stats(self) -> BufferStats:
-        return self._engines.buffer_stats
 
 
 class OnnxProvider:
@@ -57,8 +29,8 @@ class OnnxProvider:
             return f"it runs the job's own model, so that --model names it, not {job.choice}"
         return None
 
-    def new_lane(self) -> OnnxLane:
-        return OnnxLane(self._models)
+    def new_lane(self) -> LocalEngines:
+        return LocalEngines(self._models)
 
     def warm(self) -> Mapping[str, WarmModel]:
         return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}

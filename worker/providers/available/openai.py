@@ -2,8 +2,9 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from jobs.answers import Answers, Unanswered
@@ -14,14 +15,15 @@ from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
 from jobs.settings import Settings
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.store.batches import Batch
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
 from worker.providers.http.access import ServerAccess
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
-from worker.providers.http.document_requests import answer_texts
+from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
 from worker.providers.http.server_check import check_server
 from worker.providers.http.usage_count import UsageCount
@@ -85,9 +87,9 @@ class OpenAIProvider:
         return {}
 
     def open(self, job: ProviderJob) -> None:
-        self._served(job, lambda: False)
+        self._served(job, RunContext())
 
-    def _served(self, job: ProviderJob, should_stop: Callable[[], bool]) -> ServedModel:
+    def _served(self, job: ProviderJob, run: RunContext) -> ServedModel:
         """The job's model, opened by the first lane that asks for it. Raises ProviderFailure, and Stopped."""
         if not self._access.key and self._access.base_url == OPENAI_URL:
             raise ProviderFailure(
@@ -96,14 +98,14 @@ class OpenAIProvider:
                 "your own, set KVJOBS_OPENAI_BASE_URL",
             )
         while not self._lock.acquire(timeout=LOOK_EVERY_S):
-            if should_stop():
+            if run.should_stop():
                 raise Stopped("stopped while another lane opens the model")
         try:
             model = self._opened.get((job.model, job.spec.task))
             if model is None:
                 model, exchange, usage = ServedModel(self._client, job.model), Exchange(), self._new_usage()
                 try:
-                    self._loop.run(self._open(job.spec.task, model, exchange, usage), should_stop)
+                    self._loop.run(self._open(job.spec.task, model, exchange, usage), run)
                 finally:  # also where it fails: it was paid for
                     self._opening.append((exchange.timings, usage))
                 self._opened[job.model, job.spec.task] = model
@@ -132,10 +134,8 @@ class OpenAIProvider:
             return False
         return True
 
-    def process(
-        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
-    ) -> Answers:
-        model, usage = self._served(job, should_stop), self._new_usage()
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        model, usage = self._served(job, run), self._new_usage()
         template = self._settings.openai_template
         languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
 
@@ -153,23 +153,21 @@ class OpenAIProvider:
                 case GenerateOptions() as options:
                     return await model.generate(text, options, exchange, usage)
 
-        outcomes, exchange = answer_texts(
-            self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop
-        )
-        if any(isinstance(outcome, Unanswered) and outcome.is_failure for outcome in outcomes):
+        answers = answer_documents(self._loop, documents, ask, concurrency=self._access.concurrency, run=run)
+        if answers.failure:
             # The server may come back with another model, or as another server: it is probed again.
             self._opened.pop((job.model, job.spec.task), None)
-        timings = [*exchange.timings]
+        timings = [*answers.timings]
         with suppress(IndexError):  # none is left; other lanes take from it too
             while True:
                 opening_timings, opening_usage = self._opening.popleft()
                 timings = [*opening_timings, *timings]
                 usage.add_up(opening_usage)
-        return Answers(outcomes, timings=timings, usage=[usage.total()])
+        return replace(answers, timings=timings, usage=[usage.total()])
 
     def close(self) -> None:
         """Close the connections. A worker keeps them until its process ends."""
-        self._loop.run(self._client.close(), lambda: False)
+        self._loop.run(self._client.close(), RunContext())
         self._loop.close()
 
     def batches_at_once(self, job: ProviderJob) -> int:

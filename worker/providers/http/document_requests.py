@@ -5,9 +5,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from jobs.answers import Unanswered
+from jobs.answers import Answers, Unanswered
 from jobs.outcome import Outcome
 from jobs.providers import Reason
+from jobs.store.batches import Batch
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.http.client import Exchange
 from worker.providers.http.event_loop import EventLoop
 from worker.providers.protocol import ProviderFailure
@@ -31,14 +33,14 @@ def ask_for_each(
     ask: Ask[Document],
     *,
     concurrency: int,
-    should_stop: Callable[[], bool],
+    run: RunContext,
 ) -> tuple[list[Outcome | Unanswered], Exchange]:
     """The answer to each document, in order, and what all requests took.
 
     `concurrency` documents are under way at a time. After the first ProviderFailure no document is begun; those that
     are under way are finished, and all others are `Unanswered` with that failure. Raises Stopped.
     """
-    return loop.run(_ask_for_each(documents, ask, concurrency), should_stop)
+    return loop.run(_ask_for_each(documents, ask, concurrency), run)
 
 
 async def _ask_for_each(
@@ -102,25 +104,18 @@ async def until_unanswered(
     return [found[text] for text in texts]
 
 
-def answer_texts(
-    loop: EventLoop,
-    texts: Sequence[str],
-    ask: Ask[str],
-    *,
-    concurrency: int,
-    should_stop: Callable[[], bool],
-) -> tuple[list[Outcome | Unanswered], Exchange]:
-    """As `ask_for_each`, for texts: equal ones are asked once. Where the server declines every one of many texts for
-    the same reason, and not for its length, it is the server that cannot do the job, not each text that is unfit.
-    Raises Stopped."""
-    distinct = list(dict.fromkeys(texts))
-    found, exchange = ask_for_each(loop, distinct, ask, concurrency=concurrency, should_stop=should_stop)
-    reasons = {_why_declined(one) for one in found}
+def answer_documents(loop: EventLoop, documents: Batch, ask: Ask[str], *, concurrency: int, run: RunContext) -> Answers:
+    """As `ask_for_each`, for texts of documents: equal ones are asked once. Where the server declines every one of many
+    texts for the same reason, and not for its length, it is the server that cannot do the job, not each text that is
+    unfit. Raises Stopped."""
+    distinct = list(dict.fromkeys(document.text for document in documents))
+    found, exchange = ask_for_each(loop, distinct, ask, concurrency=concurrency, run=run)
+    reasons = {_why_declined(outcome) for outcome in found}
     if len(found) >= SERVER_AT_FAULT and len(reasons) == 1 and (reason := reasons.pop()):
         every = f"the server declines each of {len(found)} documents, always because {reason}"
         found = [Unanswered(Reason.BAD_ANSWER, every)] * len(found)
     by_text = dict(zip(distinct, found, strict=True))
-    return [by_text[text] for text in texts], exchange
+    return Answers([by_text[document.text] for document in documents], timings=exchange.timings)
 
 
 def _why_declined(outcome: Outcome | Unanswered) -> str | None:

@@ -7,10 +7,11 @@ second, and a worker that is to stop does not wait for an answer.
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from jobs.errors import Stopped
+from worker.engine.runtime.run_context import RunContext
 
 T = TypeVar("T")
 
@@ -25,8 +26,8 @@ class EventLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, work: Coroutine[Any, Any, T], should_stop: Callable[[], bool]) -> T:
-        """The result of a coroutine. Raises what it raises, and Stopped where `should_stop` says so."""
+    def run(self, work: Coroutine[Any, Any, T], run: RunContext) -> T:
+        """The result of a coroutine. Raises what it raises, and Stopped where the run is to end."""
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         while True:
             try:
@@ -34,7 +35,7 @@ class EventLoop:
             except concurrent.futures.TimeoutError:
                 if future.done():  # the coroutine itself raised a TimeoutError
                     raise
-                if should_stop():
+                if run.should_stop():
                     future.cancel()
                     raise Stopped("stopped while waiting for a server") from None
 

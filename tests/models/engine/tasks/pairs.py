@@ -79,7 +79,7 @@ def texts_of(pairs: Sequence[IdPair]) -> list[str]:
 
 
 def score(model: Seq2SeqModel, tokenizer: Any, texts: Sequence[str], options: ScoreOptions = TOGETHER) -> list[Outcome]:
-    return PairScorer(model, tokenizer).score(texts, options, should_stop=lambda: False).outcomes
+    return PairScorer(model, tokenizer).score(texts, options, RunContext()).outcomes
 
 
 def as_text(source: str, target: str) -> str:

@@ -8,6 +8,7 @@ from jobs.errors import SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation
 from jobs.spec import CachePolicy, GenerateOptions
 from worker.engine.causal.native.model import NativeCausal
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.generation import PromptContinuer
 from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
 from worker.text.causal_tokenizer import CausalTokenizer
@@ -22,7 +23,7 @@ def continuer() -> PromptContinuer:
 
 
 def run(continuer: PromptContinuer, texts: list[str], **options: Any) -> list[Any]:
-    return continuer.generate(texts, GenerateOptions(**options), should_stop=lambda: False).outcomes
+    return continuer.generate(texts, GenerateOptions(**options), RunContext()).outcomes
 
 
 def test_a_text_is_continued_until_the_model_ends_it(continuer: PromptContinuer) -> None:

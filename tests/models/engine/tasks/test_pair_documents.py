@@ -11,6 +11,7 @@ from jobs.spec import Timing
 from tests.models.engine.tasks.pairs import ALONE, TOGETHER, IdTokenizer, as_text, id_pairs, run, score, texts_of
 from tests.tiny_models import OpenKV, OpenTiny
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 
@@ -119,7 +120,7 @@ def test_without_texts_there_are_no_scores(demo: Any) -> None:
 # --- the lane
 def test_every_model_call_is_timed(demo: Any, open_tiny: OpenTiny) -> None:
     texts = [as_text(pair.english, pair.chinese) for pair in demo.pairs]
-    produced = PairScorer(demo.model, demo.tokenizer).score(texts, TOGETHER, should_stop=lambda: False)
+    produced = PairScorer(demo.model, demo.tokenizer).score(texts, TOGETHER, RunContext())
     scores = [one for one in produced.outcomes if isinstance(one, Score)]
     num_tokens = sum(one.num_tokens for one in scores)
     tokens = dict.fromkeys(("tokenize", "encode", "prefill", "head"), 0)
@@ -133,7 +134,7 @@ def test_every_model_call_is_timed(demo: Any, open_tiny: OpenTiny) -> None:
     tiny = open_tiny()
     options = dataclasses.replace(TOGETHER, timing=Timing.BATCHES)
     produced = PairScorer(tiny.model, IdTokenizer(tiny.model.generation.eos_id)).score(
-        texts_of(id_pairs("tiny-swish-tied")), options, should_stop=lambda: False
+        texts_of(id_pairs("tiny-swish-tied")), options, RunContext()
     )
     assert [timing.phase for timing in produced.timings] == ["tokenize", "encode", "prefill", "head"]
     assert produced.learned == {}
@@ -144,7 +145,7 @@ def test_scoring_stops_between_two_batches(demo: Any, open_tiny: OpenTiny) -> No
     texts = [as_text(pair.english, pair.chinese) for pair in demo.pairs[:4]]
 
     with pytest.raises(Stopped):
-        PairScorer(demo.model, demo.tokenizer).score(texts, ALONE, should_stop=lambda: next(asked))
+        PairScorer(demo.model, demo.tokenizer).score(texts, ALONE, RunContext(should_stop=lambda: next(asked)))
 
     assert list(asked) == []
 

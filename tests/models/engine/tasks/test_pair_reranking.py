@@ -13,6 +13,7 @@ from jobs.ranking import NO_TEXT
 from jobs.spec import Method, RerankOptions
 from tests.cross_encoder_checkpoints import POSITIONS, write_cross_encoder_checkpoint
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.pair_reranking import PairReranker
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.model_tools.add.add import Request, add_model
@@ -36,7 +37,7 @@ def payload(query: str, texts: Sequence[str], score: float = 1.0) -> str:
 
 def rerank(reranker: PairReranker, *payloads: str, **options: Any) -> list[Ranking]:
     asked = RerankOptions(method=Method.CROSS_ENCODER, **options)
-    outcomes = reranker.rerank(payloads, asked, should_stop=lambda: False).outcomes
+    outcomes = reranker.rerank(payloads, asked, RunContext()).outcomes
     assert all(isinstance(one, Ranking) for one in outcomes)
     return [one for one in outcomes if isinstance(one, Ranking)]
 
@@ -100,7 +101,7 @@ def test_a_length_that_the_model_cannot_follow_is_refused(reranker: PairReranker
 
 def test_another_payload_is_rejected_alone(reranker: PairReranker) -> None:
     options = RerankOptions(method=Method.CROSS_ENCODER)
-    bad, good = reranker.rerank(["{}", payload("rain?", ["snow"])], options, should_stop=lambda: False).outcomes
+    bad, good = reranker.rerank(["{}", payload("rain?", ["snow"])], options, RunContext()).outcomes
 
     assert bad == BAD_PAYLOAD
     assert isinstance(good, Ranking)

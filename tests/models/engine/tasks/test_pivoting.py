@@ -13,7 +13,8 @@ from jobs.errors import SpecError, Stopped
 from jobs.outcome import VIA, Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import TranslateOptions
 from tests.models.engine.tasks.texts import GREEDY, TEXTS, DictMemory, WordTokenizer
-from worker.engine.tasks.pivoting import LegMemory, PivotLeg, translate_via
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.translation import Translator
 
 # A word of the target, as the tokenizer of the tiny model writes it, is a sentence of the source for the other.
@@ -36,16 +37,16 @@ class Legs:
         **how: Any,
     ) -> Answers:
         legs = [
-            PivotLeg(name, translator, options, LegMemory(name.encode(), how.get("memory", self.memory)))
+            PivotLeg(name, translator, options, name.encode())
             for name, translator, options in zip(("one", "two"), self.translators, (first, second), strict=True)
         ]
-        return translate_via(texts, legs[0], legs[1], how.get("should_stop", lambda: False))
+        return translate_via(texts, legs[0], legs[1], RunContext(**{"memory": self.memory, **how}))
 
     def alone(self, number: int, sentence: str, **options: Any) -> SegmentTranslation:
         """A sentence as one model translates it, without a memory."""
         limit = {"max_new_tokens": (6, 12)[number]}
         translated = self.translators[number].translate(
-            [sentence], dataclasses.replace(GREEDY, **{**limit, **options}), memory=DictMemory(), should_stop=bool
+            [sentence], dataclasses.replace(GREEDY, **{**limit, **options}), RunContext()
         )
         return next(iter(translated.learned.values()))
 

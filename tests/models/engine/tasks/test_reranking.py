@@ -11,6 +11,7 @@ from jobs.spec import Method
 from jobs.spec import RerankOptions as Options
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.reranking import Reranker
 from worker.graphs.precision import Precision
 from worker.text.causal_tokenizer import CausalTokenizer
@@ -33,7 +34,7 @@ def payloads(*queries: str) -> list[str]:
 
 
 def rerank(reranker: Reranker, lines: list[str], **options: Any) -> list[Ranking]:
-    outcomes = reranker.rerank(lines, Options(**options), should_stop=lambda: False).outcomes
+    outcomes = reranker.rerank(lines, Options(**options), RunContext()).outcomes
     rankings = [outcome for outcome in outcomes if isinstance(outcome, Ranking)]
     assert len(rankings) == len(lines)
     return rankings

@@ -134,8 +134,6 @@ def test_a_segment_is_reused_for_the_same_source_language_alone(translator: Tran
 
 def test_without_reuse_the_memory_is_neither_read_nor_written(translator: Translator, tokenizer: WordTokenizer) -> None:
     class Forbidden:
-        digest = DIGEST
-
         def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
             raise AssertionError("the memory was read")
 

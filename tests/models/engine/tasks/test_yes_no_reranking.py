@@ -12,6 +12,7 @@ from jobs.outcome import Flag, Ranking
 from jobs.spec import Method, RerankOptions
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt
 from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
 from worker.model_tools.verify.numpy_causal import NumpyCausal
@@ -51,7 +52,7 @@ def reranker(checkpoint: Path) -> YesNoReranker:
 def rerank(reranker: YesNoReranker, *texts: str, **options: Any) -> Ranking:
     payload = {"query": QUERY, "candidates": [{"id": f"d{place}", "text": text} for place, text in enumerate(texts)]}
     asked = RerankOptions(method=Method.YES_NO, **options)
-    (outcome,) = reranker.rerank([json.dumps(payload)], asked, should_stop=lambda: False).outcomes
+    (outcome,) = reranker.rerank([json.dumps(payload)], asked, RunContext()).outcomes
     assert isinstance(outcome, Ranking)
     return outcome
 

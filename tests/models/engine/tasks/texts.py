@@ -7,6 +7,8 @@ from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import TranslateOptions
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.translation import Translator
 from worker.text.translation.sentence_pieces import TargetBeginning
 
@@ -61,8 +63,6 @@ class LanguageTokenizer(WordTokenizer):
 class DictMemory(dict[bytes, SegmentTranslation]):
     """A translation memory in a dictionary."""
 
-    digest = DIGEST
-
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         return {key: self[key] for key in keys if key in self}
 
@@ -75,8 +75,9 @@ def translate(
     memory: Any = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Answers:
+    memory = DictMemory() if memory is None else memory
     return translator.translate(
-        texts, options, memory=DictMemory() if memory is None else memory, should_stop=should_stop
+        texts, options, RunContext(Stopwatch(options.timing), should_stop, memory, digest=DIGEST)
     )
 
 

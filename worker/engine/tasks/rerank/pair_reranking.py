@@ -9,7 +9,7 @@ Reranking with a cross-encoder: it reads a query and a candidate together and gi
 Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from jobs.answers import Answers
@@ -19,7 +19,6 @@ from worker.engine.cross_encoder.open import PairReader
 from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.text.text_pair_tokenizer import PairTokens
@@ -38,13 +37,12 @@ class PairReranker:
         """The memory of the scorer's buffers."""
         return self._scorer.buffer_stats
 
-    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:
         """Rank the candidates of every query; payloads and outcomes are those of `Reranker.rerank`.
 
-        Raises SpecError for a `max_length` that the model cannot follow, Stopped if `should_stop` says so.
+        Raises SpecError for a `max_length` that the model cannot follow, Stopped if the run is to end.
         """
         max_length = self._max_length(options.max_length)
-        run = RunContext(Stopwatch(options.timing), should_stop)
         tokenizer = self._reader.tokenizer
         encode = cache(tokenizer.encode)  # equal texts are tokenized once
 

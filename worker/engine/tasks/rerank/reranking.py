@@ -10,7 +10,7 @@ Reranking: candidates are sorted by how likely the model finds the query after t
 Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,7 +26,6 @@ from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, gro
 from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.prompt_templates import Template, template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
@@ -74,9 +73,9 @@ class Reranker:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:
         """Rank the candidates of every query. Raises SpecError if the model cannot do what the options ask, Stopped if
-        `should_stop` says so.
+        the run is to end.
 
         A payload is JSON: `{"query": ..., "candidates": [{"id": ..., "text": ..., "score"?: ...}, ...]}`. A candidate
         that cannot be scored keeps its rank, with the reason as its error. No candidate or query affects the score of
@@ -84,7 +83,6 @@ class Reranker:
         """
         max_length = sequence_limit(self.model, options.max_length)
         template = template_of(options)
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(payloads)) as counted:
             sequences = _Sequences(template, self._tokenizer, max_length)
             queries = [_read(payload, sequences) for payload in payloads]

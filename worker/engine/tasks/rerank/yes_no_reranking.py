@@ -9,14 +9,13 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jobs.answers import Answers
 from jobs.spec import RerankOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
@@ -39,15 +38,14 @@ class YesNoReranker:
         """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
-    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Answers:
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:
         """Rank the candidates of every query; payloads and outcomes are those of `Reranker.rerank`.
 
         Raises SpecError for a model without the tokens of the prompt or the answers, and for a `max_length` that it
-        cannot follow; Stopped if `should_stop` says so.
+        cannot follow; Stopped if the run is to end.
         """
         max_length = sequence_limit(self.model, options.max_length)
         prompt = YesNoPrompt(self._tokenizer, options.template or BODY, max_length)
-        run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(payloads)) as counted:
             queries = [read_candidates(payload, prompt.make) for payload in payloads]
             groups = [

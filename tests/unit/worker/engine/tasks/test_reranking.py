@@ -13,6 +13,7 @@ from jobs.outcome import Failed, Flag, RankedCandidate, Ranking
 from jobs.ranking import NO_FIRST_SCORE, NO_TEXT, NON_FINITE, NOT_IN_CORPUS
 from jobs.spec import Method, RerankOptions, Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.prompt_templates import TEMPLATES
 from worker.engine.tasks.rerank.reranking import NO_QUERY, NO_TOKEN, Reranker
 
@@ -42,7 +43,7 @@ def rerank(
     *payloads: str, model: HashingModel | None = None, bos_id: int | None = BOS, **options: Any
 ) -> list[Ranking]:
     reranker = Reranker(model or HashingModel(), ByteTokenizer(bos_id))
-    produced = reranker.rerank(payloads, RerankOptions(**options), should_stop=lambda: False)
+    produced = reranker.rerank(payloads, RerankOptions(**options), RunContext())
     assert not produced.learned
     rankings = [outcome for outcome in produced.outcomes if isinstance(outcome, Ranking)]
     assert len(rankings) == len(payloads)
@@ -180,7 +181,7 @@ def test_a_text_is_tokenized_once() -> None:
     tokenizer = ByteTokenizer()
 
     Reranker(HashingModel(), tokenizer).rerank(
-        [payload("why?", "rain", "sun"), payload("who?", "rain", "sun")], RerankOptions(), should_stop=lambda: False
+        [payload("why?", "rain", "sun"), payload("who?", "rain", "sun")], RerankOptions(), RunContext()
     )
 
     assert sorted(tokenizer.encoded) == sorted(set(tokenizer.encoded))
@@ -274,7 +275,7 @@ def test_a_text_without_tokens_is_not_scored() -> None:
             return super().encode("" if "?" in text else text)
 
     reranker = Reranker(HashingModel(), DroppingTokenizer(bos_id=None))
-    (ranking,) = reranker.rerank([payload("why?", "rain")], RerankOptions(), should_stop=lambda: False).outcomes
+    (ranking,) = reranker.rerank([payload("why?", "rain")], RerankOptions(), RunContext()).outcomes
 
     assert isinstance(ranking, Ranking)
     assert ranking.candidates[0].error == NO_TOKEN
@@ -298,7 +299,7 @@ def test_fusion_combines_both_stages_and_needs_both_scores() -> None:
 def test_a_text_that_is_not_a_query_fails_without_affecting_others(text: str) -> None:
     reranker = Reranker(HashingModel(), ByteTokenizer())
 
-    produced = reranker.rerank([text, payload("why?", "rain")], RerankOptions(), should_stop=lambda: False)
+    produced = reranker.rerank([text, payload("why?", "rain")], RerankOptions(), RunContext())
 
     assert isinstance(produced.outcomes[0], Failed)
     assert produced.outcomes[1] == rerank(payload("why?", "rain"))[0]
@@ -319,14 +320,14 @@ def test_a_request_to_stop_is_obeyed() -> None:
     reranker = Reranker(HashingModel(), ByteTokenizer())
 
     with pytest.raises(Stopped):
-        reranker.rerank([payload("why?", "rain")], RerankOptions(), should_stop=lambda: True)
+        reranker.rerank([payload("why?", "rain")], RerankOptions(), RunContext(should_stop=lambda: True))
 
 
 def test_tokenizing_and_reading_are_timed() -> None:
     reranker = Reranker(HashingModel(), ByteTokenizer())
     options = RerankOptions(timing=Timing.STEPS)
 
-    timings = reranker.rerank([payload("why?", "rain")], options, should_stop=lambda: False).timings
+    timings = reranker.rerank([payload("why?", "rain")], options, RunContext()).timings
 
     assert [(one.phase, one.tokens) for one in timings] == [("tokenize", 27), ("prefill", 27)]
 

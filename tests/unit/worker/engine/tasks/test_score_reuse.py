@@ -1,7 +1,7 @@
 """The memory of scores: it returns what was stored, and failures and non-finite scores are never stored."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,12 @@ import pytest
 from jobs.answers import Answers
 from jobs.outcome import Failed, Outcome, Score, TokenScore
 from jobs.spec import JobSpec, ScoreOptions, Task
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.score_reuse import score_with_reuse
 
 
 class Memory:
     """A memory of scores in a dictionary."""
-
-    digest = b"model and options"
 
     def __init__(self) -> None:
         self.known: dict[bytes, Score] = {}
@@ -31,7 +30,7 @@ class Lengths:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Answers:
+    def score(self, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers:
         self.asked += texts
         return Answers([self._outcome(text) for text in texts])
 
@@ -44,9 +43,10 @@ class Lengths:
 
 def test_a_text_in_the_memory_is_not_scored_again() -> None:
     memory, scorer = Memory(), Lengths()
+    context = RunContext(memory=memory, digest=b"model and options")  # type: ignore[arg-type]
 
     def run(*texts: str, **options: Any) -> list[Outcome]:
-        produced = score_with_reuse(scorer, texts, ScoreOptions(**options), memory, lambda: False)
+        produced = score_with_reuse(scorer, texts, ScoreOptions(**options), context)
         memory.known.update({key: one for key, one in produced.learned.items() if isinstance(one, Score)})
         return produced.outcomes
 

@@ -16,6 +16,8 @@ from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import Bos, ScoreOptions, Timing, Window
 from tests.context_model import ContextModel
 from tests.small_tokenizers import byte_level, opened, word_piece
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.scoring import Scorer
 from worker.text.causal_tokenizer import CausalTokenizer
 
@@ -41,7 +43,7 @@ def score(
     texts: Sequence[str], tokenizer: CausalTokenizer, options: ScoreOptions | None = None, *, max_positions: int = 64
 ) -> list[Outcome]:
     scorer = Scorer(ContextModel(VOCABULARY, max_positions), tokenizer)
-    return scorer.score(texts, options or ScoreOptions(), should_stop=lambda: False).outcomes
+    return scorer.score(texts, options or ScoreOptions(), RunContext()).outcomes
 
 
 def one(outcomes: list[Outcome]) -> Score:
@@ -198,7 +200,7 @@ def test_a_non_finite_log_probability_fails_only_its_document(
     broken = tokenizer_with_bos.encode("字").ids[0]
     scorer = Scorer(ContextModel(VOCABULARY, 8, broken={broken: number}), tokenizer_with_bos)
     texts = ["hello world", "hello a字b字", "again"]
-    outcomes = scorer.score(texts, ScoreOptions(max_length=4), should_stop=lambda: False).outcomes
+    outcomes = scorer.score(texts, ScoreOptions(max_length=4), RunContext()).outcomes
 
     assert outcomes[1] == Failed(
         "non-finite",
@@ -233,7 +235,7 @@ def test_packing_changes_no_result_and_only_one_reader_is_open_at_a_time(tokeniz
     model = ContextModel(VOCABULARY, 64)
     scorer = Scorer(model, tokenizer_with_bos)
     runs = [
-        scorer.score(TEXTS, ScoreOptions(packing=packing), should_stop=lambda: False).outcomes
+        scorer.score(TEXTS, ScoreOptions(packing=packing), RunContext()).outcomes
         for packing in (True, True, False, False, True)
     ]
 
@@ -246,9 +248,7 @@ def test_packing_changes_no_result_and_only_one_reader_is_open_at_a_time(tokeniz
 def test_all_windows_go_to_the_reader_at_once_each_with_its_context(tokenizer_with_bos: CausalTokenizer) -> None:
     model = ContextModel(VOCABULARY, 64)
     ids = tokenizer_with_bos.encode("hello worlds").ids
-    Scorer(model, tokenizer_with_bos).score(
-        ["hello worlds", "a"], ScoreOptions(max_length=4, stride=2), should_stop=lambda: False
-    )
+    Scorer(model, tokenizer_with_bos).score(["hello worlds", "a"], ScoreOptions(max_length=4, stride=2), RunContext())
     groups = [(list(group.prefix), [list(suffix) for suffix in group.suffixes]) for group in model.readers[0].groups]
 
     assert groups == [
@@ -260,7 +260,7 @@ def test_all_windows_go_to_the_reader_at_once_each_with_its_context(tokenizer_wi
 
 def test_the_model_is_not_called_if_there_is_nothing_to_score(tokenizer: CausalTokenizer) -> None:
     model = ContextModel(VOCABULARY, 64)
-    produced = Scorer(model, tokenizer).score(["", "a"], ScoreOptions(), should_stop=lambda: False)
+    produced = Scorer(model, tokenizer).score(["", "a"], ScoreOptions(), RunContext())
 
     assert model.readers[0].groups == []
     assert [timing.phase for timing in produced.timings] == ["tokenize"]
@@ -273,7 +273,7 @@ def test_timings_begin_with_tokenize_and_count_the_tokens(tokenizer_with_bos: Ca
         (Timing.OFF, []),
     ):
         scorer = Scorer(ContextModel(VOCABULARY, 64), tokenizer_with_bos)
-        produced = scorer.score(["hello wor hell", "ab"], ScoreOptions(timing=mode), should_stop=lambda: False)
+        produced = scorer.score(["hello wor hell", "ab"], ScoreOptions(), RunContext(Stopwatch(mode)))
         assert [(timing.phase, timing.tokens, timing.calls) for timing in produced.timings] == expected
         assert produced.learned == {}
 

@@ -10,10 +10,6 @@ from jobs.outcome import Score, SegmentTranslation
 class ResultMemory(Protocol):
     """Stored results: translations of segments, and scores of documents."""
 
-    @property
-    def digest(self) -> bytes:
-        """A digest of the model and of the options that results depend on; every key is made with it."""
-
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         """The stored translations, by key, of those keys that have one."""
 
@@ -21,19 +17,18 @@ class ResultMemory(Protocol):
         """The stored scores, by key, of those keys that have one."""
 
 
-def memory_key(memory: ResultMemory, text: str, language: str | None = None) -> bytes:
+def memory_key(digest: bytes, text: str, language: str | None = None) -> bytes:
     """The key under which the memory stores the result of a segment or a document.
 
-    `language`: of the text, where the result depends on it; the digest leaves it out, since most models do not know it.
+    `digest`: of the model and of the options that results depend on. `language`: of the text, where the result depends
+    on it; the digest leaves it out, since most models do not know it.
     """
     content = text if language is None else f"[{language}]{text}"
-    return hashlib.sha256(memory.digest + content.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(digest + content.encode("utf-8", "surrogatepass")).digest()
 
 
 class NoMemory:
     """A memory that is always empty."""
-
-    digest = b""
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         return {}
