@@ -11,12 +11,12 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.settings import read_settings
 from jobs.store.database import Database
 from jobs.store.worker_registry import mark_stopped, register
+from worker.child_process import worker_stats
 from worker.drain import drain
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper
 from worker.providers.registry import Providers
-from worker.worker_stats import worker_stats
 
 LOOK_EVERY_S = 0.02
 HEARTBEAT_S = 0.2

@@ -6,6 +6,7 @@ happens, the pipe ends too, and the child finishes the current batches and exits
 """
 
 import faulthandler
+import json
 import logging
 import os
 import random
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,8 +30,9 @@ from jobs.providers import ONNX
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.jobs import jobs_paused_for, resume
-from jobs.store.worker_registry import mark_stopped, register
+from jobs.store.worker_registry import WorkerStats, mark_stopped, register
 from worker.drain import INSTALLATION, drain
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import lanes_of, provider_name
 from worker.installation import REASON, InstallationBroken
 from worker.isolation.sandbox import Sandbox
@@ -43,7 +45,6 @@ from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
 from worker.process.stderr_log import log_to_stderr
 from worker.providers.registry import Providers, provider_class
-from worker.worker_stats import worker_stats
 
 log = logging.getLogger(__name__)
 
@@ -250,3 +251,14 @@ if __name__ == "__main__":
     logging.shutdown()
     sys.stderr.flush()
     os._exit(code)  # do not wait for daemon threads, which may be in a model call or a read
+
+
+def worker_stats(providers: Providers, lanes: Sequence[Lane]) -> WorkerStats:
+    """The stats of this process, with the buffers of its lanes summed up."""
+    buffers = sum((lane.buffer_stats for lane in lanes), BufferStats())
+    return WorkerStats(
+        models=json.dumps({model.name: round(model.load_s, 3) for model in providers.warm().values()}),
+        kv_bytes=buffers.num_bytes,
+        buffer_allocations=buffers.allocations,
+        buffer_reuses=buffers.reuses,
+    )

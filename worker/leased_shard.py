@@ -15,10 +15,10 @@ from jobs.providers import NO_PROVIDER
 from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import MAX_BATCHES_AT_ONCE, Batch, joined
+from jobs.store.circuit_breaker import log_death
 from jobs.store.database import Database
 from jobs.store.pauses import how_to_verify
 from jobs.store.record import record
-from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import process_or_bisect

@@ -89,8 +89,7 @@ class Port:
         return check_providers(settings)
 
     def check_kernels(self) -> KernelsCheck:
-        from worker.kernels.library import INSTALL_AGAIN, NoKernelsError, open_library
-        from worker.kernels.trial import try_kernels
+        from worker.kernels.library import INSTALL_AGAIN, NoKernelsError, open_library, try_kernels
 
         try:
             library = open_library()

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from worker.engine.runtime.processor import processor_name
+from worker.engine.runtime.device import processor_name
 
 
 def cpu_name() -> str:

@@ -1,10 +1,11 @@
 """Compares two jobs: matches their documents and collects how the results differ, in bounded memory."""
 
+import heapq
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -12,7 +13,6 @@ from jobs import measures
 from jobs.choices import By
 from jobs.comparison.comparable import Contrast, contrasts, notes, provider_notes, require_comparable
 from jobs.comparison.judged_rankings import JudgedMeasure, JudgedRankings
-from jobs.comparison.largest import Largest
 from jobs.comparison.rankings import RankingAgreement, RankingsCompared
 from jobs.comparison.reference_scores import ReferenceScore, ReferenceScores
 from jobs.comparison.scores import ScoresCompared, ScoreShift
@@ -339,3 +339,27 @@ def _with_details(
         yield Difference(
             one.id, one.position, one.other_position, value, collector.show(one.a), collector.show(one.b), text
         )
+
+
+T = TypeVar("T")
+
+
+class Largest(Generic[T]):
+    """Keeps the `limit` items with the largest values; of equal ones, those that came first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._heap: list[tuple[float, int, T]] = []
+        self._added = 0
+
+    def add(self, value: float, item: T) -> None:
+        self._added += 1
+        entry = (value, -self._added, item)
+        if len(self._heap) < self._limit:
+            heapq.heappush(self._heap, entry)
+        elif self._heap and entry > self._heap[0]:
+            heapq.heapreplace(self._heap, entry)
+
+    def items(self) -> list[tuple[float, T]]:
+        """Value and item, the largest value first."""
+        return [(value, item) for value, _, item in sorted(self._heap, reverse=True)]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from jobs.errors import KvjobsError
 from jobs.formatting import counted
 from jobs.store import jobs
-from jobs.store.action_log import log_action, log_outcome
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.states import JobState
@@ -59,13 +58,13 @@ def perform(
     with database.reading() as connection:
         before = find_job(connection, reference)
     detail = str(priority) if action is Action.PRIORITY else reason
-    number = log_action(database, before.job_id, action.value, actor, detail)
+    number = jobs.log_action(database, before.job_id, action.value, actor, detail)
     try:
         documents = _perform(database, before.job_id, action, reason, priority)
     except KvjobsError as error:
-        log_outcome(database, number, f"refused: {error}")
+        jobs.log_outcome(database, number, f"refused: {error}")
         raise
-    log_outcome(database, number, counted(documents, "document") if action in COUNTING else "done")
+    jobs.log_outcome(database, number, counted(documents, "document") if action in COUNTING else "done")
     with database.reading() as connection:
         return Performed(action, before, find_job(connection, str(before.job_id)), documents, number)
 

@@ -1,11 +1,21 @@
-"""The circuit breaker: a job is paused when its worker processes die one after the other, as with a bad model."""
+"""The circuit breaker: a job is paused when its worker processes die one after the other, as with a bad model.
+
+Deaths of sandboxes, disposable processes that retry a suspect batch, are logged here; those of workers where their
+leases are taken back.
+"""
 
 from sqlalchemy import Connection, distinct, func, select, update
 
+from jobs.errors import StaleLease
+from jobs.store.batches import Batch
+from jobs.store.database import Database
+from jobs.store.job_counters import lock_counters
 from jobs.store.pauses import how_to_verify, paused_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
-from jobs.store.schema.tables import Job, ShardEvent
+from jobs.store.schema.tables import Job, Shard, ShardEvent
+from jobs.store.shard_events import log_event
+from jobs.store.work import Work, fence, positions_json
 
 MAX_DEATHS = 20
 WITHIN_S = 600.0
@@ -14,6 +24,18 @@ WITHIN_S = 600.0
 WORKER_GONE = ("lost", "expired")  # a worker died or fell silent, with its leases
 SANDBOX_DIED = "died"  # a disposable process for one suspect batch died
 QUARANTINED = "quarantined"
+
+
+def log_death(database: Database, work: Work, batch: Batch, how: str) -> bool:
+    """Log at once, before any result, that a sandbox died while it processed these documents; whether the circuit
+    breaker paused the job. `how` is the exit of the process in words. Raises StaleLease where the lease is lost."""
+    with database.writing() as connection:
+        if connection.execute(select(Shard.id).where(*fence(work)).with_for_update()).first() is None:
+            raise StaleLease(f"shard {work.shard_id} of job {work.job_id} was leased again after epoch {work.epoch}")
+        lock_counters(connection, work.job_id)
+        detail = f"{positions_json(batch)} {how}"
+        log_event(connection, work.job_id, work.shard_id, SANDBOX_DIED, work.epoch, work.worker_id, len(batch), detail)
+        return pause_after_deaths(connection, work.job_id)
 
 
 def pause_after_deaths(connection: Connection, job_id: int) -> bool:

@@ -1,11 +1,11 @@
-"""The commands on a job: pause, resume, change its priority, cancel, retry. `job_actions` also logs them.
+"""The commands on a job: pause, resume, change its priority, cancel, retry; and the log of who asked for them.
 
 A chain is one job here: whichever stage is named, the command is for all of its stages.
 """
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, exists, func, or_, select, update
+from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
@@ -15,12 +15,14 @@ from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.pauses import paused_values, resumed_values
 from jobs.store.rollups.writes import forget_failures
+from jobs.store.schema.action_table import JobAction
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
+LONGEST_DETAIL = 1000  # characters of an action's detail in the log
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
 
 
@@ -189,3 +191,17 @@ def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Seque
 def _one_past_last(connection: Connection, job_id: int) -> int:
     last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
     return 0 if last is None else int(last) + 1
+
+
+def log_action(database: Database, job_id: int, action: str, actor: str, detail: str | None) -> int:
+    """Log what is asked for; the number of the row, for `log_outcome`."""
+    row = {"job_id": job_id, "action": action, "actor": actor, "detail": detail and detail[:LONGEST_DETAIL]}
+    with database.writing() as connection:
+        statement = insert(JobAction).values(**row, asked_at=db_time()).returning(JobAction.id)
+        return int(connection.execute(statement).scalar_one())
+
+
+def log_outcome(database: Database, number: int, outcome: str) -> None:
+    """Complete the row of an action with what came of it."""
+    with database.writing() as connection:
+        connection.execute(update(JobAction).where(JobAction.id == number).values(outcome=outcome, ended_at=db_time()))

@@ -5,7 +5,7 @@ Knows: when two submits are the same job, and when a corpus is refused. Does not
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records
 from jobs.submission.filter_fields import resolve_fields
-from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.job_name import check_name
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
@@ -162,7 +161,7 @@ def _fill(
     def report(documents: int) -> None:
         reporter.report(job.job_id, documents, job.rejected)
 
-    written = Fingerprint()
+    written = _Fingerprint()
     try:
         rest = _skip(records, job.ingested, written, report)
         if job.ingest_digest not in (None, written.hexdigest()):
@@ -186,8 +185,30 @@ def _fill(
     return job, without_id
 
 
+class _Fingerprint:
+    """sha256 over the documents that a job has read so far, the same however they are cut into batches: a killed submit
+    is continued only with the same documents."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def update(self, records: Iterable[Record]) -> None:
+        """Add the next records."""
+        parts = [
+            f"{record.external_id}\0{record.text}\0{record.fields}\0"
+            if type(record) is Document
+            else f"{record.position}\0{record.code}\0"
+            for record in records
+        ]
+        self._digest.update("".join(parts).encode())
+
+    def hexdigest(self) -> str:
+        """The digest of all records so far."""
+        return self._digest.hexdigest()
+
+
 def _skip(
-    records: Iterator[Record], offset: int, written: Fingerprint, report: Callable[[int], None]
+    records: Iterator[Record], offset: int, written: _Fingerprint, report: Callable[[int], None]
 ) -> Iterator[Record]:
     """The records from the position `offset` on. Those before it are read too, for the digests."""
     position = 0

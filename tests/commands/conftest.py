@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def kernels_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.kernels.trial.try_kernels", lambda: None)
+    monkeypatch.setattr("worker.kernels.library.try_kernels", lambda: None)
 
 
 class WaitingWorker:

@@ -16,7 +16,7 @@ from jobs.queues import Queues
 from tests.integration.conftest import RedisServer
 from tests.machine import until
 from worker.fleet import hint_listener
-from worker.fleet.app import make_worker_app
+from worker.fleet.hint_exchange import make_worker_app
 from worker.fleet.hint_listener import HintListener
 
 NODE = "kvjobs-listener@test"

@@ -7,10 +7,10 @@ from sqlalchemy import func, select
 from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.store import lease_expiry, leases
+from jobs.store.circuit_breaker import log_death
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.record import record
-from jobs.store.sandbox_deaths import log_death
 from jobs.store.schema import result_tables, tables
 from jobs.store.work import Work
 from tests.databases import ON_SQLITE

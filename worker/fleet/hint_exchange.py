@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from celery import Celery
+
+from jobs.dispatch.broker import DRAIN, make_app, make_queue
 from jobs.dispatch.broker_status import BrokerStatus
 from jobs.dispatch.dispatcher import Dispatcher
 from jobs.dispatch.worker_arguments import WorkerArguments
@@ -12,9 +15,10 @@ from jobs.queues import Queues
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
-from worker.fleet.app import make_worker_app
 from worker.fleet.hint_listener import HintListener
 from worker.process.child_handle import Child
+
+MAX_BUSY_S = 60.0  # the longest time for which one hint keeps a worker from taking the next
 
 
 @contextmanager
@@ -39,6 +43,26 @@ def exchange_hints(
         stop.set()
         listener.join()
         dispatching.join(1.0)
+
+
+def make_worker_app(broker_url: str, queues: Queues, child: Child) -> Celery:
+    """The application whose task wakes that child at hints in these queues."""
+    app = make_app(broker_url)
+    app.conf.task_queues = [make_queue(name) for name in queues.names()]
+    _add_task(app, child)
+    app.set_default()  # the threads of Celery's pool look a task up in the default application of the process
+    return app
+
+
+def _add_task(app: Celery, child: Child) -> None:
+    """Add the only Celery task: it wakes the lanes, which find their work in the database."""
+
+    # Not shared: else Celery adds it, with this child, to every application that the process makes afterwards.
+    @app.task(name=DRAIN, ignore_result=True, shared=False)  # type: ignore[untyped-decorator]
+    def drain() -> None:
+        """Wake the lanes, and take no other hint while they work: it may wake another worker."""
+        child.wake()
+        child.wait_idle(MAX_BUSY_S)
 
 
 def _quiet_celery(settings: Settings) -> None:

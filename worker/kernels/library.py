@@ -6,10 +6,13 @@ Knows: ctypes. Does not know: arrays, graphs.
 
 import ctypes
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.process import how_it_ended
 from worker.kernels.files import LIBRARY, sources_digest
 from worker.kernels.structs import STRUCTS
 
@@ -21,6 +24,12 @@ INSTALL_AGAIN = (
     "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
     "they stay wrong, please report it"
 )
+
+_TRIAL = """
+from worker.kernels.compiled import why_distrusted
+from worker.kernels.library import open_library
+print(why_distrusted(open_library()) or "")
+"""
 
 
 class NoKernelsError(Exception):
@@ -76,3 +85,14 @@ def load(file: Path) -> Any:
     for call, struct in zip(calls, STRUCTS, strict=True):
         call.argtypes = [ctypes.POINTER(struct)]
     return functions
+
+
+def try_kernels() -> str | None:
+    """Why nothing uses the kernels that were compiled, a sentence; None: they are right. They are tried in a separate
+    process, which loads numpy and onnxruntime, and which a wrong kernel may end."""
+    # -P: a folder `worker` in the user's current directory must not be imported.
+    tried = subprocess.run([sys.executable, "-P", "-c", _TRIAL], capture_output=True, text=True, check=False)
+    if tried.returncode == 0:
+        return tried.stdout.strip() or None
+    last = (tried.stderr.strip().splitlines() or [""])[-1]
+    return f"distrusted: the process that tries them {how_it_ended(tried.returncode)}" + (f": {last}" if last else "")

@@ -1,5 +1,7 @@
 """The work of a job, counted with the model's tokenizer and the sentence splitter, without running the model."""
 
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +18,11 @@ from jobs.providers import ONNX
 from jobs.spec import GenerateOptions, JobSpec, Method, Options, RerankOptions, ScoreOptions, TranslateOptions
 from jobs.stage import Stage
 from jobs.submission.corpus_check import check_records
-from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
+from jobs.submission.dry_run import DryRun, LengthBucket, SegmentCounts, SequenceCounts
 from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
-from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
@@ -33,10 +34,11 @@ from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
 from worker.text.segment_counts import count_segments
-from worker.text.sequence_counts import count_sequences
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 SHOWN_REJECTED = 20
+
+_USED_IDS = "CREATE TABLE used (id TEXT PRIMARY KEY, position INTEGER, line INTEGER) WITHOUT ROWID"
 
 
 @dataclass(slots=True)
@@ -59,11 +61,11 @@ class _Texts:
     def __iter__(self) -> Iterator[str]:
         with (
             open_corpus(self.corpus, self.spool, self.reporter.saw_bytes) as (contents, reading),
-            scratch_tables(self.spool, TABLES, "the ids") as tables,
+            scratch_tables(self.spool, _USED_IDS, "the ids") as tables,
         ):
             reading = with_routes(reading, self.corpus, self.spec)
             self.reporter.begin(reading, contents)
-            used = UsedIds(tables)
+            used = _UsedIds(tables)
             _, records = resolve_fields(self.stages, check_records(self.corpus, reading))
             for batch in cut_batches(records, self.max_shard_tokens):
                 repeated = used.take([record for shard in batch.shards for record in shard])
@@ -150,12 +152,12 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
     tokenizer = open_causal_tokenizer(folder.path, model)
     if isinstance(spec.options, GenerateOptions):
         continuer = PromptContinuer(model, tokenizer, open_chat_tokenizer(folder.path, tokenizer))
-        return count_sequences((continuer.prompt_length(text, spec.options) for text in texts), model.max_positions)
+        return _count_sequences((continuer.prompt_length(text, spec.options) for text in texts), model.max_positions)
     if isinstance(spec.options, RerankOptions) and spec.options.method is Method.YES_NO:
         prompt = YesNoPrompt(tokenizer, spec.options.template or BODY, model.max_positions)
-        return count_sequences((len(ids) for ids in _prompts(prompt, texts)), model.max_positions)
+        return _count_sequences((len(ids) for ids in _prompts(prompt, texts)), model.max_positions)
     lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
-    return count_sequences((length for text in texts for length in lengths_of(text)), model.max_positions)
+    return _count_sequences((length for text in texts for length in lengths_of(text)), model.max_positions)
 
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:
@@ -178,7 +180,7 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
         for pair in pairs
         for length in (len(tokenizer.encode(pair["source"], language)), len(tokenizer.cut_target(pair["target"])) + 1)
     )
-    return count_sequences(sides, max_positions)
+    return _count_sequences(sides, max_positions)
 
 
 def _pairs(folder: Path, texts: _Texts) -> SequenceCounts:
@@ -193,7 +195,7 @@ def _pairs(folder: Path, texts: _Texts) -> SequenceCounts:
         for query in queries
         for candidate in query["candidates"]
     )
-    return count_sequences(lengths, reader.max_length)
+    return _count_sequences(lengths, reader.max_length)
 
 
 def _prompts(prompt: YesNoPrompt, texts: Iterable[str]) -> Iterator[Sequence[int]]:
@@ -216,3 +218,40 @@ def _sequence_lengths(options: Options, count: Callable[[str], int]) -> Callable
             yield count(prompt) + count(scored)
 
     return lengths_of
+
+
+class _UsedIds:
+    """The ids so far, each with the position and line that had it first, in a table on disk, of which 64 MB are cached.
+    (A submit finds duplicates in the database.)"""
+
+    def __init__(self, tables: sqlite3.Connection) -> None:
+        self._tables = tables
+
+    def take(self, records: Sequence[Record]) -> Mapping[int, int]:
+        """Add the next records; the positions of those whose id was used before, with the line that used it."""
+        rows = [(record.external_id, record.position, record.line) for record in records if record.external_id]
+        before = self._tables.total_changes
+        self._tables.executemany("INSERT OR IGNORE INTO used VALUES (?, ?, ?)", rows)
+        if self._tables.total_changes - before == len(rows):
+            return {}
+        first = "SELECT position, line FROM used WHERE id = ?"
+        found = ((position, *self._tables.execute(first, (used,)).fetchone()) for used, position, _ in rows)
+        return {position: line for position, first_position, line in found if first_position != position}
+
+
+def _count_sequences(lengths: Iterable[int], max_tokens: int) -> SequenceCounts:
+    """`lengths` are the numbers of ids of the sequences, `max_tokens` is the number of positions of the model."""
+    num_longer = num_tokens = longest = 0
+    buckets: Counter[int] = Counter()
+    for length in lengths:
+        num_longer += length > max_tokens
+        num_tokens += length
+        longest = max(longest, length)
+        buckets[1 << max(0, length - 1).bit_length()] += 1
+    return SequenceCounts(
+        num_sequences=buckets.total(),
+        num_longer=num_longer,
+        num_tokens=num_tokens,
+        longest=longest,
+        histogram=tuple(LengthBucket(size, buckets[size]) for size in sorted(buckets)),
+    )

@@ -19,8 +19,7 @@ def show(context: Context, output: Output, reference: str) -> None:
     from jobs.advice.next_command import next_steps
     from jobs.cli.render.job_page import describe
     from jobs.cli.render.layout import print_page
-    from jobs.store.report.failures import failures
-    from jobs.store.report.finish_counts import finish_counts
+    from jobs.store.report.failures import failures, finish_counts
     from jobs.store.report.job_providers import providers_of
     from jobs.store.report.job_summary import find_chain
     from jobs.store.report.live_job import find_live_job, live_jobs

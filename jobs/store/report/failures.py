@@ -1,10 +1,13 @@
-"""The documents of a job that ended without a result, grouped by their reason."""
+"""The documents of a job that ended without a result, grouped by their reason; and why continuations ended."""
 
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
+from jobs.outcome import Finish
+from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.result_tables import Generation
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
 
@@ -54,3 +57,15 @@ def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> l
             Failure(group.status, group.error_code, group.documents, tuple(FailedDocument(*row) for row in samples))
         )
     return found
+
+
+def finish_counts(connection: Connection, job: JobSummary) -> dict[str, int]:
+    """The documents of each reason, in the order of `Finish`; empty for a job of another task, and where nothing has
+    ended. Reads every result of the job."""
+    if job.task != Task.GENERATE:
+        return {}
+    rows = connection.execute(
+        select(Generation.finish, func.count()).where(Generation.job_id == job.job_id).group_by(Generation.finish)
+    )
+    found = {row[0]: row[1] for row in rows}
+    return {finish.value: found[finish] for finish in Finish if finish in found}

@@ -13,6 +13,7 @@ from jobs import measures
 from jobs.errors import NotFoundError, SpecError
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
+from jobs.outcome import Flag
 from jobs.routing.routes import read_routes
 from jobs.spec import Task, has_payload
 from jobs.stage import FILTER
@@ -24,7 +25,6 @@ from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address
 from jobs.web.document_view.document_filter import DocumentFilter, FilterOfAddress, list_address
-from jobs.web.document_view.flag_words import FLAG_WORDS
 from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.token_colors import LEGEND, colored_tokens
 from jobs.web.pages.documents import JobId, selection_of
@@ -34,6 +34,19 @@ from jobs.web.store_access import Reading, SettingsOfApp
 MAX_CHARACTERS = 12_000  # of source and result together, unless the whole text is asked for
 MAX_TOKENS = 3_000
 BUDGET_S = 0.05  # of looking for each neighbour
+
+FLAG_WORDS: Mapping[str, str] = {
+    Flag.SPLIT: "A sentence was longer than the model can read at once, so it was translated in pieces.",
+    Flag.TRUNCATED: "The text was cut: a translation reached the length limit before its end, or only a part of the "
+    "text was scored.",
+    Flag.REPETITION: "The text repeats a sequence in a row, and its source does not; the model probably looped.",
+    Flag.UNKNOWN_SOURCE: "The model's vocabulary lacks much of the source, as of another script; the translation is "
+    "probably invented.",
+    Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
+    Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
+    Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",
+    Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
+}
 
 router = APIRouter()
 

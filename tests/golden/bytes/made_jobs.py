@@ -34,11 +34,10 @@ from jobs.routing.routes import Leg, Route, revision_of
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store import leases
-from jobs.store.action_log import log_action, log_outcome
 from jobs.store.cache_reports import log_cache_reports
 from jobs.store.database import Database
 from jobs.store.ingest.lifecycle import abandon
-from jobs.store.jobs import cancel, pause, set_priority
+from jobs.store.jobs import cancel, log_action, log_outcome, pause, set_priority
 from jobs.store.record import record
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker

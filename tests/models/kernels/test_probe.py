@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from worker.kernels import compiled, probe, trial
+from worker.kernels import compiled, library, probe
 from worker.kernels.compiled import compiled_kernels
 from worker.kernels.functions import Kernels
 from worker.kernels.library import open_library
@@ -101,9 +101,9 @@ def test_doctor_calls_kernels_distrusted_where_they_are_wrong_and_says_what_to_d
     wrong = (
         'import worker.kernels.compiled\nworker.kernels.compiled.wrong_kernels = lambda _: ["sum_powers", "lay_out"]'
     )
-    monkeypatch.setattr(trial, "PROGRAM", wrong + trial.PROGRAM)
+    monkeypatch.setattr(library, "_TRIAL", wrong + library._TRIAL)
     distrusted = PORT.check_kernels()
-    monkeypatch.setattr(trial, "PROGRAM", "import os, signal\nos.kill(os.getpid(), signal.SIGILL)")
+    monkeypatch.setattr(library, "_TRIAL", "import os, signal\nos.kill(os.getpid(), signal.SIGILL)")
     died = PORT.check_kernels()
 
     assert (trusted.found.split()[0].strip(","), trusted.mend) == ("compiled", "")

@@ -61,7 +61,7 @@ def _row(
     source_tokens: int,
 ) -> "CacheReportRow":
     from jobs.store.cache_reports import CacheReportRow
-    from worker.engine.runtime.processor import processor_name
+    from worker.engine.runtime.device import processor_name
 
     on, off = report.on, report.off
     return CacheReportRow(

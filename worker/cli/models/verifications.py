@@ -57,7 +57,7 @@ def store_verification(
     if folder.stamp() != stamp:
         print_message(f"The result was not stored: files of {folder.name} changed meanwhile.")
         return
-    from worker.model_tools.verify.decisive import decisive_check
+    from worker.model_tools.verify.checks import decisive_check
 
     decisive = decisive_check(checks)
     try:

@@ -4,14 +4,17 @@ Knows: names of devices and providers. Does not load onnxruntime: the parent pro
 """
 
 import os
+import platform
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from jobs.errors import SpecError
+from jobs.formatting import counted
 from jobs.process import available_cores
 from jobs.queues import CPU
 
@@ -88,3 +91,20 @@ def lanes_of(device: str, wanted: int) -> int:
     if wanted:
         return wanted
     return available_cores() if device == CPU else 1
+
+
+def processor_name() -> str:
+    """The name of this machine's processor, and how many cores this process may use: `AMD EPYC 7763, 2 cores`."""
+    name = _name_in(Path("/proc/cpuinfo")) or platform.processor() or platform.machine() or "unknown processor"
+    return f"{name}, {counted(available_cores(), 'core')}"
+
+
+def _name_in(cpuinfo: Path) -> str:
+    """The name of the first core; empty where there is no such file, or the processor (ARM) has no name there."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next(
+        (value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == "model name"), ""
+    )

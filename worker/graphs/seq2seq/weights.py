@@ -16,7 +16,8 @@ from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.seq2seq.network import Positions, Seq2SeqNetwork
 from worker.graphs.seq2seq.relative_bias import bias_by_distance
 from worker.graphs.seq2seq.tensor_names import HEAD, HEAD_BIAS, name_of, positions_role
-from worker.graphs.seq2seq.tensor_shapes import shape_of
+
+_INNER = ("fc1", "gate", "up")  # linear maps to the inner width of a feed-forward part; fc2 is the one back
 
 
 class Seq2SeqWeights:
@@ -38,7 +39,7 @@ class Seq2SeqWeights:
         """A tensor of the network, by its role. Raises ModelError for one that lacks, or has another shape than
         config.json says."""
         found = self._get(name_of(self._network, name))
-        wanted = shape_of(self._network, name)
+        wanted = _shape_of(self._network, name)
         if len(found.shape) != len(wanted) or any(
             size not in (None, has) for size, has in zip(wanted, found.shape, strict=True)
         ):
@@ -151,3 +152,28 @@ def _fairseq_sinusoids(position: NDArray[np.int64], width: int) -> NDArray[np.fl
     angles = position.astype(np.float32) * frequencies
     sinusoids = np.concatenate((np.sin(angles), np.cos(angles)), axis=1)
     return np.pad(sinusoids, ((0, 0), (0, width % 2)))
+
+
+def _shape_of(network: Seq2SeqNetwork, role: str) -> tuple[int | None, ...]:
+    """The sizes that config.json gives a tensor; None: it does not say. A linear map has (outputs, inputs)."""
+    width, (place, _, kind) = network.width, role.rpartition(".")
+    side, _, rest = place.partition(".")
+    module = rest.rpartition(".")[2]
+    if module == "relative_bias":
+        assert network.relative is not None
+        return network.relative.buckets, network.heads(side).number
+    if place == "shared" or module.startswith("embed_"):  # of tokens, and of positions
+        return None, width
+    heads = network.heads(side)
+    inner = network.encoder_inner if side == "encoder" else network.decoder_inner
+    projected = heads.number * heads.size_in_checkpoint
+    rows, columns = width, width
+    if module in _INNER:
+        rows = inner
+    elif module == "fc2":
+        columns = inner
+    elif module == "out_proj":
+        columns = projected
+    elif module.endswith("_proj"):
+        rows = projected
+    return (rows,) if kind == "bias" or "norm" in module else (rows, columns)

@@ -16,9 +16,7 @@ from worker.engine.runtime.device import check_device
 from worker.graphs.precision import Precision
 from worker.model_tools.add.staging import staging, taken
 from worker.model_tools.inspect.stages import StageDescription, describe_stages
-from worker.model_tools.split.causal import SplitCausal
-from worker.model_tools.split.protocol import SplitFamily
-from worker.model_tools.split.seq2seq import SplitSeq2Seq
+from worker.model_tools.split.families import SplitCausal, SplitFamily, SplitSeq2Seq
 from worker.models.contents.required_files import check_files
 from worker.models.half_precision import needs_half
 from worker.models.manifest import MANIFEST, Manifest, Split, StagePlace, records

@@ -15,7 +15,7 @@ Shapes: T length.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, cycle, islice
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.vocabulary import check_same_ids
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.present_files import has_weights
-from worker.models.departures.named_limits import named_limits
+from worker.models.departures.attention_evidence import EXACT_IN_BFLOAT16
 from worker.models.file_names import CAUSAL_TOKENIZER
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.manifest import Manifest, is_gguf
@@ -47,6 +47,11 @@ _MAX_LENGTH = 8192  # tokens of a document that goes past a limit
 _MARGIN = 64  # tokens by which that document goes past the limit
 _MAX_BYTES = 1 << 30  # the largest logits of a document that is read in one call
 _JOINED_LENGTH = 1024  # tokens of a document joined from all others, long enough to be read in several pieces
+
+# The limits that a configuration names: text lengths beyond which a model may compute differently.
+_NUM_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length", "seq_length")
+_ORIGINAL = "original_max_position_embeddings"  # where rotary scaling may begin
+_WINDOWS = ("sliding_window", "window_size", "attention_chunk_size")  # how many tokens a token attends to
 
 
 class VerifiedCausal:
@@ -159,7 +164,7 @@ def _past_limits(
 ) -> tuple[list[list[int]], str | None]:
     """Documents as long as each limit that the configuration names, and longer; a note on limits that are too far."""
     max_length = min(max_length or _MAX_LENGTH, _MAX_BYTES // (4 * model.vocab_size))
-    limits = {name: limit for name, limit in named_limits(config).items() if limit <= model.max_positions}
+    limits = {name: limit for name, limit in _named_limits(config).items() if limit <= model.max_positions}
     tried = {name: limit for name, limit in limits.items() if min(limit + _MARGIN, model.max_positions) <= max_length}
     lengths = {min(limit + more, model.max_positions) for limit in tried.values() for more in (0, _MARGIN)}
     tokens = list(chain.from_iterable(sample))
@@ -235,3 +240,16 @@ def _compare(
         holds_each = tolerance is not None and tolerance.worst < np.inf
         verdict = Verdict.SAME if holds_each else Verdict.MEASURED
     return Check(name=name, against=against, verdict=verdict, num_segments=len(ours), **figures)
+
+
+def _named_limits(config: CausalConfig) -> dict[str, int]:
+    """Number of tokens by the name of each limit, the shortest first."""
+    settings = config.content
+    found = {name: settings.get(name) for name in (*_NUM_POSITIONS, _ORIGINAL, *_WINDOWS)}
+    for scaling in (settings.get("rope_scaling"), settings.get("rope_parameters")):
+        if isinstance(scaling, Mapping):
+            found[_ORIGINAL] = found[_ORIGINAL] or scaling.get(_ORIGINAL)
+    if settings.get("alibi") and settings.get("model_type") == "falcon":
+        found["alibi"] = EXACT_IN_BFLOAT16 + 1  # where bfloat16 begins to round it
+    limits = {name: value for name, value in found.items() if type(value) is int and value > 0}
+    return dict(sorted(limits.items(), key=lambda limit: limit[1]))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from worker.text.translation.piece_cutter import PieceCutter
 from worker.text.translation.sentence_pieces import TargetPiece
-from worker.text.translation.space_cleaning import clean_spaces
 from worker.text.translation.unknown_share import share_of_characters
+
+_BEFORE_MARKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,4 +39,11 @@ class PieceTokenizer:
         """The text of generated ids. Special ones (languages, EOS, padding, `<unk>`) and those without a piece are
         dropped."""
         text = self.cutter.join(ids)
-        return clean_spaces(text) if self.cleans_spaces else text
+        return _clean_spaces(text) if self.cleans_spaces else text
+
+
+def _clean_spaces(text: str) -> str:
+    """As `clean_up_tokenization` of transformers (tokenization_utils_base.py)."""
+    for mark in _BEFORE_MARKS:
+        text = text.replace(mark, mark.replace(" ", ""))
+    return text

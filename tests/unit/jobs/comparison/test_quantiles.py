@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from jobs.comparison.bins import Bin, FixedBins, even_bins
-from jobs.comparison.largest import Largest
+from jobs.comparison.compare import Largest
 from jobs.comparison.quantiles import ACCURACY, Sketch
 
 GENERATOR = random.Random(7)

@@ -8,7 +8,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.queues import Queues
 from jobs.settings import read_settings
-from worker.fleet.app import make_worker_app
+from worker.fleet.hint_exchange import make_worker_app
 from worker.process.child_handle import Child
 
 

@@ -23,9 +23,9 @@ from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.native.decoder_graphs import BODY, EXACT_HEAD, HEAD, UNCACHED, DecoderFile, DecoderGraphs
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
+from worker.engine.seq2seq.native.kv_slots import slot_count
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
 from worker.engine.seq2seq.native.separate_stages import SeparateStages
-from worker.engine.seq2seq.native.slot_count import slot_count
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
 from worker.graphs.precision import Precision

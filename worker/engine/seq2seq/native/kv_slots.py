@@ -24,6 +24,14 @@ from worker.engine.seq2seq.native.shared_beginnings import SharedBeginnings
 
 POSITIONS_STEP = 16  # capacities for the target are multiples of it
 
+# A step of a small model costs its calls more than its arithmetic, so many rows share them. Large models lose:
+# attention walks through the keys and values of all rows.
+_LEAST_SLOTS, _MOST_SLOTS = 32, 128  # a batch of the queue has 4,096 tokens, some 160 sentences
+_SLOTS_STEP = 8
+_LANE_BYTES = 64 * 2**20  # of keys, values and logits
+_LOGIT_BYTES = 4
+_SENTENCE_TOKENS = 64  # of a source, and of a target: more than most have
+
 
 @dataclass(frozen=True, slots=True)
 class SlotShape:
@@ -33,6 +41,15 @@ class SlotShape:
     num_heads: int  # N
     head_size: int  # H
     dtype: np.dtype[Any]
+
+
+def slot_count(shape: SlotShape, num_ids: int, beams: int) -> int:
+    """The number of slots for a model with such keys and values and `num_ids` ids in its head. It depends on nothing
+    else, so that a worker's memory does not depend on the load of its machine."""
+    token_bytes = 2 * shape.num_layers * shape.num_heads * shape.head_size * shape.dtype.itemsize
+    sentence_bytes = (1 + beams) * _SENTENCE_TOKENS * token_bytes + beams * num_ids * _LOGIT_BYTES
+    fits = _LANE_BYTES // sentence_bytes // _SLOTS_STEP * _SLOTS_STEP
+    return min(max(fits, _LEAST_SLOTS), _MOST_SLOTS)
 
 
 class Slots(Protocol):

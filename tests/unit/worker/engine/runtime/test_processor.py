@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.engine.runtime import processor
+from worker.engine.runtime import device
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_the_name_is_that_of_the_first_core(tmp_path: Path, cpuinfo: str | None,
     if cpuinfo is not None:
         file.write_text(cpuinfo)
 
-    assert processor._name(file) == name
+    assert device._name_in(file) == name

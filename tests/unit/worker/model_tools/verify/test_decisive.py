@@ -2,8 +2,7 @@
 
 import pytest
 
-from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.decisive import decisive_check
+from worker.model_tools.verify.checks import Check, Verdict, decisive_check
 
 
 @pytest.mark.parametrize(

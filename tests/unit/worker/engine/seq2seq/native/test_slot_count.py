@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from worker.engine.seq2seq.native.kv_slots import SlotShape
-from worker.engine.seq2seq.native.slot_count import slot_count
+from worker.engine.seq2seq.native.kv_slots import SlotShape, slot_count
 
 
 @pytest.mark.parametrize(
