@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from tests.causal_checkpoints import write_causal_tokenizer
 from tests.checkpoints import _write_json, write_weights
-from worker.graphs.causal import tensor_names as roles
-from worker.graphs.causal.block import HeadNorm
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.weights import role_shapes
 
 WIDTH, LAYERS, HEADS, FFN, VOCAB, POSITIONS = 32, 2, 4, 48, 300, 128
 SIZES = {
@@ -196,9 +195,10 @@ def random_weights(sizes: CausalSizes, *, seed: int, spread: float) -> dict[str,
     small = 2.0 * block.embedding_scale / block.logit_scale / sizes.width**0.5 if sizes.tied_head else 1.0
     weights |= {names.norm: factors(sizes.width, small)} if block.norm_weight and block.last_norm else {}
     found = {f"{name}.weight": weight for name, weight in weights.items()}
+    shapes = role_shapes(sizes)
     for layer in range(sizes.layers):
         for role, (has_weight, has_bias) in names.of_layer(block).items():
-            shape, module = _shape(role, sizes), names.module(layer, role)
+            shape, module = shapes[role], names.module(layer, role)
             drawn = factors(*shape) if len(shape) == 1 else draw(*shape, by=spread * shape[1] ** -0.5)
             if role in sizes.head_norms:
                 found |= {f"{each}.weight": factors(*shape) for each in sizes.modules(layer, role)}
@@ -211,22 +211,3 @@ def random_weights(sizes: CausalSizes, *, seed: int, spread: float) -> dict[str,
         found |= {f"{names.norm}.bias": draw(sizes.width, by=0.05)} if block.last_norm else {}
         found |= {f"{names.embedding_norm}.bias": draw(sizes.width, by=0.2)} if block.embedding_norm else {}
     return found | ({f"{names.head}.bias": draw(sizes.vocab_size, by=0.5)} if block.head_bias else {})
-
-
-def _shape(role: str, sizes: CausalSizes) -> tuple[int, ...]:
-    """The shape of a weight in a layer; of a product (outputs, inputs)."""
-    queries, keys = sizes.heads * sizes.own_head_size, sizes.kv_heads * sizes.own_head_size
-    of_all = sizes.block.head_norm is HeadNorm.PROJECTION
-    return {
-        roles.QUERIES: (queries, sizes.width),
-        roles.KEYS: (keys, sizes.width),
-        roles.VALUES: (keys, sizes.width),
-        roles.FUSED_QKV: (queries + 2 * keys, sizes.width),
-        roles.OUT: (sizes.width, queries),
-        roles.GATE: (sizes.inner_width, sizes.width),
-        roles.UP: (sizes.inner_width, sizes.width),
-        roles.FUSED_GATE_UP: (2 * sizes.inner_width, sizes.width),
-        roles.DOWN: (sizes.width, sizes.inner_width),
-        roles.QUERY_NORM: (queries if of_all else sizes.own_head_size,),
-        roles.KEY_NORM: (keys if of_all else sizes.own_head_size,),
-    }.get(role, (sizes.width,))

@@ -1,9 +1,9 @@
 """A checkpoint of the Llama, Mistral, Qwen2 or Qwen3 family as a GGUF file, which llama.cpp reads.
 
-    python -m bench.checkpoints.gguf_file CHECKPOINT FILE f32|f16|bf16|q8_0
+    python -m bench.checkpoints.gguf_file CHECKPOINT FILE f32|f16|bf16|q8_0|q5_1|q4_0
 
 Names of tensors and keys: the package `gguf` of llama.cpp. Without a `pre`, the file has no vocabulary: ids go in,
-logits come out. Products in q8_0, as llama.cpp's own quantizer does it; norms and biases stay in float32.
+logits come out. Products in q8_0 and the like, as llama.cpp's own quantizer does it; norms and biases stay in float32.
 """
 
 import argparse
@@ -22,6 +22,8 @@ PRECISIONS = {
     "f16": gguf.GGMLQuantizationType.F16,
     "bf16": gguf.GGMLQuantizationType.BF16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
+    "q5_1": gguf.GGMLQuantizationType.Q5_1,
+    "q4_0": gguf.GGMLQuantizationType.Q4_0,
 }
 _ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,

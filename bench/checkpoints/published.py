@@ -13,6 +13,7 @@ what they ask for besides, such as llama-cpp-python, a checkpoint does not need.
 """
 
 import argparse
+import functools
 import json
 from collections.abc import Callable, Mapping
 from importlib.metadata import distribution
@@ -22,7 +23,6 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from bench.checkpoints.gemma3_gguf import read_gemma3
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.tensor_files import Weight
@@ -53,19 +53,14 @@ def _gguf_parts(name: str) -> list[Path]:
     return [part for number in range(4) for part in _carried(f"{_GEMMA3}-part{number + 1}", f".gguf.part0{number}")]
 
 
-def _write_smollm2(folder: Path) -> None:
-    (file,) = _gguf_parts("smollm2")
-    checkpoint = Checkpoint.open(file, any_type=True)
-    metadata = GgufFile.open(file).metadata
-    files = tokenizer_files(metadata, "SmolLM2")
-    files["tokenizer_config.json"]["chat_template"] = metadata["tokenizer.chat_template"]
-    _write(folder, checkpoint.config, checkpoint.weights, files)
-
-
-def _write_gemma3(folder: Path) -> None:
+def _write_from_gguf(name: str, folder: Path) -> None:
     joined = folder / "joined.gguf"
-    write_gguf("gemma3", joined)
-    _write(folder, *read_gemma3(GgufFile.open(joined)))
+    write_gguf(name, joined)
+    checkpoint, metadata = Checkpoint.open(joined), GgufFile.open(joined).metadata
+    files = tokenizer_files(metadata, name)
+    if template := metadata.get("tokenizer.chat_template"):
+        files["tokenizer_config.json"]["chat_template"] = template
+    _write(folder, checkpoint.config, checkpoint.weights, files)
     joined.unlink()
 
 
@@ -86,8 +81,8 @@ def _write_minilm(folder: Path) -> None:
 
 
 _WRITERS: dict[str, Callable[[Path], None]] = {
-    "smollm2": _write_smollm2,
-    "gemma3": _write_gemma3,
+    "smollm2": functools.partial(_write_from_gguf, "smollm2"),
+    "gemma3": functools.partial(_write_from_gguf, "gemma3"),
     "minilm": _write_minilm,
 }
 NAMES = tuple(_WRITERS)

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 
-from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
+from bench.checkpoints.gguf_file import write_gguf
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.model_tools.add.add import Request, add_model
 
@@ -20,11 +19,8 @@ def gguf_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for family, config in GGUF_FAMILIES.items():
         checkpoint = write_causal_checkpoint(root / f"tiny-{family}", family, ffn=64, **config)
         for precision in ("f32", "q8_0", "q4_0") if family == "llama" else ("f32",):
-            kinds = PRECISIONS | {"q4_0": gguf.GGMLQuantizationType.Q4_0}
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("bench.checkpoints.gguf_file.PRECISIONS", kinds)
-                write_gguf(checkpoint, root / f"{family}-{precision}.gguf", precision, pre="gpt-2")
-            added(root, f"{family}-{precision}", keep_gguf=precision != "q4_0")
+            write_gguf(checkpoint, root / f"{family}-{precision}.gguf", precision, pre="gpt-2")
+            added(root, f"{family}-{precision}", keep_gguf=True)
         added(root, f"{family}-f32", name=family)
     return root / "models"
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("llama_cpp")
 
+from bench.checkpoints.published import write_gguf
 from bench.checkpoints.published_texts import published_texts
 from bench.harness.causal_texts import log_probs_of, sequences_of
 from bench.harness.text_drift import Read, text_drift
@@ -46,21 +47,15 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def kept(model: RealModel) -> Path:
     """The same weights in llama.cpp, in fp32."""
-    return added_gguf(model, keep_gguf=True)
+    root = model.checkpoint.parent
+    file = root / f"{model.name}.gguf"
+    write_requantized(model.name, file, "f32")
+    return Path(add_model(Request(source=str(file), name=f"{model.name}-kept", keep_gguf=True), root).path)
 
 
 @pytest.fixture(scope="module")
 def network(model: RealModel) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(model.checkpoint, attn_implementation="eager").eval()
-
-
-def added_gguf(model: RealModel, *, keep_gguf: bool) -> Path:
-    root = model.checkpoint.parent
-    file = root / f"{model.name}.gguf"
-    if not file.exists():
-        write_requantized(model.name, file, "f32")
-    request = Request(source=str(file), name=f"{model.name}-{'kept' if keep_gguf else 'imported'}", keep_gguf=keep_gguf)
-    return Path(add_model(request, root).path)
 
 
 def scores(folder: Path, sequences: list[list[int]]) -> NDArray[np.float64]:
@@ -112,13 +107,17 @@ def test_int8_stays_near_fp32(model: RealModel) -> None:
     assert found.worst < bound.worst
 
 
-@pytest.mark.parametrize("model", ["smollm2"], indirect=True)
-def test_graphs_of_a_gguf_file_give_the_scores_of_the_file(model: RealModel, kept: Path) -> None:
-    imported = added_gguf(model, keep_gguf=False)
-    sequences = sequences_of(kept, published_texts(4))
+def test_the_published_file_gives_the_log_probabilities_of_its_checkpoint(model: RealModel, tmp_path: Path) -> None:
+    file = tmp_path / "published.gguf"
+    write_gguf(model.name, file)
 
-    assert sequences_of(imported, published_texts(4)) == sequences
-    np.testing.assert_allclose(scores(kept, sequences), scores(imported, sequences), rtol=0, atol=1e-3)
+    added = add_model(Request(source=str(file)), tmp_path / "models")
+
+    assert added.layout == "kv"
+    assert added.bits_per_weight == pytest.approx({"smollm2": 5.7, "gemma3": 7.4}[model.name], abs=0.1)
+    sequences = sequences_of(model.fp32, published_texts(4))
+    assert sequences_of(Path(added.path), published_texts(4)) == sequences
+    np.testing.assert_array_equal(scores(Path(added.path), sequences), scores(model.fp32, sequences))
 
 
 @pytest.mark.parametrize("model", ["smollm2"], indirect=True)

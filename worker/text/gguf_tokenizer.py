@@ -35,13 +35,17 @@ class _PreTokenizer:
 
 
 _LLAMA3 = _PreTokenizer((LLAMA3_WORDS,), ignores_merges=True, adds_bos=True)
+_DIGITS = _PreTokenizer((r"\p{N}", GPT2_WORDS))
 _PRE_TOKENIZERS = {
     "gpt-2": _PreTokenizer((GPT2_WORDS,)),
+    "phi-2": _PreTokenizer((GPT2_WORDS,)),
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,
     "qwen2": _PreTokenizer((QWEN2_WORDS,), has_nfc=True),  # Qwen1.5, Qwen2, Qwen2.5, Qwen3
-    "smollm": _PreTokenizer((r"\p{N}", GPT2_WORDS)),
+    "smollm": _DIGITS,
+    "refact": _DIGITS,  # Granite 3
+    "starcoder": _DIGITS,
 }
 
 
@@ -109,8 +113,12 @@ def _byte_level(values: "_Values", tokens: Sequence[str], pre: _PreTokenizer) ->
 
 def _sentencepiece(values: "_Values", tokens: Sequence[str], types: Sequence[int]) -> dict[str, Any]:
     """The tokenizer.json of SentencePiece's BPE, as transformers converts it (convert_slow_tokenizer.py)."""
-    if values.flag("remove_extra_whitespaces", default=False) or _USER_DEFINED in types:
-        what = "tokens of its own" if _USER_DEFINED in types else "remove_extra_whitespaces"
+    has_prefix = values.flag("add_space_prefix", default=True)
+    # Gemma's runs of spaces and line breaks, and its tags, are tokens wherever they stand, and what is between them is
+    # cut as if it were alone. Where a space is put before a text, it is unknown which of these parts get one.
+    has_unknown_spaces = has_prefix and _USER_DEFINED in types
+    if values.flag("remove_extra_whitespaces", default=False) or has_unknown_spaces:
+        what = "tokens of its own behind a space" if has_unknown_spaces else "remove_extra_whitespaces"
         raise UnknownVocabularyError(
             f"{values.name} has a SentencePiece tokenizer with {what}, which is not supported: {_WAY_OUT}"
         )
@@ -127,7 +135,6 @@ def _sentencepiece(values: "_Values", tokens: Sequence[str], types: Sequence[int
             f"{values.name} gives several tokens the same score, so their order is unknown: {_WAY_OUT}"
         )
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-    has_prefix = values.flag("add_space_prefix", default=True)
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if has_prefix else []
     return {
         "version": "1.0",

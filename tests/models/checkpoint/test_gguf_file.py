@@ -1,5 +1,6 @@
 """GGUF files that are damaged or hostile are refused with one sentence, without much memory."""
 
+import contextlib
 import itertools
 import random
 import struct
@@ -8,12 +9,14 @@ import tracemalloc
 import gguf
 import numpy as np
 import pytest
+from gguf.quants import dequantize, quantize
 
 from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
+from worker.models.checkpoint import gguf_file
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.checkpoint.gguf_file import GgufFile, can_read
 from worker.text.gguf_tokenizer import tokenizer_files
 
 HUGE = 1 << 60
@@ -53,6 +56,31 @@ def test_the_header_says_what_the_package_of_llama_cpp_reads(whole, tmp_path):
         np.testing.assert_array_equal(ours.tensors[one.name].read(), expected, strict=True)
 
 
+def test_each_type_is_read_as_the_package_dequantizes_it(tmp_path, monkeypatch):
+    """Of types without a quantizer in the package, and of damaged files, the blocks are any bytes."""
+    monkeypatch.setattr(gguf_file, "_CHUNK", 600)  # of the rows, two at once
+    rng, drawn = np.random.default_rng(3), {}
+    writer = gguf.GGUFWriter(tmp_path / "file.gguf", "llama")
+    for kind in filter(lambda kind: can_read(kind.name), gguf.GGMLQuantizationType):
+        elements, num_bytes = gguf.GGML_QUANT_SIZES[kind]
+        drawn[kind.name] = rng.integers(0, 256, (5, 256 // elements * num_bytes), np.uint8)
+        with contextlib.suppress(NotImplementedError):
+            writer.add_tensor(f"{kind.name} quantized", quantize(rng.normal(size=(5, 256)), kind), raw_dtype=kind)
+        writer.add_tensor(kind.name, drawn[kind.name], raw_dtype=kind)
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+
+    ours, theirs = GgufFile.open(tmp_path / "file.gguf").tensors, gguf.GGUFReader(tmp_path / "file.gguf").tensors
+
+    assert {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q4_K", "Q6_K", "IQ4_XS", "IQ1_S", "TQ1_0", "MXFP4"} <= {*drawn}
+    assert [*ours] == [tensor.name for tensor in theirs]
+    for tensor in theirs:
+        with np.errstate(all="ignore"):
+            expected = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
+        np.testing.assert_array_equal(ours[tensor.name].read(), expected, strict=True)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -81,6 +109,11 @@ def test_the_header_says_what_the_package_of_llama_cpp_reads(whole, tmp_path):
         (header(tensors=1) + tensor("t", [4] * 9) + bytes(64), "t has 9 dimensions"),
         (header(tensors=1) + tensor("t", [4, 0]) + bytes(64), "t is empty"),
         (header(tensors=1) + tensor("t", [33], kind=8) + bytes(64), "rows of t have 33 elements, which Q8_0 cannot"),
+        (
+            header(tensors=1) + tensor("t", [128], kind=12) + bytes(144),
+            "rows of t have 128 elements, which Q4_K cannot",
+        ),
+        (header(tensors=1) + tensor("t", [256], kind=12) + bytes(80), "t lies beyond its end"),
         (header(tensors=2) + 2 * tensor("t", [1]) + bytes(64), "the tensor t is there twice"),
         (header(pairs=1) + string("general.alignment") + struct.pack("<II", 4, 0), "general.alignment is 0"),
     ],

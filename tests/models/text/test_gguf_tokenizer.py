@@ -144,7 +144,10 @@ def test_a_tokenizer_without_a_space_before_the_text_puts_none(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (byte_level(pre="tekken"), r"by the rules 'tekken' \(tokenizer\.ggml\.pre\); known are gpt-2, llama-bpe, .*"),
+        (
+            byte_level(pre="tekken"),
+            r"by the rules 'tekken' \(tokenizer\.ggml\.pre\); known are gpt-2, phi-2, .*",
+        ),
         (byte_level(pre="default"), r"by the rules 'default'"),
         (byte_level() | metadata(pre=None), r"by the rules None"),
         (byte_level() | metadata(pre=["a"]), r"by the rules \['a'\]"),

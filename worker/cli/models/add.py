@@ -10,7 +10,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
-from jobs.formatting import counted, duration, size
+from jobs.formatting import counted, duration, plain, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.manifest import GGUF
@@ -72,9 +72,9 @@ def add(
     SOURCE is the checkpoint of a translation model (OPUS-MT, M2M100, NLLB-200, mBART-50, T5, MADLAD-400) or of a causal
     language model (Llama, Mistral, Qwen, Gemma, Phi, GPT-2 and others: docs/models.md), or an ONNX export: an id on the
     Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
-    Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3) with weights in F32, F16, BF16 or
-    Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
-    architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
+    Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3, Gemma), quantized or not: graphs are
+    built of its dequantized weights. A tokenizer.json beside the file is used in place of the file's own vocabulary. A
+    GGUF file of another architecture is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
     Weights of a causal model in int8 are rounded by what each layer reads on paragraphs that come with kvjobs: that
     takes minutes for large models. A model in int8 is then compared with graphs in fp32, which are removed afterwards,
@@ -116,12 +116,14 @@ def add(
             f"the drift on your own text: kvjobs models verify {added.name} --sample CORPUS"
         )
     if output.is_table:
+        if added.bits_per_weight and added.bits_per_weight < _WHOLE:
+            print_message(_rounded_message(added))
+        elif added.precision == Precision.INT8 and not (added.drift and added.drift.is_large):
+            print_message(_drift_message(added))
         if added.precision == Precision.FP16:
             print_message(
                 "fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 is faster."
             )
-        if added.precision == Precision.INT8 and not (added.drift and added.drift.is_large):
-            print_message(_drift_message(added))
         if added.target_languages and not added.must_name_target:
             languages = ", ".join(added.target_languages[:_NUM_SHOWN])
             print_message(
@@ -134,7 +136,19 @@ def add(
 
 
 _NUM_SHOWN = 12  # languages in a message
+_WHOLE = 16  # bits of a weight, from which on it counts as not rounded
 _NEXT_TASK: Mapping[str, str] = {ModelKind.CAUSAL: " --task score", ModelKind.CROSS_ENCODER: " --task rerank"}
+
+
+def _rounded_message(added: "Added") -> str:
+    """What graphs of a quantized GGUF file gain, and what int8 costs besides."""
+    bits = plain(round(added.bits_per_weight or 0, 1))
+    had = f"The weights were already rounded, to about {bits} bits each: graphs of them gain speed"
+    if added.precision != Precision.INT8:
+        return f"{had}, not accuracy, and are larger. --precision int8 is smaller and faster, and says what it costs."
+    if added.drift is None:
+        return f"{had}, not accuracy. {_drift_message(added)}"
+    return f"{had}, not accuracy. What int8 costs on top, {added.drift.clause()}."
 
 
 def _drift_message(added: "Added") -> str:

@@ -71,27 +71,6 @@ class TensorNames:
         of_heads = (QUERY_NORM, KEY_NORM) if block.head_norm else ()
         return roles | dict.fromkeys(of_heads, (True, block.head_norm_bias))
 
-    def all(self, block: Block, layers: int, head_norms: Mapping[str, int]) -> frozenset[str]:
-        """The tensors of a checkpoint with so many layers, a tied head under both of its names."""
-        modules = {self.embeddings: (True, False), self.head: (True, block.head_bias)}
-        modules |= {self.norm: (block.norm_weight, block.norm_bias)} if block.last_norm else {}
-        modules |= {name: (True, False) for name in (self.project_in, self.project_out) if name}
-        modules |= {self.positions: (True, False)} if self.positions else {}
-        modules |= {self.embedding_norm: (True, block.norm_bias)} if block.embedding_norm else {}
-        roles = self.of_layer(block)
-        modules |= {
-            module: has
-            for layer in range(layers)
-            for role, has in roles.items()
-            for module in self.modules(layer, role, head_norms)
-        }
-        return frozenset(
-            f"{module}.{kind}"
-            for module, has in modules.items()
-            for kind, is_there in zip(("weight", "bias"), has, strict=True)
-            if is_there
-        )
-
 
 _ATTENTION = {role: f"self_attn.{role}" for role in (QUERIES, KEYS, VALUES, OUT, QUERY_NORM, KEY_NORM)}
 _GATED = {role: f"mlp.{role}" for role in (GATE, UP, DOWN)}

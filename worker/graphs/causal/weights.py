@@ -19,14 +19,20 @@ from worker.graphs.causal.block import HeadNorm
 from worker.graphs.causal.rope import Rope
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.tensor_names import (
+    AFTER_ATTENTION,
+    AFTER_INNER,
+    BEFORE_ATTENTION,
+    BEFORE_INNER,
     DOWN,
     FUSED_GATE_UP,
     FUSED_QKV,
     GATE,
+    KEY_NORM,
     KEYS,
     OUT,
     QUERIES,
     QUERY_NORM,
+    UP,
     VALUES,
     Fused,
 )
@@ -37,7 +43,60 @@ Array = NDArray[np.float32]
 
 def tensor_names(sizes: CausalSizes) -> frozenset[str]:
     """The tensors of a checkpoint of these sizes, a tied head under both of its names."""
-    return sizes.tensors.all(sizes.block, sizes.layers, sizes.head_norms)
+    return frozenset(tensor_shapes(sizes))
+
+
+def tensor_shapes(sizes: CausalSizes) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor of a checkpoint of these sizes, by name."""
+    names, block, roles = sizes.tensors, sizes.block, role_shapes(sizes)
+    embedded = sizes.embedding_width or sizes.width
+    found: dict[str, tuple[int, ...]] = {}
+
+    def add(module: str, shape: tuple[int, ...], *, weight: bool = True, bias: bool = False) -> None:
+        if weight:
+            found[f"{module}.weight"] = shape
+        if bias:
+            found[f"{module}.bias"] = shape[:1]
+
+    add(names.embeddings, (sizes.vocab_size, embedded))
+    add(names.head, (sizes.vocab_size, embedded), bias=block.head_bias)
+    if block.last_norm:
+        add(names.norm, (sizes.width,), weight=block.norm_weight, bias=block.norm_bias)
+    if names.project_in:
+        add(names.project_in, (sizes.width, embedded))
+        add(names.project_out, (embedded, sizes.width))
+    if names.positions:
+        add(names.positions, (sizes.position_offset + sizes.max_positions, sizes.width))
+    if block.embedding_norm:
+        add(names.embedding_norm, (sizes.width,), bias=block.norm_bias)
+    in_layers = names.of_layer(block)
+    for layer in range(sizes.layers):
+        for role, (has_weight, has_bias) in in_layers.items():
+            for module in sizes.modules(layer, role):
+                add(module, roles[role], weight=has_weight, bias=has_bias)
+    return found
+
+
+def role_shapes(sizes: CausalSizes) -> dict[str, tuple[int, ...]]:
+    """The shape of a weight in a layer by its role; of a product (outputs, inputs), also where the checkpoint has it
+    the other way round."""
+    width, inner, size = sizes.width, sizes.inner_width, sizes.own_head_size
+    queries, keys = sizes.heads * size, sizes.kv_heads * size
+    of_all = sizes.block.head_norm is HeadNorm.PROJECTION
+    norms = dict.fromkeys((BEFORE_ATTENTION, AFTER_ATTENTION, BEFORE_INNER, AFTER_INNER), (width,))
+    return norms | {
+        QUERIES: (queries, width),
+        KEYS: (keys, width),
+        VALUES: (keys, width),
+        FUSED_QKV: (queries + 2 * keys, width),
+        OUT: (width, queries),
+        GATE: (inner, width),
+        UP: (inner, width),
+        FUSED_GATE_UP: (2 * inner, width),
+        DOWN: (width, inner),
+        QUERY_NORM: (queries if of_all else size,),
+        KEY_NORM: (keys if of_all else size,),
+    }
 
 
 class CausalWeights:

@@ -39,7 +39,8 @@ from worker.model_tools.add.translation_files import (
 )
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.checkpoint.gguf_checkpoint import NoGraphsError
+from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.checkpoint.gguf_settings import NoGraphsError
 from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import has_exported_graphs, has_weights
 from worker.models.contents.required_files import check_files, refuse_unknown_graphs
@@ -87,6 +88,7 @@ class Added:
     target_languages: tuple[str, ...]  # that a job may name
     must_name_target: bool  # a job has to name one of them
     num_bytes: int
+    bits_per_weight: float | None  # of a GGUF file that graphs were built of
     seconds: float
     source: str
     source_revision: str | None
@@ -139,6 +141,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
         target_languages=languages,
         must_name_target=must_name,
         num_bytes=sum(record.bytes for record in manifest.files.values()),
+        bits_per_weight=GgufFile.open(origin.gguf).bits_per_weight if origin.gguf and manifest.is_native else None,
         seconds=time.monotonic() - started,
         source=manifest.source,
         source_revision=manifest.revision,

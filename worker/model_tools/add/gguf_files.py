@@ -1,6 +1,7 @@
 """The files of a causal language model, built from a GGUF file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
 
     `file` is in `origin.folder`. A tokenizer.json beside it counts more than its own vocabulary.
     """
-    checkpoint = Checkpoint.open(file)
+    checkpoint, metadata = Checkpoint.open(file), GgufFile.open(file).metadata
     _write_json(folder / CONFIG, dict(checkpoint.config))
     beside = origin.present(CAUSAL_TOKENIZER)
     if beside:
@@ -35,11 +36,11 @@ def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -
         origin.copy(beside, folder)
         note = f"The tokenizer is {origin.folder / beside[0]}, not the vocabulary in {file.name}."
     else:
-        for name, content in tokenizer_files(GgufFile.open(file).metadata, str(file)).items():
+        for name, content in tokenizer_files(metadata, str(file)).items():
             _write_json(folder / name, content)
         note = f"The tokenizer is built from the vocabulary in {file.name}; no tokenizer.json is beside it."
     _check_tokenizer(folder, file, is_built=not beside)
-    _carry_template(folder, file)
+    _carry_template(folder, file, metadata)
     write_graphs(folder, checkpoint, precision)
     manifest = origin.manifest(
         folder,
@@ -62,10 +63,9 @@ def _check_tokenizer(folder: Path, file: Path, *, is_built: bool) -> None:
     try_tokenizer(folder)
 
 
-def _carry_template(folder: Path, file: Path) -> None:
+def _carry_template(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
     """Write the file's chat template, unless one came with the tokenizer. It is not compiled: a damaged one keeps no
     text from being scored."""
-    metadata = GgufFile.open(file).metadata
     source = template_in(metadata, file)
     if source is None or has_template(folder):
         return

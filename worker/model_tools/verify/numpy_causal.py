@@ -44,7 +44,7 @@ class NumpyCausal:
     def open(cls, folder: Path) -> Self:
         """The checkpoint in `folder`, which may be a GGUF file; raises ModelError for one that is damaged or not known
         here."""
-        checkpoint = Checkpoint.open(folder, any_type=True)
+        checkpoint = Checkpoint.open(folder)
         return cls(checkpoint.config, checkpoint.weights)
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:

@@ -31,7 +31,8 @@ from worker.graphs.cross_encoder.network import EncoderNetwork
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
 from worker.graphs.seq2seq.tensor_names import tensor_names as seq2seq_names
-from worker.models.checkpoint.gguf_checkpoint import read_config, read_weights
+from worker.models.checkpoint.gguf_checkpoint import read_weights
+from worker.models.checkpoint.gguf_config import read_config
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
@@ -66,15 +67,14 @@ class Checkpoint:
     files: tuple[str, ...]  # the files that are read, config.json first
 
     @classmethod
-    def open(cls, folder: Path, *, any_type: bool = False) -> Self:
+    def open(cls, folder: Path) -> Self:
         """Read config.json and the headers of the weight files, or those of the GGUF file that `folder` is.
 
-        Raises ModelError for what no graph can be built of. `any_type`: of a GGUF file, also where its weights are in
-        types that only the package `gguf` reads.
+        Raises ModelError for what no graph can be built of.
         """
         if is_gguf_file(folder):
             gguf = GgufFile.open(folder)
-            config = read_config(gguf, any_type=any_type)
+            config = read_config(gguf)
             return cls(folder, config["model_type"], config, read_weights(gguf, config), (folder.name,))
         refuse_files({file.name for file in folder.iterdir()}, str(folder))
         architecture, config = check_architecture(folder / "config.json", str(folder))

@@ -11,21 +11,16 @@ from typing import Any, Self
 
 from jobs.errors import ModelError
 from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.checkpoint.gguf_settings import GgufSettings
 
 F32 = "F32"
 _CACHE_BYTES = 4  # of a number in the cache: kvjobs keeps keys and values in float32
-# llama_ftype in llama.cpp's include/llama.h: the mix of types that a file was quantized to.
-_FILE_TYPES = {
-    0: F32, 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S", 12: "Q3_K_M",
-    13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS",
-    21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S",
-    29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE",
-}  # fmt: skip
-_MAX_SIZE = 1 << 31
 _SENTENCEPIECE = "llama"  # tokenizer.ggml.model
 _ADDS_BOS = {_SENTENCEPIECE: True}  # where the file does not say: src/llama-vocab.cpp in llama.cpp
 # Rotary factors for long texts: llama.cpp takes these, or those for short texts, by the size of the whole context.
 _LONG_FACTORS = "rope_factors_long.weight"
+# Layers that are recurrent (Mamba, RWKV), or that keep a compressed form of keys and values (DeepSeek).
+_STATES = ("ssm.", "wkv.", "attention.kv_lora_rank", "shortconv.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +62,11 @@ class GgufNetwork:
     def of(cls, file: GgufFile) -> Self:
         """Raises ModelError where the file holds no whole network, or none that predicts each token from those before
         it."""
-        architecture = _whole_architecture(file)
-        values = _Values(file, architecture)
+        values = GgufSettings(file)
         if values.get("attention.causal") is False or values.get("pooling_type") in (1, 2, 4):
             raise ModelError(
-                f"{file.path} holds a model of embeddings ({architecture}), which gives no log-probabilities: take a "
-                "causal language model"
+                f"{file.path} holds a model of embeddings ({values.architecture}), which gives no log-probabilities: "
+                "take a causal language model"
             )
         tokens = file.metadata.get("tokenizer.ggml.tokens")
         if not isinstance(tokens, list) or not tokens:
@@ -80,22 +74,22 @@ class GgufNetwork:
         types = _stored_types(file)
         heads = values.per_layer("attention.head_count")
         kv_heads = values.per_layer("attention.head_count_kv") or heads
-        width, num_layers = values.size("embedding_length"), values.needed("block_count")
-        key_size = values.size("attention.key_length") or (
+        width, num_layers = values.optional_size("embedding_length"), values.size("block_count")
+        key_size = values.optional_size("attention.key_length") or (
             width // max(heads) if width and heads and max(heads) else None
         )
-        value_size = values.size("attention.value_length") or key_size
+        value_size = values.optional_size("attention.value_length") or key_size
         kind = file.metadata.get("tokenizer.ggml.model")
         adds_bos = file.metadata.get(
             "tokenizer.ggml.add_bos_token", _ADDS_BOS.get(kind if isinstance(kind, str) else "")
         )
         return cls(
-            architecture=architecture,
-            label=_FILE_TYPES.get(file.metadata.get("general.file_type", -1), types[0].name),
+            architecture=values.architecture,
+            label=_label(file) or types[0].name,
             types=types,
-            max_positions=values.needed("context_length"),
+            max_positions=values.size("context_length"),
             short_positions=(
-                values.size("rope.scaling.original_context_length") if _LONG_FACTORS in file.tensors else None
+                values.optional_size("rope.scaling.original_context_length") if _LONG_FACTORS in file.tensors else None
             ),
             vocab_size=len(tokens),
             num_layers=num_layers,
@@ -124,22 +118,15 @@ class GgufNetwork:
         return {name: value for name, value in values.items() if value}
 
 
-def _whole_architecture(file: GgufFile) -> str:
-    """The architecture of a file that holds a whole model."""
-    kind = file.metadata.get("general.type", "model")
-    if kind != "model":
-        raise ModelError(f"{file.path} holds no whole model (general.type is {kind!r:.40}): name the file of the model")
-    if (num_files := file.metadata.get("split.count", 0)) not in (0, 1):
-        raise ModelError(
-            f"{file.path} is one of {num_files!r:.40} parts of a model: join them with `llama-gguf-split --merge`, and "
-            "add the result"
-        )
-    architecture = file.metadata.get("general.architecture")
-    if not isinstance(architecture, str) or not architecture.isprintable() or not 0 < len(architecture) <= 64:
-        raise ModelError(f"{file.path} names no architecture (general.architecture): it is damaged; download it again")
-    if "token_embd.weight" not in file.tensors:
-        raise ModelError(f"{file.path} has no tensor token_embd.weight: it holds no whole model (a vocabulary alone?)")
-    return architecture
+def _label(file: GgufFile) -> str | None:
+    """The mix of types that the file was quantized to: Q4_K_M, F32, ...; None where it names none that is known."""
+    from gguf import LlamaFileType
+
+    try:
+        name: str = LlamaFileType(file.metadata.get("general.file_type")).name
+    except ValueError:
+        return None
+    return name.removeprefix("MOSTLY_").removeprefix("ALL_")
 
 
 def _stored_types(file: GgufFile) -> tuple[StoredType, ...]:
@@ -155,10 +142,10 @@ def _stored_types(file: GgufFile) -> tuple[StoredType, ...]:
 
 
 def _cache_bytes(
-    values: "_Values", num_layers: int, kv_heads: list[int], key_size: int | None, value_size: int | None
+    values: GgufSettings, num_layers: int, kv_heads: list[int], key_size: int | None, value_size: int | None
 ) -> int | None:
     """Bytes of keys and values per token; None where a layer keeps another state than keys and values."""
-    if not kv_heads or not key_size or not value_size or values.has_states:
+    if not kv_heads or not key_size or not value_size or values.begins(*_STATES):
         return None
     heads = sum(kv_heads) if len(kv_heads) == num_layers else kv_heads[0] * num_layers
     return heads * (key_size + value_size) * _CACHE_BYTES
@@ -167,41 +154,3 @@ def _cache_bytes(
 def _token(file: GgufFile, key: str, default: int | None) -> int | None:
     value = file.metadata.get(f"tokenizer.ggml.{key}", default)
     return value if type(value) is int else None
-
-
-class _Values:
-    """The metadata of an architecture; raises ModelError for a size that is none."""
-
-    def __init__(self, file: GgufFile, architecture: str) -> None:
-        self._file = file
-        self._prefix = f"{architecture}."
-
-    @property
-    def has_states(self) -> bool:
-        """Whether layers are recurrent (Mamba, RWKV), or keep a compressed form of keys and values (DeepSeek)."""
-        marks = tuple(self._prefix + key for key in ("ssm.", "wkv.", "attention.kv_lora_rank", "shortconv."))
-        return any(key.startswith(marks) for key in self._file.metadata)
-
-    def get(self, key: str) -> Any:
-        return self._file.metadata.get(self._prefix + key)
-
-    def size(self, key: str) -> int | None:
-        value = self.get(key)
-        if value is not None and (type(value) is not int or not 0 < value < _MAX_SIZE):
-            raise ModelError(f"{self._file.path} says {self._prefix}{key} = {value!r:.60}, which is not a size")
-        return value
-
-    def needed(self, key: str) -> int:
-        if (value := self.size(key)) is None:
-            raise ModelError(f"{self._file.path} has no {self._prefix}{key}: it is damaged; download it again")
-        return value
-
-    def per_layer(self, key: str) -> list[int]:
-        """A count for all layers, or one for each; empty where the file has none."""
-        value = self.get(key)
-        counts = value if isinstance(value, list) else [value]
-        if value is None:
-            return []
-        if not counts or not all(type(count) is int and 0 <= count < _MAX_SIZE for count in counts):
-            raise ModelError(f"{self._file.path} says {self._prefix}{key} = {value!r:.60}, which is not a size")
-        return counts

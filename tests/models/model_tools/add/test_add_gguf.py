@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from worker.model_tools.inspect.inspect import inspect_model
 from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.checks import Verdict
 from worker.model_tools.verify.verify import verify
+from worker.models.checkpoint import gguf_config
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
@@ -83,7 +85,9 @@ def test_a_gguf_file_gives_the_graphs_of_its_checkpoint(shape, tmp_path):
     assert graphs_of(ours) == graphs_of(added(checkpoint, "theirs", tmp_path))
 
 
-@pytest.mark.parametrize(("family", "precision"), cover(["qwen2", "llama", "qwen3"], ["f16", "bf16", "q8_0"]))
+@pytest.mark.parametrize(
+    ("family", "precision"), cover(["qwen2", "llama", "qwen3"], ["f16", "bf16", "q8_0", "q5_1", "q4_0"])
+)
 def test_rounded_weights_give_the_graphs_of_the_rounded_checkpoint(family, precision, tmp_path):
     checkpoint = checkpoint_in(tmp_path, family)
     write_gguf(checkpoint, tmp_path / "file.gguf", precision, pre="gpt-2")
@@ -206,11 +210,38 @@ def test_what_the_graphs_would_not_compute_is_refused_by_its_key(values, message
     assert not any((tmp_path / "models").iterdir())
 
 
-def test_no_graphs_are_built_of_other_quantizations(tmp_path, monkeypatch):
-    monkeypatch.setitem(PRECISIONS, "q4_0", gguf.GGMLQuantizationType.Q4_0)
-    write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "q4_0", pre="gpt-2")
+@pytest.mark.parametrize("kind", ["Q4_K", "Q6_K"])
+def test_k_types_give_the_graphs_of_the_dequantized_checkpoint(kind, tmp_path, monkeypatch):
+    """The package dequantizes these, and has no quantizer for them: blocks of random bytes stand for the weights."""
+    monkeypatch.setitem(PRECISIONS, kind, gguf.GGMLQuantizationType[kind])
+    quantize = gguf.quants.quantize
+    monkeypatch.setattr(
+        gguf.quants, "quantize", lambda array, kind: (random_blocks if array.ndim == 2 else quantize)(array, kind)
+    )
+    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama", width=256, ffn=256)
+    write_gguf(checkpoint, tmp_path / "file.gguf", kind, pre="gpt-2")
 
-    with pytest.raises(ModelError, match=r"holds weights as Q4_0; graphs are built of F32, F16, BF16, Q8_0: "):
+    ours = added(tmp_path / "file.gguf", "ours", tmp_path)
+
+    assert graphs_of(ours) == graphs_of(added(rounded(checkpoint, tmp_path / "other", kind), "theirs", tmp_path))
+    assert ours.bits_per_weight == pytest.approx({"Q4_K": 4.5, "Q6_K": 6.56}[kind], abs=0.2)
+
+
+def random_blocks(array: np.ndarray[Any, Any], kind: gguf.GGMLQuantizationType) -> np.ndarray[Any, Any]:
+    """Blocks with small scales for each row of `array`, the same for equal rows."""
+    elements, num_bytes = gguf.GGML_QUANT_SIZES[kind]
+    rngs = [np.random.default_rng(zlib.crc32(row.tobytes())) for row in array]
+    blocks = np.array([rng.integers(0, 256, (array.shape[1] // elements, num_bytes), np.uint8) for rng in rngs])
+    scales = slice(0, 4) if kind is gguf.GGMLQuantizationType.Q4_K else slice(-2, None)
+    blocks[..., scales] = np.full((scales.stop or 0) - scales.start >> 1, 0.001, np.float16).view(np.uint8)
+    return blocks.reshape(len(array), -1)
+
+
+def test_types_that_the_package_cannot_dequantize_are_refused_by_name(tmp_path, monkeypatch):
+    write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "q8_0", pre="gpt-2")
+    monkeypatch.setattr(gguf_config, "can_read", lambda kind: kind != "Q8_0")
+
+    with pytest.raises(ModelError, match="holds weights as Q8_0, which the package gguf does not dequantize"):
         added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
@@ -219,19 +250,21 @@ def test_no_graphs_are_built_of_other_quantizations(tmp_path, monkeypatch):
     [
         (
             "general.architecture",
-            "gemma3",
-            r"has the architecture 'gemma3'; of GGUF files, graphs are built of llama, qwen2, qwen3",
+            "mpt",
+            r"has the architecture 'mpt'; of GGUF files, graphs are built of llama, qwen2, qwen3",
         ),
         ("general.type", "adapter", r"holds no whole model \(general\.type is 'adapter'\)"),
     ],
 )
 def test_files_of_another_kind_are_refused_by_what_they_are(key, value, message, tmp_path):
     writer = gguf.GGUFWriter(tmp_path / "file.gguf", "llama")
+    writer.add_tensor("token_embd.weight", np.zeros((2, 2), np.float32))
     writer.kv_data[0].pop("general.architecture")
     for name, content in ({"general.architecture": "llama"} | {key: value}).items():
         writer.add_string(name, content)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
     writer.close()
 
     with pytest.raises(ModelError, match=message):

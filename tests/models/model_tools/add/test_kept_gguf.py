@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 
-from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
+from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
@@ -30,10 +29,9 @@ def _no_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def quantized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in Q4_0, of which no graphs are built."""
-    monkeypatch.setitem(PRECISIONS, "q4_0", gguf.GGMLQuantizationType.Q4_0)
-    return written(tmp_path, "q4_0", general__file_type=2)
+def quantized(tmp_path: Path) -> Path:
+    """A file in Q4_0 with a setting of which no graphs are built."""
+    return written(tmp_path, "q4_0", general__file_type=2, llama__attention__sliding_window=64)
 
 
 def written(tmp_path: Path, precision: str, **values: Any) -> Path:
@@ -65,7 +63,7 @@ def test_the_message_says_why_what_was_done_and_what_is_needed(quantized: Path, 
 
     assert note is not None
     assert note.startswith("Tiny.gguf was copied as it is (")
-    assert f"No graphs were built of it: {quantized} holds weights as Q4_0; graphs are built of F32, F16" in note
+    assert f"No graphs were built of it: {quantized} has settings that are not supported" in note
     assert "It runs with llama.cpp (--providers llamacpp), once it is installed: pip install 'llama-cpp-python" in note
 
 
@@ -77,7 +75,7 @@ def test_any_file_is_kept_if_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_file_is_not_kept_where_graphs_were_asked_for(quantized: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="holds weights as Q4_0"):
+    with pytest.raises(ModelError, match=r"llama\.attention\.sliding_window = 64"):
         added(quantized, tmp_path, precision=Precision.INT8)
     with pytest.raises(SpecError, match="--precision is for building graphs, and --keep-gguf keeps"):
         added(quantized, tmp_path, precision=Precision.INT8, keep_gguf=True)
