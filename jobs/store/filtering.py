@@ -4,7 +4,7 @@ transaction that hands the documents on, so no worker and no model is needed.
 Runs inside the caller's transaction, which has locked the counters of the filtering job.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Subquery, and_, insert, literal, select, table, update
@@ -13,7 +13,6 @@ from sqlalchemy.exc import DataError
 
 from jobs.errors import SpecError
 from jobs.providers import NO_PROVIDER
-from jobs.spec import Task
 from jobs.stage import FILTER, FilterSpec
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.result_tables import Pass
@@ -23,30 +22,14 @@ from jobs.store.schema.tables import Document, Job
 from jobs.store.where.condition import Condition
 from jobs.store.where.tree import Name, names_in
 from jobs.store.where.values import VIEW, is_column
+from jobs.tasks.kinds import KINDS
 
 NOT_KEPT = "filtered"  # error code of a document that does not meet the condition
 NOT_EVALUATED = "filter-error"  # error code where the database cannot evaluate it, as for a number that is too large
 
 # The columns of `v_documents` that a condition may use: the stage that it takes them from decides.
 OF_CORPUS = frozenset({"position", "id", "line", "text", "fields", "route"})
-OF_TASK: Mapping[str, frozenset[str]] = {
-    Task.TRANSLATE: frozenset(
-        (
-            *("translation", "log_prob", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens"),
-            *("via", "via_log_prob", "via_source_tokens", "via_target_tokens", "unknown_share", "flags"),
-        )
-    ),
-    Task.SCORE: frozenset(
-        (
-            *("nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens", "num_reused", "token_scores"),
-            *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "flags"),
-        )
-    ),
-    Task.RERANK: frozenset(
-        ("ranking", "num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared", "flags")
-    ),
-    Task.GENERATE: frozenset(("log_prob", "num_shared", "flags")),
-}
+OF_TASK = {kind.name: kind.conditions for kind in KINDS.values() if kind.fields}
 OF_RESULTS = frozenset({"provider", "shard_id", "epoch", "worker_id", "finished_at"})  # of the last stage with a model
 
 

@@ -16,67 +16,33 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs import outcome
 from jobs.outcome import Failed, Outcome
-from jobs.spec import Task
-from jobs.stage import FILTER
-from jobs.store.schema.result_tables import Generation, Pass, Ranking, ResultRow, Score, Translation
+from jobs.store.schema.result_tables import RESULTS as RESULTS
+from jobs.store.schema.result_tables import ResultTable as ResultTable
 from jobs.store.schema.tables import Document, Job
+from jobs.tasks.kind import Exported
 
-ResultTable = type[Translation] | type[Score] | type[Ranking] | type[Generation] | type[Pass]
 Row = dict[str, Any]
 
-RESULTS: Mapping[str, ResultTable] = {
-    Task.TRANSLATE: Translation,
-    Task.SCORE: Score,
-    Task.RERANK: Ranking,
-    Task.GENERATE: Generation,
-    FILTER: Pass,
-}
-
-# The columns of a result that an export reads, in this order.
-EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
-    Translation: (
-        *(Translation.text, Translation.flags, Translation.alternatives),
-        *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens, Translation.provider),
-        *(Translation.via, Translation.via_log_prob, Translation.via_source_tokens, Translation.via_target_tokens),
-        Translation.unknown_share,
-    ),
-    Score: (
-        *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
-        *(Score.num_source_tokens, Score.flags, Score.token_scores, Score.provider),
-    ),
-    Ranking: (
-        *(Ranking.candidates, Ranking.flags),
-        *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared, Ranking.provider),
-    ),
-    Generation: (
-        *(Generation.text, Generation.finish, Generation.flags, Generation.log_prob),
-        *(Generation.num_prompt_tokens, Generation.num_shared, Generation.num_new_tokens, Generation.provider),
-    ),
-    Pass: (Pass.flags,),
+# The columns of a result that an export reads.
+EXPORTED: Mapping[ResultTable, tuple[InstrumentedAttribute[Any], ...]] = {
+    table: tuple(
+        getattr(table, name)
+        for name in (*(one.name for one in table.kind.fields if one.export is not Exported.NEVER), "flags", "provider")
+    )
+    for table in RESULTS.values()
 }
 
 # Counters of a job that are sums over its results.
-SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
-    Translation: {
-        "source_tokens": Translation.num_source_tokens,
-        "target_tokens": Translation.num_target_tokens,
-        "segments": Translation.num_segments,
-        "segments_reused": Translation.num_reused,
-    },
-    Score: {
-        "source_tokens": Score.num_source_tokens,
-        "target_tokens": Score.num_tokens,
-        "documents_reused": Score.num_reused,
-    },
-    Ranking: {"source_tokens": Ranking.num_computed, "target_tokens": Ranking.num_tokens},
-    Generation: {"source_tokens": Generation.num_prompt_tokens, "target_tokens": Generation.num_new_tokens},
-    Pass: {},
+SUMMED: Mapping[ResultTable, Mapping[str, InstrumentedAttribute[int]]] = {
+    table: {field.counter: getattr(table, field.name) for field in table.kind.fields if field.counter}
+    for table in RESULTS.values()
 }
 
 
 def results_of(connection: Connection, job_id: int) -> ResultTable:
     """The table that holds the results of a job."""
-    return RESULTS[connection.execute(select(Job.task).where(Job.id == job_id)).scalar_one()]
+    found: ResultTable = RESULTS[connection.execute(select(Job.task).where(Job.id == job_id)).scalar_one()]
+    return found
 
 
 def is_of_document(result: ResultTable) -> ColumnElement[bool]:

@@ -3,18 +3,19 @@
 A column that is one of a table's has the description of that column, unless it says more here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, Text
 from sqlalchemy.orm import InstrumentedAttribute
 
+from jobs.stage import FILTER
 from jobs.store.schema.cache_report_tables import CacheReportStep, StoredCacheReport
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.declarative import Base
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
-from jobs.store.schema.result_tables import Generation, Ranking, Score, Translation
+from jobs.store.schema.result_tables import RESULTS
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
@@ -26,6 +27,8 @@ from jobs.store.schema.rollup_tables import (
     StepSums,
 )
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent, Step, Worker
+from jobs.tasks.kind import VIEW_ORDER, Type
+from jobs.tasks.kinds import RESULT_COLUMNS
 
 # The types of a table's columns by the names that the page has for them.
 TYPES = {
@@ -36,6 +39,7 @@ TYPES = {
     (LargeBinary,): "bytes",
     (Text,): "text",
 }
+OF_RESULTS = {Type.TEXT: "text", Type.JSON: "text", Type.INTEGER: "integer", Type.FLOAT: "float"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,20 @@ def _same(attribute: InstrumentedAttribute[Any], meaning: str | None = None, *, 
     return Description(found.type, meaning or found.meaning, found.unit, null or found.is_nullable)
 
 
-def _result(attribute: InstrumentedAttribute[Any], tasks: str, meaning: str | None = None) -> Description:
-    """The description of a view's column that comes from results: null for a document without a result, or with the
-    result of a task that `tasks` does not name."""
-    found = _same(attribute, meaning, null=True)
-    return Description(found.type, f"{tasks}: {found.meaning}", found.unit, found.is_nullable)
+def _of_documents() -> Iterator[tuple[str, Description]]:
+    """The columns of a document, and those of results: null for a document without one, or with the result of a task
+    that does not have them."""
+    status = "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined`, `cancelled` or `skipped`"
+    for name in VIEW_ORDER:
+        if name == "status":
+            yield name, Description("text", status)
+        elif (one := RESULT_COLUMNS.get(name)) is not None:
+            yield name, Description(OF_RESULTS[one.type], one.meaning, one.unit, True)
+        elif name == "id" or name in Document.__table__.c:
+            yield name, _same(Document.external_id if name == "id" else getattr(Document, name))
+        else:
+            found = _same(getattr(RESULTS[FILTER], name))
+            yield name, Description(found.type, f"all tasks: {found.meaning}", found.unit, True)
 
 
 def _all_of(table: type[Base], but: str = "") -> dict[str, Description]:
@@ -146,70 +159,7 @@ VIEW_COLUMNS = {
     "v_documents": View(
         "One row per document, with its result where there is one. Columns of results are null for a document without "
         "a result and for other tasks than those named.",
-        {
-            "job_id": _same(Document.job_id),
-            "position": _same(Document.position),
-            "id": _same(Document.external_id),
-            "line": _same(Document.line),
-            "status": Description(
-                "text",
-                "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined`, `cancelled` or `skipped`",
-            ),
-            "text": _same(Document.text),
-            "translation": _result(Translation.text, "translate"),
-            "log_prob": _result(Translation.log_prob, "translate, generate"),
-            "num_segments": _result(Translation.num_segments, "translate"),
-            "num_reused": Description(
-                "integer",
-                "translate: segments from the translation memory; score: 1 if the score came from the memory of scores",
-                "segments or documents",
-                True,
-            ),
-            "num_source_tokens": _result(Translation.num_source_tokens, "translate, score of pairs"),
-            "num_target_tokens": _result(Translation.num_target_tokens, "translate"),
-            "flags": _result(Translation.flags, "all tasks"),
-            "fields": _same(Document.fields),
-            "error_code": _same(Document.error_code),
-            "error": _same(Document.error),
-            "shard_id": _result(Translation.shard_id, "all tasks"),
-            "epoch": _result(Translation.epoch, "all tasks"),
-            "worker_id": _result(Translation.worker_id, "all tasks"),
-            "finished_at": _result(Translation.finished_at, "all tasks"),
-            "nll_sum": _result(Score.nll_sum, "score"),
-            "num_tokens": _result(Score.num_tokens, "score, rerank"),
-            "num_words": _result(Score.num_words, "score"),
-            "num_bytes": _result(Score.num_bytes, "score"),
-            "perplexity": Description(
-                "float", "score: exp(nll_sum / num_tokens), also infinite; null without a token", "per token", True
-            ),
-            "word_perplexity": Description("float", "score: exp(nll_sum / num_words)", "per word", True),
-            "byte_perplexity": Description("float", "score: exp(nll_sum / num_bytes)", "per byte", True),
-            "bits_per_byte": Description("float", "score: nll_sum / (num_bytes ln 2)", "bits per byte", True),
-            "token_scores": _result(Score.token_scores, "score"),
-            "ranking": _result(Ranking.candidates, "rerank"),
-            "num_candidates": _result(Ranking.num_candidates, "rerank"),
-            "num_unscored": _result(Ranking.num_unscored, "rerank"),
-            "num_computed": _result(Ranking.num_computed, "rerank"),
-            "num_shared": _result(Ranking.num_shared, "rerank, generate"),
-            "segments": _result(Translation.segments, "translate"),
-            "provider": _result(Translation.provider, "all tasks"),
-            "generation": _result(Generation.text, "generate"),
-            "finish": _result(Generation.finish, "generate"),
-            "num_prompt_tokens": _result(Generation.num_prompt_tokens, "generate"),
-            "num_new_tokens": _result(Generation.num_new_tokens, "generate"),
-            "via": _result(
-                Translation.via,
-                "translate",
-                "the text in the middle, where two models translated (`--via`); then `log_prob` and "
-                "`num_target_tokens` are of the second model, and `num_source_tokens` of the source",
-            ),
-            "via_log_prob": _result(Translation.via_log_prob, "translate"),
-            "via_source_tokens": _result(Translation.via_source_tokens, "translate"),
-            "via_target_tokens": _result(Translation.via_target_tokens, "translate"),
-            "via_segments": _result(Translation.via_segments, "translate"),
-            "route": _same(Document.route),
-            "unknown_share": _result(Translation.unknown_share, "translate"),
-        },
+        dict(_of_documents()),
     ),
     "v_steps": View(
         "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "

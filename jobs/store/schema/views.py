@@ -3,9 +3,13 @@
 Every upgrade drops the views and creates them again, so each is defined here and in no migration.
 """
 
+from collections.abc import Iterator, Sequence
+
 from sqlalchemy import Connection, text
 
 from jobs.measures import LARGEST_EXPONENT, LN_2
+from jobs.tasks.kind import VIEW_ORDER, Derived, Field
+from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
 
 VIEWS = {
     # A row per job, from counters alone: as fast with ten million documents as with ten.
@@ -19,33 +23,7 @@ VIEWS = {
                c.skipped, j.chain, j.stage, j.paused_at, j.idle_s
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
     # A row per document, with its result where there is one.
-    "v_documents": """
-        SELECT d.job_id, d.position, d.external_id AS id, d.line,
-               CASE WHEN COALESCE(t.position, s.position, r.position, g.position, p.position) IS NOT NULL THEN 'ok'
-                    ELSE COALESCE(d.status, 'waiting') END AS status,
-               d.text, t.text AS translation, COALESCE(t.log_prob, g.log_prob) AS log_prob, t.num_segments,
-               COALESCE(t.num_reused, s.num_reused) AS num_reused,
-               COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
-               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags, g.flags, p.flags) AS flags, d.fields,
-               d.error_code, d.error, COALESCE(t.shard_id, s.shard_id, r.shard_id, g.shard_id, p.shard_id) AS shard_id,
-               COALESCE(t.epoch, s.epoch, r.epoch, g.epoch, p.epoch) AS epoch,
-               COALESCE(t.worker_id, s.worker_id, r.worker_id, g.worker_id, p.worker_id) AS worker_id,
-               COALESCE(t.finished_at, s.finished_at, r.finished_at, g.finished_at, p.finished_at) AS finished_at,
-               s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
-               {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
-               {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
-               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed,
-               COALESCE(r.num_shared, g.num_shared) AS num_shared,
-               t.segments, COALESCE(t.provider, s.provider, r.provider, g.provider, p.provider) AS provider,
-               g.text AS generation, g.finish, g.num_prompt_tokens, g.num_new_tokens,
-               t.via, t.via_log_prob, t.via_source_tokens, t.via_target_tokens, t.via_segments,
-               d.route, t.unknown_share
-        FROM documents d
-        LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
-        LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
-        LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position
-        LEFT JOIN generations g ON g.job_id = d.job_id AND g.position = d.position
-        LEFT JOIN passes p ON p.job_id = d.job_id AND p.position = d.position""",
+    "v_documents": "SELECT {columns} FROM documents d {results}",
     # A row per model call (or other phase of a batch).
     "v_steps": """
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
@@ -139,22 +117,52 @@ def drop_views(connection: Connection) -> None:
 
 def _definitions(connection: Connection) -> dict[str, str]:
     dialect = connection.dialect.name
-    differing = {"minute": MINUTE[dialect], **_measures(INFINITY[dialect])}
+    differing = {"minute": MINUTE[dialect], "columns": ", ".join(_columns(INFINITY[dialect])), "results": _joins()}
     return {name: definition.format(**differing) for name, definition in VIEWS.items()}
 
 
-def _measures(infinity: str) -> dict[str, str]:
-    """The measures that follow from the sums of a score, as in `jobs.measures`. An exponential that no double can hold
+# In `v_documents`: the table of each task's results by a letter; the columns of a document; those of every result.
+_TABLES = {kind.name: (kind.table[0], kind.table) for kind in KINDS.values()}
+_OF_DOCUMENT = {"id": "d.external_id", **{name: f"d.{name}" for name in ("job_id", "position", "line", "text")}}
+_OF_DOCUMENT |= {name: f"d.{name}" for name in ("fields", "error_code", "error", "route")}
+_OF_RESULT = ("flags", "shard_id", "epoch", "worker_id", "finished_at", "provider")
+
+
+def _joins() -> str:
+    """The results of all tasks: a document has at most one."""
+    return " ".join(
+        f"LEFT JOIN {table} {letter} ON {letter}.job_id = d.job_id AND {letter}.position = d.position"
+        for letter, table in _TABLES.values()
+    )
+
+
+def _columns(infinity: str) -> Iterator[str]:
+    """Each column of `v_documents`, in order."""
+    has_result = f"{_first_of([f'{letter}.position' for letter, _ in _TABLES.values()])} IS NOT NULL"
+    for name in VIEW_ORDER:
+        if name == "status":
+            yield f"CASE WHEN {has_result} THEN 'ok' ELSE COALESCE(d.status, 'waiting') END AS status"
+        elif name in RESULT_COLUMNS:
+            found = [_value(_TABLES[kind.name][0], one, infinity) for kind, one in RESULT_COLUMNS[name].sources]
+            yield f"{_first_of(found)} AS {name}"
+        elif name in _OF_RESULT:
+            yield f"{_first_of([f'{letter}.{name}' for letter, _ in _TABLES.values()])} AS {name}"
+        else:
+            yield f"{_OF_DOCUMENT[name]} AS {name}"
+
+
+def _first_of(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"COALESCE({', '.join(values)})"
+
+
+def _value(letter: str, one: Field | Derived, infinity: str) -> str:
+    """A field, or what follows from the sums of a result, as in `jobs.measures`. An exponential that no double can hold
     is infinite; PostgreSQL would refuse the whole query instead."""
-
-    def perplexity(count: str) -> str:
-        mean = f"s.nll_sum / s.{count}"
-        finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {infinity} END"
-        return f"CASE WHEN s.{count} > 0 THEN {finite} END"
-
-    return {
-        "perplexity": perplexity("num_tokens"),
-        "word_perplexity": perplexity("num_words"),
-        "byte_perplexity": perplexity("num_bytes"),
-        "bits_per_byte": f"CASE WHEN s.num_bytes > 0 THEN s.nll_sum / (s.num_bytes * {LN_2!r}) END",
-    }
+    if isinstance(one, Field):
+        return f"{letter}.{one.name}"
+    total, count = f"{letter}.{one.total}", f"{letter}.{one.count}"
+    if one.in_bits:
+        return f"CASE WHEN {count} > 0 THEN {total} / ({count} * {LN_2!r}) END"
+    mean = f"{total} / {count}"
+    finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {infinity} END"
+    return f"CASE WHEN {count} > 0 THEN {finite} END"

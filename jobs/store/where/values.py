@@ -7,19 +7,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, column, false, func, table
 
 from jobs.store.where.tree import Name
+from jobs.tasks.kind import Type
+from jobs.tasks.kinds import RESULT_COLUMNS
 
-# The columns of v_documents by kind.
-INTEGERS = (
-    *("position", "line", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens", "shard_id", "epoch"),
-    *("worker_id", "num_tokens", "num_words", "num_bytes", "num_candidates", "num_unscored", "num_computed"),
-    *("num_shared", "via_source_tokens", "via_target_tokens"),
-)
-DOUBLES = (
-    *("log_prob", "via_log_prob", "unknown_share", "nll_sum"),
-    *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"),
-)
-JSONS = ("fields", "token_scores", "ranking")
-TEXTS = ("id", "status", "text", "translation", "via", "route", "flags", "error_code", "error", "provider", *JSONS)
+
+def _named(kind: Type) -> tuple[str, ...]:
+    return tuple(one.name for one in RESULT_COLUMNS.values() if one.is_condition and one.type is kind)
+
+
+# The columns of v_documents that a condition may use, by kind: those of a document, and those of its result.
+INTEGERS = (*("position", "line", "shard_id", "epoch", "worker_id"), *_named(Type.INTEGER))
+DOUBLES = _named(Type.FLOAT)
+JSONS = ("fields", *_named(Type.JSON))
+TEXTS = (*("id", "status", "text", "route", "flags", "error_code", "error", "provider"), *_named(Type.TEXT), *JSONS)
 MOMENT = "finished_at"
 COLUMNS = (*INTEGERS, *DOUBLES, *TEXTS, MOMENT)
 VIEW = table("v_documents", *map(column, ("job_id", *COLUMNS)))

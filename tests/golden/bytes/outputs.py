@@ -169,7 +169,7 @@ def _conditions(database: Database, jobs: Sequence[JobSummary]) -> Outputs:
     """The positions that a condition on each column of `v_documents`, and some others, choose."""
     for job in jobs:
         if job.name in SHAPES:
-            conditions = [*(f"{column} is not null" for column in COLUMNS if job.name != "plain"), *WHERES]
+            conditions = [*(f"{column} is not null" for column in sorted(COLUMNS) if job.name != "plain"), *WHERES]
             chosen = (f"{condition}: {_chosen(database, job, condition)}\n" for condition in conditions)
             yield f"where/{_named(job)}", "".join(chosen).encode()
 

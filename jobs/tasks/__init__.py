@@ -1,0 +1,1 @@
+"""The tasks, each declared once as plain data: what its results are, and what is said of them."""

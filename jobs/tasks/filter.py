@@ -1,0 +1,12 @@
+"""Filtering: a condition keeps a document or not; without a model, between the stages of a chain."""
+
+from jobs.stage import FILTER as NAME
+from jobs.tasks.kind import Kind
+
+FILTER = Kind(
+    name=NAME,
+    table="passes",
+    about="The result of a document of a filtering job: the filter keeps it. (The others have the status `skipped`.)",
+    main="kept",
+    fields=(),
+)

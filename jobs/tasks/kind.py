@@ -1,0 +1,117 @@
+"""What a task is, as data: its table of results, the fields of a result, and what is shown of them.
+
+From these declarations come the tables of results, their columns in `v_documents`, in exports and in conditions, the
+types in parquet, and the sums that a job counts. Knows no SQL, no files and no pages.
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobs.outcome import Flag
+
+
+class Type(enum.StrEnum):
+    """The type of a value."""
+
+    TEXT = "text"
+    JSON = "JSON"  # stored as text
+    INTEGER = "integer"
+    FLOAT = "float"
+
+
+class Exported(enum.StrEnum):
+    """Whether exports have a field beside the result itself."""
+
+    AS_RESULT = "as the result"  # or as a part of it
+    ALWAYS = "always"  # in every record, under its own name
+    WITH_LOG_PROB = "log_prob"  # where `--with` asks for that
+    WITH_TOKENS = "tokens"  # likewise
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A value of a result: a column of the task's table."""
+
+    name: str
+    type: Type
+    meaning: str
+    unit: str | None = None  # of a number
+    is_nullable: bool = False
+    default: str | None = None  # in results that are older than the field
+    counter: str | None = None  # of a job: the sum of this field over its results
+    export: Exported = Exported.AS_RESULT
+    view: str = ""  # its name in `v_documents`, where that is another
+    view_meaning: str = ""  # there, where that is another
+    is_viewed: bool = True  # whether `v_documents` has it
+    is_condition: bool = True  # whether `--where` takes it
+    of: str = ""  # which results of the task have it
+    of_via: bool = False  # whether it is of the text between two models
+
+    @property
+    def view_name(self) -> str:
+        return self.view or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A number that follows from the sums of a result: exp(total / count), or its bits per byte."""
+
+    name: str
+    meaning: str
+    unit: str
+    total: str  # the field of the sum, in nats
+    count: str  # the field that it is divided by
+    in_bits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean per token by which results are sorted: its exponential is a perplexity."""
+
+    total: str  # the field of a sum of log-probabilities, in nats
+    count: str  # the field of the number of their tokens
+    is_cost: bool = False  # the sum is that of -log p
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A task."""
+
+    name: str
+    table: str  # of its results
+    about: str  # what a row of that table is
+    main: str  # the result's name in an export
+    fields: tuple[Field, ...]  # in the order of the table
+    derived: tuple[Derived, ...] = ()
+    mean: Mean | None = None  # None: its results have no perplexity
+    length: str | None = None  # the field by which a document is long or short, in tokens
+    text: str | None = None  # the field with the text that it makes
+    flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
+
+    def field(self, name: str) -> Field:
+        return next(field for field in self.fields if field.name == name)
+
+    def exported(self, how: Exported) -> Iterator[Field]:
+        """The fields that exports have in this way, those of the text between two models last."""
+        found = [field for field in self.fields if field.export is how]
+        yield from sorted(found, key=lambda field: (field.of_via, VIEW_ORDER.index(field.view_name)))
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The columns of `v_documents` that come from its results and that `--where` takes."""
+        own = (field.view_name for field in self.fields if field.is_viewed and field.is_condition)
+        return frozenset({"flags", *own, *(one.name for one in self.derived)})
+
+
+# The columns of `v_documents` in the order in which they were added, which stays; new ones follow.
+VIEW_ORDER = (
+    *("job_id", "position", "id", "line", "status", "text", "translation", "log_prob", "num_segments", "num_reused"),
+    *("num_source_tokens", "num_target_tokens", "flags", "fields", "error_code", "error"),
+    *("shard_id", "epoch", "worker_id", "finished_at", "nll_sum", "num_tokens", "num_words", "num_bytes"),
+    *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "token_scores"),
+    *("ranking", "num_candidates", "num_unscored", "num_computed", "num_shared", "segments", "provider"),
+    *("generation", "finish", "num_prompt_tokens", "num_new_tokens"),
+    *("via", "via_log_prob", "via_source_tokens", "via_target_tokens", "via_segments", "route", "unknown_share"),
+)

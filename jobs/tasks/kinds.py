@@ -1,0 +1,63 @@
+"""All tasks, and the columns of `v_documents` that their results have together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.tasks.filter import FILTER
+from jobs.tasks.generate import GENERATE
+from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type
+from jobs.tasks.rerank import RERANK
+from jobs.tasks.score import SCORE
+from jobs.tasks.translate import TRANSLATE
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of `v_documents` that comes from results: the same name in those of several tasks is one column."""
+
+    name: str
+    sources: tuple[tuple[Kind, Field | Derived], ...]
+
+    @property
+    def type(self) -> Type:
+        _, first = self.sources[0]
+        return first.type if isinstance(first, Field) else Type.FLOAT
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether `--where` takes it."""
+        return any(self.name in kind.conditions for kind, _ in self.sources)
+
+    @property
+    def meaning(self) -> str:
+        """Which tasks have it, and what it is. A later task says it again where it is another thing there."""
+        said: list[tuple[list[str], str]] = []
+        for kind, one in self.sources:
+            task = f"{kind.name} {one.of}" if isinstance(one, Field) and one.of else kind.name
+            own = one.view_meaning if isinstance(one, Field) else ""
+            if said and not own:
+                said[-1][0].append(task)
+            else:
+                said.append(([task], own or one.meaning))
+        return "; ".join(f"{', '.join(tasks)}: {meaning}" for tasks, meaning in said)
+
+    @property
+    def unit(self) -> str | None:
+        units = dict.fromkeys(one.unit for _, one in self.sources if one.unit)
+        return " or ".join(units) or None
+
+
+def _result_columns() -> Mapping[str, ResultColumn]:
+    found: dict[str, list[tuple[Kind, Field | Derived]]] = {}
+    for kind in KINDS.values():
+        for field in kind.fields:
+            if field.is_viewed:
+                found.setdefault(field.view_name, []).append((kind, field))
+        for derived in kind.derived:
+            found.setdefault(derived.name, []).append((kind, derived))
+    return {name: ResultColumn(name, tuple(found[name])) for name in sorted(found, key=VIEW_ORDER.index)}
+
+
+RESULT_COLUMNS = _result_columns()  # by name, in the order of the view

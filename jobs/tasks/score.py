@@ -1,0 +1,89 @@
+"""Scoring: the log-probability of a text, or of a target given its source."""
+
+from jobs.outcome import Flag
+from jobs.spec import Task
+from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Type
+
+SCORE = Kind(
+    name=Task.SCORE,
+    table="scores",
+    about="The result of a document of a scoring job: sums, from which the views derive perplexities.",
+    main="score",
+    mean=Mean("nll_sum", "num_tokens", is_cost=True),
+    length="num_tokens",
+    flags=(Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED),
+    fields=(
+        Field(
+            name="nll_sum",
+            type=Type.FLOAT,
+            meaning="negative log-probability, summed over the scored tokens; finite",
+            unit="nats",
+        ),
+        Field(name="num_tokens", type=Type.INTEGER, meaning="scored", unit="tokens", counter="target_tokens"),
+        Field(
+            name="num_words",
+            type=Type.INTEGER,
+            meaning="of the text that the scored tokens cover, separated by white space",
+            unit="words",
+        ),
+        Field(
+            name="num_bytes", type=Type.INTEGER, meaning="of the text that the scored tokens cover, UTF-8", unit="bytes"
+        ),
+        Field(
+            name="num_source_tokens",
+            type=Type.INTEGER,
+            meaning="of a pair: of its source; else 0",
+            unit="tokens",
+            counter="source_tokens",
+            export=Exported.WITH_TOKENS,
+            of="of pairs",
+        ),
+        Field(
+            name="token_scores",
+            type=Type.JSON,
+            meaning="each token with its log-probability, JSON; null unless asked for",
+            is_nullable=True,
+        ),
+        Field(
+            name="num_reused",
+            type=Type.INTEGER,
+            meaning="1 if the score came from the memory of scores",
+            unit="documents",
+            default="0",
+            counter="documents_reused",
+            export=Exported.NEVER,
+            view_meaning="1 if the score came from the memory of scores",
+        ),
+    ),
+    derived=(
+        Derived(
+            name="perplexity",
+            meaning="exp(nll_sum / num_tokens), also infinite; null without a token",
+            unit="per token",
+            total="nll_sum",
+            count="num_tokens",
+        ),
+        Derived(
+            name="word_perplexity",
+            meaning="exp(nll_sum / num_words)",
+            unit="per word",
+            total="nll_sum",
+            count="num_words",
+        ),
+        Derived(
+            name="byte_perplexity",
+            meaning="exp(nll_sum / num_bytes)",
+            unit="per byte",
+            total="nll_sum",
+            count="num_bytes",
+        ),
+        Derived(
+            name="bits_per_byte",
+            meaning="nll_sum / (num_bytes ln 2)",
+            unit="bits per byte",
+            total="nll_sum",
+            count="num_bytes",
+            in_bits=True,
+        ),
+    ),
+)

@@ -1,0 +1,134 @@
+"""Translating: a text becomes one in another language, by one model or by two."""
+
+from jobs.outcome import Flag
+from jobs.spec import Task
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Type
+
+TRANSLATE = Kind(
+    name=Task.TRANSLATE,
+    table="translations",
+    about="The result of a document of a translating job.",
+    main="translation",
+    mean=Mean("log_prob", "num_target_tokens"),
+    length="num_source_tokens",
+    text="text",
+    flags=(*(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH, Flag.UNSCORED),),
+    fields=(
+        Field(name="text", type=Type.TEXT, meaning="the translation", view="translation"),
+        Field(
+            name="log_prob",
+            type=Type.FLOAT,
+            meaning="log-probability, summed over the generated tokens; null where the provider returns none",
+            unit="nats",
+            is_nullable=True,
+            export=Exported.WITH_LOG_PROB,
+        ),
+        Field(
+            name="num_segments",
+            type=Type.INTEGER,
+            meaning="sentences, those passed through included",
+            unit="segments",
+            counter="segments",
+            export=Exported.NEVER,
+        ),
+        Field(
+            name="num_reused",
+            type=Type.INTEGER,
+            meaning="segments taken from the translation memory",
+            unit="segments",
+            counter="segments_reused",
+            export=Exported.NEVER,
+            view_meaning="segments from the translation memory",
+        ),
+        Field(
+            name="num_source_tokens",
+            type=Type.INTEGER,
+            meaning="of the source",
+            unit="tokens",
+            counter="source_tokens",
+            export=Exported.WITH_TOKENS,
+        ),
+        Field(
+            name="num_target_tokens",
+            type=Type.INTEGER,
+            meaning="generated, ends of sentences included",
+            unit="tokens",
+            counter="target_tokens",
+            export=Exported.WITH_TOKENS,
+        ),
+        Field(
+            name="alternatives",
+            type=Type.JSON,
+            meaning="the n best translations, JSON; null unless `--n-best` asks for them",
+            is_nullable=True,
+            is_viewed=False,
+        ),
+        Field(
+            name="segments",
+            type=Type.JSON,
+            meaning="where each translated sentence is: a JSON list of [start, stop in the source, start, stop in the "
+            "translation], in characters (Unicode code points) from 0, in their order; null for a result of an older "
+            "version and where there is no sentence",
+            is_nullable=True,
+            export=Exported.NEVER,
+            is_condition=False,
+        ),
+        Field(
+            name="via",
+            type=Type.TEXT,
+            meaning="the text in the middle, where two models translated (`--via`): the first made it, the second read "
+            "it; the columns above without `via` are of the source and of the second model's translation",
+            view_meaning="the text in the middle, where two models translated (`--via`); then `log_prob` and "
+            "`num_target_tokens` are of the second model, and `num_source_tokens` of the source",
+            is_nullable=True,
+            of_via=True,
+        ),
+        Field(
+            name="via_log_prob",
+            type=Type.FLOAT,
+            meaning="log-probability of `via`, summed over the tokens that the first model generated",
+            unit="nats",
+            is_nullable=True,
+            export=Exported.WITH_LOG_PROB,
+            of_via=True,
+        ),
+        Field(
+            name="via_target_tokens",
+            type=Type.INTEGER,
+            meaning="that the first model generated for `via`",
+            unit="tokens",
+            is_nullable=True,
+            export=Exported.WITH_TOKENS,
+            of_via=True,
+        ),
+        Field(
+            name="via_source_tokens",
+            type=Type.INTEGER,
+            meaning="of `via`, as the second model reads it",
+            unit="tokens",
+            is_nullable=True,
+            export=Exported.WITH_TOKENS,
+            of_via=True,
+        ),
+        Field(
+            name="via_segments",
+            type=Type.JSON,
+            meaning="where each sentence of `segments` is in `via`: a JSON list of [start, stop], in characters, in "
+            "their order",
+            is_nullable=True,
+            export=Exported.NEVER,
+            is_condition=False,
+            of_via=True,
+        ),
+        Field(
+            name="unknown_share",
+            type=Type.FLOAT,
+            meaning="of the characters of the source's sentences, white space aside, those that the model's vocabulary "
+            "lacks (its unknown tokens), from 0 to 1; null where there is no sentence, for a server's answer and for a "
+            "result of an older version",
+            unit="of 1",
+            is_nullable=True,
+            export=Exported.WITH_TOKENS,
+        ),
+    ),
+)

@@ -1,0 +1,31 @@
+"""The declarations of the tasks fit together."""
+
+import pytest
+
+from jobs.store.schema.tables import JobCounts
+from jobs.tasks.kind import VIEW_ORDER, Kind
+from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_what_a_task_says_of_its_fields_is_about_fields_that_it_has(kind: Kind) -> None:
+    of_mean = (kind.mean.total, kind.mean.count) if kind.mean else ()
+    of_derived = (name for derived in kind.derived for name in (derived.total, derived.count))
+    used = {*of_mean, *of_derived, kind.length, kind.text} - {None}
+
+    assert used <= {field.name for field in kind.fields}
+    assert {field.counter for field in kind.fields if field.counter} <= {*JobCounts.__table__.c.keys()}
+
+
+def test_columns_of_two_tasks_under_one_name_have_one_type() -> None:
+    shared = [column for column in RESULT_COLUMNS.values() if len(column.sources) > 1]
+
+    assert {column.name for column in shared} == {
+        *("log_prob", "num_reused", "num_source_tokens", "num_tokens", "num_shared")
+    }
+    for column in shared:
+        assert {field.type for _, field in column.sources} == {column.type}  # type: ignore[union-attr]  # fields
+
+
+def test_the_view_has_each_column_once() -> None:
+    assert len(set(VIEW_ORDER)) == len(VIEW_ORDER)
