@@ -1,9 +1,8 @@
 """A leased shard: its batches are processed and recorded one by one, then the lease is done, given back, or lost."""
 
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,13 +20,13 @@ from jobs.store.pauses import how_to_verify
 from jobs.store.record import record
 from jobs.store.work import Work
 from worker.engine.runtime.run_context import RunContext
-from worker.isolation.bisect import process_or_bisect
+from worker.isolation.bisect import BisectingLane
 from worker.isolation.sandbox import SandboxDied
-from worker.isolation.suspects import OpenSandbox, process_suspects
+from worker.isolation.suspects import OpenSandbox, SuspectsLane
 from worker.lane import Lane
-from worker.local_processing import process_locally
 from worker.process.lease_keeper import LeaseKeeper
-from worker.providers.protocol import ProviderJob
+from worker.process.watchdog import WatchedCalls
+from worker.providers.protocol import AnsweringLane, ProviderJob
 from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
@@ -53,6 +52,7 @@ class LeasedShard:
         self.lane = lane
         self._keeper = keeper
         self._open_sandbox = open_sandbox
+        self.calls = WatchedCalls(keeper.watchdog)
 
     def process(self, leasing: StepTiming) -> None:
         """Process and record every batch. `leasing`: the time that the lease took, for the first record.
@@ -66,12 +66,10 @@ class LeasedShard:
             work, batch = self.work, self.work.batches[index]
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
-            answers = self.lane.fallback.answer(
-                work.job_id,
-                work.spec.on_route(batch[0].route),
-                batch,
-                _AskFrom(self, is_suspect=work.suspect and index == 0),
-            )
+            spec = work.spec.on_route(batch[0].route)
+            lanes = _BatchLanes(self, is_suspect=work.suspect and index == 0)
+            run = RunContext(should_stop=self._must_stop, memory=StoredMemory(self._database, self.calls.waiting))
+            answers = self.lane.fallback.answer(work.job_id, spec, batch, lanes, run)
             self._check_model_files(answers)
             self._join_following(index)
             failpoint("after-compute")
@@ -98,50 +96,34 @@ class LeasedShard:
         """Give the shard back, and pause its job until a person has looked at the reason."""
         self._write(lambda: leases.refuse(self._database, self.work, reason))
 
-    def ask(self, job: ProviderJob, documents: Batch, *, is_suspect: bool) -> Answers:
-        """Ask a provider; see `ProviderLane.process`. A local one is isolated from documents that break it."""
-        if not self.lane.is_local(job.choice.name):
-            with self._watching(documents) as run:
-                return self.lane.provider(job.choice.name).process(job, documents, run)
-        if is_suspect and self._open_sandbox is not None:
-            return self._process_suspects(job, documents, self._open_sandbox)
-        return process_or_bisect(lambda some: self._compute(job, some), documents)
-
     def pause(self, seconds: float) -> None:
         """Wait for a provider. Raises Stopped where the lease is lost or is to be given back."""
         if self._keeper.should_release(self.work) or self._keeper.must_stop(self.work):
             raise Stopped("stopped while waiting for a provider")
         time.sleep(seconds)
 
-    def _compute(self, job: ProviderJob, documents: Batch) -> Answers:
-        with self._watching(documents) as run:
-            return process_locally(self.lane, job, documents, run)
-
-    @contextlib.contextmanager
-    def _watching(self, documents: Batch) -> Iterator[RunContext]:
-        """The context of one call of a provider, which the watchdog ends if it hangs."""
-        with self._keeper.watchdog.watching(self._describe(documents)) as call:
-
-            def should_stop() -> bool:
-                call.step()
-                return self._keeper.must_stop(self.work)
-
-            yield RunContext(should_stop=should_stop, memory=StoredMemory(self._database, call.waiting))
-
-    def _process_suspects(self, job: ProviderJob, batch: Batch, open_sandbox: OpenSandbox) -> Answers:
-        """The first batch, which was in flight when two processes died: in disposable processes."""
+    def around(self, lane: AnsweringLane, *, is_suspect: bool) -> AnsweringLane:
+        """A local provider's lane in one that keeps a document from failing or killing others. The first batch of a
+        suspect shard, which was in flight when two processes died, goes to disposable processes."""
+        open_sandbox = self._open_sandbox
+        if not is_suspect or open_sandbox is None:
+            return BisectingLane(_WatchedLane(lane, self))
 
         def on_death(documents: Batch, death: SandboxDied) -> None:
             if self._write(lambda: log_death(self._database, self.work, documents, death.how)):
                 raise Stopped("the job was paused: too many processes died")
 
-        spec = self.work.spec
-        return process_suspects(
-            batch,
-            lambda: open_sandbox(job, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)),
+        return SuspectsLane(
+            lane,
+            lambda job: open_sandbox(job, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)),
             on_death,
-            how_to_verify(self.work.job_id, spec.model),
+            how_to_verify(self.work.job_id, self.work.spec.model),
         )
+
+    def _must_stop(self) -> bool:
+        """Whether a call into an engine, which has taken a step, is to end."""
+        self.calls.step()
+        return self._keeper.must_stop(self.work)
 
     def _check_model_files(self, answers: Answers) -> None:
         """Raise Stopped where the files of a model that answered have changed, so that nothing of the batch is kept.
@@ -180,15 +162,10 @@ class LeasedShard:
                 keeper.outage.over()
                 return done
 
-    def _describe(self, documents: Batch) -> str:
-        """The batch as the watchdog's log names it."""
-        first, last = documents[0].position, documents[-1].position
-        return f"job {self.work.job_id}, shard {self.work.shard_id}, documents {first} to {last}"
-
 
 @dataclass(frozen=True, slots=True)
-class _AskFrom:
-    """How the lane of a leased shard asks a provider: `worker.providers.fallback.AskProvider`."""
+class _BatchLanes:
+    """The lane's providers as a batch of a leased shard asks them: `worker.providers.fallback.Lanes`."""
 
     shard: LeasedShard
     is_suspect: bool
@@ -196,11 +173,27 @@ class _AskFrom:
     def is_local(self, name: str) -> bool:
         return self.shard.lane.is_local(name)
 
-    def open(self, job: ProviderJob) -> None:
-        self.shard.lane.provider(job.choice.name).open(job)
-
-    def process(self, job: ProviderJob, documents: Batch) -> Answers:
-        return self.shard.ask(job, documents, is_suspect=self.is_suspect)
+    def provider(self, name: str) -> AnsweringLane:
+        lane = self.shard.lane.provider(name)
+        if self.is_local(name):
+            return self.shard.around(lane, is_suspect=self.is_suspect)
+        return _WatchedLane(lane, self.shard)
 
     def pause(self, seconds: float) -> None:
         self.shard.pause(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _WatchedLane:
+    """A lane around a provider's: the watchdog ends the process where a call hangs."""
+
+    lane: AnsweringLane
+    shard: LeasedShard
+
+    def open(self, job: ProviderJob) -> None:
+        self.lane.open(job)
+
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        work, first, last = self.shard.work, documents[0].position, documents[-1].position
+        with self.shard.calls.watching(f"job {work.job_id}, shard {work.shard_id}, documents {first} to {last}"):
+            return self.lane.process(job, documents, run)

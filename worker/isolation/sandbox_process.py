@@ -14,13 +14,11 @@ from multiprocessing.connection import Connection
 from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
-from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.engine.runtime.run_context import RunContext
-from worker.isolation.bisect import process_or_bisect
+from worker.isolation.bisect import BisectingLane
 from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
-from worker.local_processing import process_locally
 from worker.process.memory_limits import limit_to_free, set_oom_score
 from worker.process.stderr_log import log_to_stderr
 from worker.providers.protocol import ProviderJob
@@ -52,13 +50,10 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
     job: ProviderJob = connection.recv()
     # Without the check of the schema: the lane's process has done it.
     database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
-    lane = Lane(0, Providers(arguments))
-    lane.provider(job.choice.name).open(job)
+    lane = BisectingLane(Lane(0, Providers(arguments)).provider(job.choice.name))
+    lane.open(job)
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
     run = RunContext(should_stop=keep_alive, memory=StoredMemory(database))
-
-    def compute(batch: Batch) -> Answers:
-        return process_locally(lane, job, batch, run)
 
     connection.send(READY)
     while True:
@@ -67,7 +62,7 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
         faulthandler.dump_traceback_later(request.deadline_s + 60, exit=True, repeat=False)
         keep_alive.deadline_s = request.deadline_s
         try:
-            frame: Answers | KvjobsError = process_or_bisect(compute, request.batch)
+            frame: Answers | KvjobsError = lane.process(job, request.batch, run)
         except KvjobsError as error:
             frame = error
         faulthandler.cancel_dump_traceback_later()

@@ -13,14 +13,16 @@ One poison document costs 2 deaths of warm processes and 3 of sandboxes.
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.answers import Answers, join
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
+from worker.engine.runtime.run_context import RunContext
 from worker.isolation.sandbox import SandboxDied
-from worker.providers.protocol import ProviderJob
+from worker.providers.protocol import AnsweringLane, ProviderJob
 
 log = logging.getLogger(__name__)
 
@@ -41,33 +43,37 @@ class DisposableProcess(Protocol):
 OpenSandbox = Callable[[ProviderJob, Callable[[], float], Callable[[], bool]], DisposableProcess]
 
 
-def process_suspects(
-    batch: Batch,
-    open_sandbox: Callable[[], DisposableProcess],
-    on_death: Callable[[Batch, SandboxDied], None],
-    advice: str,
-) -> Answers:
-    """Process a batch; a document that kills its process twice, alone, becomes `Quarantined`. `advice`: what a person
-    does where the model is at fault.
+@dataclass(frozen=True, slots=True)
+class SuspectsLane:
+    """A lane around that of a provider that computes in this process, for the first batch of a suspect shard: a
+    document that kills its sandbox twice, alone, becomes `Quarantined`."""
 
-    `on_death` is called at each death of a sandbox, with the documents that it was processing, before anything else
-    happens; what it raises ends the search. Raises what the engine raises, and ModelError where sandboxes die whatever
-    the document.
-    """
-    with contextlib.closing(_Sandboxes(open_sandbox, on_death)) as sandboxes:
-        whole = sandboxes.process(batch)
-        if isinstance(whole, Answers):
-            return whole
-        found: dict[int, Answers | SandboxDied] = {}
-        for index in _spread(len(batch)):
-            found[index] = sandboxes.process((batch[index],))
-            if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(batch))):
-                _check_model(found, whole, advice)
-        results = {
-            index: _try_again(sandboxes, (batch[index],), result) if isinstance(result, SandboxDied) else result
-            for index, result in found.items()
-        }
-        return join(results[index] for index in range(len(batch)))
+    lane: AnsweringLane
+    open_sandbox: Callable[[ProviderJob], DisposableProcess]
+    # Called at each death of a sandbox, with the documents that it was processing, before anything else happens; what
+    # it raises ends the search.
+    on_death: Callable[[Batch, SandboxDied], None]
+    advice: str  # what a person does where the model is at fault
+
+    def open(self, job: ProviderJob) -> None:
+        self.lane.open(job)
+
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        """Raises what the engine raises, and ModelError where sandboxes die whatever the document."""
+        with contextlib.closing(_Sandboxes(lambda: self.open_sandbox(job), self.on_death)) as sandboxes:
+            whole = sandboxes.process(documents)
+            if isinstance(whole, Answers):
+                return whole
+            found: dict[int, Answers | SandboxDied] = {}
+            for index in _spread(len(documents)):
+                found[index] = sandboxes.process((documents[index],))
+                if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(documents))):
+                    _check_model(found, whole, self.advice)
+            results = {
+                index: _try_again(sandboxes, (documents[index],), result) if isinstance(result, SandboxDied) else result
+                for index, result in found.items()
+            }
+            return join(results[index] for index in range(len(documents)))
 
 
 def _spread(count: int) -> list[int]:

@@ -29,9 +29,8 @@ from jobs.spec import JobSpec, Task
 from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
 from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
-from worker.isolation.bisect import process_or_bisect
+from worker.isolation.bisect import BisectingLane
 from worker.lane import Lane
-from worker.local_processing import process_locally
 from worker.providers.protocol import ProviderJob
 from worker.providers.registry import Providers
 
@@ -138,11 +137,11 @@ def _run(job: ProviderJob, batches: Sequence[Batch], providers: Providers, num_l
 
 def _answer(lane: Lane, job: ProviderJob, batch: Batch, used: list[Usage]) -> Sequence[Outcome | Unanswered]:
     """The answers to a batch, as a worker gets them."""
-    if lane.is_local(job.choice.name):
-        return process_or_bisect(lambda some: process_locally(lane, job, some, RunContext()), batch).outcomes
-    answer = lane.provider(job.choice.name).process(job, batch, RunContext())
-    used += answer.usage
-    return answer.outcomes
+    name = job.choice.name
+    asked = BisectingLane(lane.provider(name)) if lane.is_local(name) else lane.provider(name)
+    answers = asked.process(job, batch, RunContext())
+    used += answers.usage
+    return answers.outcomes
 
 
 def _trial(

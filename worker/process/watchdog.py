@@ -47,22 +47,20 @@ class Watchdog:
         # So fine that a step of one tick, times `TIMES_USUAL`, does not raise the deadline above `hang_s`.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
         self._lock = threading.Lock()
-        self._calls: set[WatchedCall] = set()
+        self._calls: set[WatchedCalls] = set()
         self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
         self._heartbeat_at = 0.0
         self._closed = threading.Event()
 
-    @contextlib.contextmanager
-    def watching(self, what: str) -> Iterator["WatchedCall"]:
-        """Watch a call into an engine; the log says `what` if it hangs. The caller calls `step` after each step."""
-        call = WatchedCall(self, what)
+    def add(self, calls: "WatchedCalls") -> None:
+        """Watch the calls of a lane."""
         with self._lock:
-            self._calls.add(call)
-        try:
-            yield call
-        finally:
-            with self._lock:
-                self._calls.discard(call)
+            self._calls.add(calls)
+
+    def discard(self, calls: "WatchedCalls") -> None:
+        """Watch them no longer."""
+        with self._lock:
+            self._calls.discard(calls)
 
     def deadline_s(self) -> float:
         """Longest time without a step: the setting `hang_s`, or 20 times the p99 of this process's steps if longer."""
@@ -128,24 +126,35 @@ class Watchdog:
         faulthandler.dump_traceback_later(max(self.deadline_s(), 3 * self._lease_s), exit=True)
 
 
-class WatchedCall:
-    """One call into an engine, and when it last took a step."""
+class WatchedCalls:
+    """The calls of one lane into engines, one after another, and when the present one last took a step."""
 
-    def __init__(self, watch: Watchdog, what: str) -> None:
-        self.what = what
-        self._watch = watch
-        self._last: float | None = watch.now  # None: not watched at present
+    def __init__(self, watchdog: Watchdog) -> None:
+        self.what = ""  # of the present call, for the log
+        self._watchdog = watchdog
+        self._last: float | None = None  # None: not watched at present
+
+    @contextlib.contextmanager
+    def watching(self, what: str) -> Iterator[None]:
+        """Watch a call; the log says `what` if it hangs. The engine calls `step` after each step."""
+        self.what, self._last = what, self._watchdog.now
+        self._watchdog.add(self)
+        try:
+            yield
+        finally:
+            self._watchdog.discard(self)
+            self._last = None
 
     @property
     def silent_s(self) -> float:
         """Seconds since the last step; 0 while the call is not watched."""
         last = self._last  # another thread may change it
-        return 0.0 if last is None else self._watch.now - last
+        return 0.0 if last is None else self._watchdog.now - last
 
     def step(self) -> None:
         """Note that the call has made progress."""
-        self._watch.took(self.silent_s)
-        self._last = self._watch.now
+        self._watchdog.took(self.silent_s)
+        self._last = self._watchdog.now
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -154,7 +163,7 @@ class WatchedCall:
         try:
             yield
         finally:
-            self._last = self._watch.now
+            self._last = self._watchdog.now
 
 
 def _end_process(reason: str) -> None:

@@ -21,9 +21,10 @@ from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import Batch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker
-from worker.providers.protocol import ProviderFailure, ProviderJob
+from worker.providers.protocol import AnsweringLane, ProviderFailure, ProviderJob
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +37,14 @@ PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.RATE_
 _Refused = tuple[str, dict[int, Unanswered]]  # a provider, and why it did not answer documents, by index
 
 
-class AskProvider(Protocol):
-    """How a lane asks one of its providers."""
+class Lanes(Protocol):
+    """The providers of a job as a batch asks them."""
 
     def is_local(self, name: str) -> bool:
-        """Whether it computes in this process."""
+        """Whether the provider computes in this process. Raises SpecError where there is none of this name."""
 
-    def open(self, job: ProviderJob) -> None:
-        """See `ProviderLane.open`."""
-
-    def process(self, job: ProviderJob, documents: Batch) -> Answers:
-        """See `ProviderLane.process`."""
+    def provider(self, name: str) -> AnsweringLane:
+        """Its lane, in those that isolate documents. Raises SpecError where there is none of this name."""
 
     def pause(self, seconds: float) -> None:
         """Wait. Raises Stopped where the worker is to stop."""
@@ -60,14 +58,14 @@ class Fallback:
         self._failing: OrderedDict[int, dict[str, Reason]] = OrderedDict()  # by job, then by provider
         self._waited_s: dict[int, float] = {}  # for the last provider, by job
 
-    def answer(self, job_id: int, spec: JobSpec, documents: Batch, ask: AskProvider) -> Answers:
+    def answer(self, job_id: int, spec: JobSpec, documents: Batch, lanes: Lanes, run: RunContext) -> Answers:
         """Answer every document.
 
         Raises Stopped. Where a single provider can do the job and computes in this process, raises ModelError,
         NotFoundError, SpecError and ProviderFailure too: every document would fail, and a person has to look.
         """
         usable = spec.providers.usable if spec.providers.fallback else spec.providers.usable[:1]
-        may_raise = len(usable) == 1 and ask.is_local(usable[0].name)
+        may_raise = len(usable) == 1 and lanes.is_local(usable[0].name)
         outcomes: dict[int, tuple[str, Outcome]] = {}  # by index, with the provider that gave it
         refused: list[_Refused] = []
         given: list[Answers] = []
@@ -76,8 +74,9 @@ class Fallback:
                 break
             job = ProviderJob(spec, choice)
             if choice is usable[-1]:
-                self._wait_until_due(job_id, job, ask)
-            given.append(self._ask(job, tuple(documents[index] for index in waiting), ask, may_raise=may_raise))
+                self._wait_until_due(job_id, job, lanes)
+            left = tuple(documents[index] for index in waiting)
+            given.append(self._ask(job, left, lanes, run, may_raise=may_raise))
             refused.append((choice.name, {}))
             for index, outcome in zip(waiting, given[-1].outcomes, strict=True):
                 if isinstance(outcome, Unanswered):
@@ -94,16 +93,16 @@ class Fallback:
             handovers=self._handovers(job_id, usable, refused),
         )
 
-    def _wait_until_due(self, job_id: int, job: ProviderJob, ask: AskProvider) -> None:
+    def _wait_until_due(self, job_id: int, job: ProviderJob, lanes: Lanes) -> None:
         """Wait until the provider's circuit breaker lets it be asked, where waiting may help."""
         breaker = self._breaker_of(job.key)
         if breaker.is_closed:
             self._waited_s.pop(job_id, None)
         while breaker.is_pausing_for(PASSING) and (waited_s := self._waited_s.get(job_id, 0.0)) < LONGEST_WAIT_S:
-            ask.pause(WAIT_STEP_S)
+            lanes.pause(WAIT_STEP_S)
             self._waited_s[job_id] = waited_s + WAIT_STEP_S
 
-    def _ask(self, job: ProviderJob, documents: Batch, ask: AskProvider, *, may_raise: bool) -> Answers:
+    def _ask(self, job: ProviderJob, documents: Batch, lanes: Lanes, run: RunContext, *, may_raise: bool) -> Answers:
         """Ask one provider for documents that wait for an answer."""
         breaker = self._breaker_of(job.key)
         if not may_raise and (why := breaker.why_open()):
@@ -115,9 +114,10 @@ class Fallback:
         for part in filter(None, (documents[:first], documents[first:])):
             is_open = False
             try:
-                ask.open(job)
+                lane = lanes.provider(job.choice.name)
+                lane.open(job)
                 is_open = True
-                given.append(ask.process(job, part))
+                given.append(lane.process(job, part, run))
             except (ModelError, NotFoundError, SpecError, ProviderFailure) as error:
                 if may_raise:
                     raise

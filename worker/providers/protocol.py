@@ -3,6 +3,7 @@ The interface of a provider: an engine that can answer the documents of a job.
 
     Provider         one a process, shared by the lanes     can it do this job?   new_lane()
     ProviderLane     one a lane                             open, process
+    AnsweringLane    that, or a lane around it
 
 A document's answer is an outcome (a result, or `Failed` where the document itself is bad: no other provider is asked
 then), or `Unanswered`, and the next provider of the job gets it.
@@ -78,8 +79,8 @@ class WarmModel:
     load_s: float
 
 
-class ProviderLane(Protocol):
-    """A provider as one lane uses it, with buffers of its own."""
+class AnsweringLane(Protocol):
+    """A provider's lane, or a lane around one, which isolates documents from each other (`worker.isolation`)."""
 
     def open(self, job: ProviderJob) -> None:
         """Load the model, or ask the server for it; quick where that was done before.
@@ -94,6 +95,10 @@ class ProviderLane(Protocol):
         `run.should_stop` at least once a second. Raises what `open` raises, and Stopped where the run is to end. A
         local provider answers every document, and may raise anything else: then the batch is bisected.
         """
+
+
+class ProviderLane(AnsweringLane, Protocol):
+    """A provider as one lane uses it, with buffers of its own."""
 
     def batches_at_once(self, job: ProviderJob) -> int:
         """How many batches of a job are better computed as one; 1 where a document's result may depend on its batch."""

@@ -11,7 +11,7 @@ from worker.process.watchdog import EXIT_HUNG
 
 PROGRAM = """
 import ctypes, sys, threading, time
-from worker.process.watchdog import Watchdog
+from worker.process.watchdog import WatchedCalls, Watchdog
 
 watchdog = Watchdog(hang_s=0.5, lease_s=float(sys.argv[2]))
 
@@ -22,7 +22,7 @@ def beat():
 
 threading.Thread(target=beat, daemon=True).start()
 threading.Thread(target=watchdog.run, daemon=True).start()
-with watchdog.watching("documents 3 to 9") as call:
+with (call := WatchedCalls(watchdog)).watching("documents 3 to 9"):
     print("ready", flush=True)
     if sys.argv[1] == "sleep":
         time.sleep(60)

@@ -8,17 +8,26 @@ from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Quarantined, Translation
 from jobs.store.batches import Batch, PlannedDocument
+from tests.rows import SPEC
 from tests.scripted_sandboxes import SEGFAULT, Sandboxes, ScriptedSandbox, poison
+from worker.engine.runtime.run_context import RunContext
 from worker.isolation.sandbox import SandboxDied
-from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, process_suspects
+from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, SuspectsLane
+from worker.providers.protocol import ProviderJob
 
 
 def batch_of(count: int) -> Batch:
     return tuple(PlannedDocument(position, f"text {position}", 10) for position in range(count))
 
 
+def search(open_sandbox: Any, on_death: Any, count: int, advice: str = "") -> Answers:
+    job = ProviderJob(SPEC, SPEC.providers.choices[0])
+    in_process: Any = None  # never asked
+    return SuspectsLane(in_process, open_sandbox, on_death, advice).process(job, batch_of(count), RunContext())
+
+
 def run(sandboxes: Sandboxes, count: int = 6) -> list[Any]:
-    outcomes = process_suspects(batch_of(count), sandboxes, sandboxes.on_death, "what to do").outcomes
+    outcomes = search(sandboxes, sandboxes.on_death, count, "what to do").outcomes
     assert sandboxes.open == 0, "every process was closed"
     return outcomes
 
@@ -106,11 +115,11 @@ def test_neighbouring_poison_documents_are_not_blamed_on_the_model() -> None:
 def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> None:
     deaths: list[Batch] = []
 
-    def open_sandbox() -> ScriptedSandbox:
+    def open_sandbox(_job: ProviderJob) -> ScriptedSandbox:
         raise SEGFAULT
 
     with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
-        process_suspects(batch_of(2), open_sandbox, lambda batch, _: deaths.append(batch), "")
+        search(open_sandbox, lambda batch, _: deaths.append(batch), 2)
     assert deaths == [()] * MAX_LOADS
 
 
@@ -122,5 +131,5 @@ def test_an_error_of_the_engine_is_raised_and_leaves_no_process_behind() -> None
     sandboxes = Stopping(lambda *_: None)
 
     with pytest.raises(Stopped):
-        process_suspects(batch_of(2), sandboxes, sandboxes.on_death, "")
+        search(sandboxes, sandboxes.on_death, 2)
     assert (sandboxes.opened, sandboxes.open) == (1, 0)

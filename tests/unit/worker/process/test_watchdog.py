@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.process.watchdog import Watchdog
+from worker.process.watchdog import Watchdog, WatchedCalls
 
 
 class Reasons(list[str]):
@@ -29,7 +29,7 @@ def pass_time(watchdog: Watchdog, seconds: int) -> None:
 
 
 def test_a_call_without_a_step_for_too_long_is_reported_by_name(watchdog: Watchdog, reasons: Reasons) -> None:
-    with watchdog.watching("shard 7, documents 3 to 9"):
+    with WatchedCalls(watchdog).watching("shard 7, documents 3 to 9"):
         pass_time(watchdog, 100)
         assert reasons == []
         pass_time(watchdog, 1)
@@ -39,7 +39,7 @@ def test_a_call_without_a_step_for_too_long_is_reported_by_name(watchdog: Watchd
 
 
 def test_every_step_is_a_sign_of_life(watchdog: Watchdog, reasons: Reasons) -> None:
-    with watchdog.watching("x") as call:
+    with (call := WatchedCalls(watchdog)).watching("x"):
         for _ in range(5):
             pass_time(watchdog, 90)
             call.step()
@@ -48,7 +48,7 @@ def test_every_step_is_a_sign_of_life(watchdog: Watchdog, reasons: Reasons) -> N
 
 
 def test_a_lane_without_a_call_is_not_watched(watchdog: Watchdog, reasons: Reasons) -> None:
-    with watchdog.watching("x"):
+    with WatchedCalls(watchdog).watching("x"):
         pass_time(watchdog, 50)
     pass_time(watchdog, 500)
 
@@ -56,7 +56,7 @@ def test_a_lane_without_a_call_is_not_watched(watchdog: Watchdog, reasons: Reaso
 
 
 def test_waiting_for_the_database_is_not_watched_but_the_step_after_it_is(watchdog: Watchdog, reasons: Reasons) -> None:
-    with watchdog.watching("x") as call:
+    with (call := WatchedCalls(watchdog)).watching("x"):
         with call.waiting():
             pass_time(watchdog, 500)
         pass_time(watchdog, 100)
@@ -66,7 +66,7 @@ def test_waiting_for_the_database_is_not_watched_but_the_step_after_it_is(watchd
 
 
 def test_a_model_with_slow_steps_gets_a_longer_deadline(watchdog: Watchdog, reasons: Reasons) -> None:
-    with watchdog.watching("x") as call:
+    with (call := WatchedCalls(watchdog)).watching("x"):
         for _ in range(20):
             pass_time(watchdog, 10)
             call.step()
@@ -78,7 +78,7 @@ def test_a_model_with_slow_steps_gets_a_longer_deadline(watchdog: Watchdog, reas
 
 
 def test_one_slow_step_among_many_does_not_extend_the_deadline(watchdog: Watchdog) -> None:
-    with watchdog.watching("x") as call:
+    with (call := WatchedCalls(watchdog)).watching("x"):
         pass_time(watchdog, 50)
         call.step()
         for _ in range(200):

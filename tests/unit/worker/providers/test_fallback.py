@@ -13,6 +13,7 @@ from jobs.providers import NO_PROVIDER, ProviderOrder, Reason, Usage
 from jobs.spec import JobSpec, RerankOptions, Task
 from jobs.store.batches import Batch, PlannedDocument
 from tests.rows import SPEC, translated
+from worker.engine.runtime.run_context import RunContext
 from worker.providers.circuit_breaker import FIRST_PAUSE_S, CircuitBreaker
 from worker.providers.fallback import LONGEST_WAIT_S, Fallback
 from worker.providers.protocol import ProviderFailure, ProviderJob
@@ -51,15 +52,18 @@ class Scripted:
 
     def answer(self, spec: JobSpec, number: int = 4) -> Answers:
         batch = tuple(PlannedDocument(position, f"text {position}", 10) for position in range(number))
-        return self.fallback.answer(1, spec, batch, self)
+        return self.fallback.answer(1, spec, batch, self, RunContext())
 
     def is_local(self, name: str) -> bool:
         return name in self._local
 
+    def provider(self, name: str) -> "Scripted":
+        return self
+
     def open(self, job: ProviderJob) -> None:
         pass
 
-    def process(self, job: ProviderJob, documents: Batch) -> Answers:
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
         self.asked.append((job.choice.name, [document.position for document in documents]))
         outcomes = self.processes[job.choice.name](documents)
         timings = [StepTiming("request", 0, 1, 1, 0, 0.5) for _ in documents]
@@ -239,7 +243,7 @@ def test_a_query_that_no_provider_ranks_keeps_the_order_of_its_candidates() -> N
     spec = replace(spec_of("openai"), task=Task.RERANK, options=RerankOptions())
     scripted = Scripted(openai=raises(DOWN))
 
-    answered = scripted.fallback.answer(1, spec, (PlannedDocument(0, payload, 10),), scripted)
+    answered = scripted.fallback.answer(1, spec, (PlannedDocument(0, payload, 10),), scripted, RunContext())
 
     (ranking,) = answered.outcomes
     assert isinstance(ranking, Ranking)
@@ -283,7 +287,7 @@ def test_another_job_learns_of_a_dead_provider_from_the_breaker_and_says_so_once
     scripted.answer(spec)
     batch = (PlannedDocument(0, "text", 10),)
 
-    first, second = (scripted.fallback.answer(2, spec, batch, scripted) for _ in range(2))
+    first, second = (scripted.fallback.answer(2, spec, batch, scripted, RunContext()) for _ in range(2))
 
     assert told(first) == [("openai", "onnx", "not-asked", 1, True)]
     assert told(second) == [("openai", "onnx", "not-asked", 1, False)]
