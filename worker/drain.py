@@ -47,21 +47,21 @@ def drain(
         if work is None:
             return
         lane.latest_revision = work.spec.model_revision
-        keeper.begin(work)
-        keeper.work_log.begin(work)
+        keeper.keep(work)
+        keeper.work_log.log_begin(work)
         leasing = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)
         how = "given back"
         try:
-            how = _process(LeasedShard(database, lane, keeper, work, open_sandbox), leasing, installation)
+            how = _finish(LeasedShard(database, lane, keeper, work, open_sandbox), leasing, installation)
         finally:
-            keeper.end(work)
-            keeper.work_log.end(work, how)
+            keeper.let_go(work)
+            keeper.work_log.log_end(work, how)
 
 
-def _process(shard: LeasedShard, leasing: StepTiming, installation: Installation) -> str:
-    """Process a shard to the end of its lease; how the lease ended."""
+def _finish(shard: LeasedShard, leasing: StepTiming, installation: Installation) -> str:
+    """Finish a shard, or give its lease back; how the lease ended."""
     try:
-        shard.process(leasing)
+        shard.finish(leasing)
     except StaleLease as error:
         log.warning("%s", error)
         return "lost to another worker"

@@ -54,7 +54,7 @@ class LeasedShard:
         self._open_sandbox = open_sandbox
         self.calls = WatchedCalls(keeper.watchdog)
 
-    def process(self, leasing: StepTiming) -> None:
+    def finish(self, leasing: StepTiming) -> None:
         """Process and record every batch. `leasing`: the time that the lease took, for the first record.
 
         Raises Stopped between two batches or in one, StaleLease where the lease is lost, StoreError where the database

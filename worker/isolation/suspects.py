@@ -61,12 +61,12 @@ class SuspectsLane:
     def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
         """Raises what the engine raises, and ModelError where sandboxes die whatever the document."""
         with contextlib.closing(_Sandboxes(lambda: self.open_sandbox(job), self.on_death)) as sandboxes:
-            whole = sandboxes.process(documents)
+            whole = sandboxes.attempt(documents)
             if isinstance(whole, Answers):
                 return whole
             found: dict[int, Answers | SandboxDied] = {}
             for index in _spread(len(documents)):
-                found[index] = sandboxes.process((documents[index],))
+                found[index] = sandboxes.attempt((documents[index],))
                 if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(documents))):
                     _check_model(found, whole, self.advice)
             results = {
@@ -94,7 +94,7 @@ def _check_model(found: Mapping[int, Answers | SandboxDied], whole: SandboxDied,
 def _try_again(sandboxes: "_Sandboxes", batch: Batch, first: SandboxDied) -> Answers:
     """One document, in a new sandbox."""
     sandboxes.close()
-    again = sandboxes.process(batch)
+    again = sandboxes.attempt(batch)
     if isinstance(again, Answers):
         return again
     log.warning("document %d is quarantined: its process %s", batch[0].position, again.how)
@@ -115,8 +115,8 @@ class _Sandboxes:
         self._on_death = on_death
         self._sandbox: DisposableProcess | None = None
 
-    def process(self, batch: Batch) -> Answers | SandboxDied:
-        """The result, or how the sandbox died."""
+    def attempt(self, batch: Batch) -> Answers | SandboxDied:
+        """The answers, or how the sandbox died."""
         if self._sandbox is None:
             self._sandbox = self._open()
         try:

@@ -63,12 +63,12 @@ class LeaseKeeper:
         self._finish_by = float("inf")
         self._closed = threading.Event()
 
-    def begin(self, work: Work) -> None:
+    def keep(self, work: Work) -> None:
         """Keep the lease of a shard alive, which a lane has just leased."""
         with self._lock:
             self._held[work.token] = work
 
-    def end(self, work: Work) -> None:
+    def let_go(self, work: Work) -> None:
         """Keep the lease no longer: the lane has finished the shard, given it back, or lost it."""
         with self._lock:
             self._held.pop(work.token, None)

@@ -23,7 +23,7 @@ class WorkLog:
         self._logged: set[tuple[str, int]] = set()
         self._begun_at: dict[str, float] = {}  # token of the lease -> when
 
-    def begin(self, work: Work) -> None:
+    def log_begin(self, work: Work) -> None:
         """Log that a lane has leased a shard."""
         if not log.isEnabledFor(logging.INFO):
             return
@@ -36,7 +36,7 @@ class WorkLog:
         )  # fmt: skip
         self._begun_at[work.token] = time.monotonic()
 
-    def end(self, work: Work, how: str) -> None:
+    def log_end(self, work: Work, how: str) -> None:
         """Log how the lane's lease ended, in words: finished, given back or lost."""
         begun_at = self._begun_at.pop(work.token, None)
         if begun_at is None:

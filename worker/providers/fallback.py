@@ -76,7 +76,7 @@ class Fallback:
             if choice is usable[-1]:
                 self._wait_until_due(job_id, job, lanes)
             left = tuple(documents[index] for index in waiting)
-            given.append(self._ask(job, left, lanes, run, may_raise=may_raise))
+            given.append(self._try_provider(job, left, lanes, run, may_raise=may_raise))
             refused.append((choice.name, {}))
             for index, outcome in zip(waiting, given[-1].outcomes, strict=True):
                 if isinstance(outcome, Unanswered):
@@ -102,8 +102,10 @@ class Fallback:
             lanes.pause(WAIT_STEP_S)
             self._waited_s[job_id] = waited_s + WAIT_STEP_S
 
-    def _ask(self, job: ProviderJob, documents: Batch, lanes: Lanes, run: RunContext, *, may_raise: bool) -> Answers:
-        """Ask one provider for documents that wait for an answer."""
+    def _try_provider(
+        self, job: ProviderJob, documents: Batch, lanes: Lanes, run: RunContext, *, may_raise: bool
+    ) -> Answers:
+        """Try one provider for documents that wait for an answer."""
         breaker = self._breaker_of(job.key)
         if not may_raise and (why := breaker.why_open()):
             not_asked = Unanswered(Reason.NOT_ASKED, f"it failed a moment ago and is asked again later: {why.reason}")

@@ -17,7 +17,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.providers.http import client as client_module
 from worker.providers.http import retries
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
-from worker.providers.http.document_requests import ask_for_each
+from worker.providers.http.document_requests import request_each
 from worker.providers.http.event_loop import EventLoop
 from worker.providers.protocol import ProviderFailure
 
@@ -204,7 +204,7 @@ def asking(*behaviours: Behaviour, **access: Any) -> Iterator[tuple[ScriptedApi,
 
         def ask_all(documents: int, run: RunContext = RUN) -> list[Outcome | Unanswered]:
             concurrency = client.access.concurrency
-            found, _ = ask_for_each(LOOP, range(documents), ask, concurrency=concurrency, run=run)
+            found, _ = request_each(LOOP, range(documents), ask, concurrency=concurrency, run=run)
             return found
 
         try:

@@ -15,7 +15,7 @@ from worker.process.lease_keeper import LeaseKeeper
 def take(database: Database, keeper: LeaseKeeper, lane: int, lease_s: float = 60.0) -> Work:
     work = leases.lease(database, keeper.worker_id, lane, lease_s)
     assert work is not None
-    keeper.begin(work)
+    keeper.keep(work)
     return work
 
 
@@ -38,7 +38,7 @@ def test_a_lane_that_leased_the_expired_shard_of_another_lane_keeps_it_when_that
     taken = take(database, keeper, lane=1, lease_s=-1.0)
     assert taken.shard_id == slept.shard_id
 
-    keeper.end(slept)
+    keeper.let_go(slept)
     keeper.record_heartbeat(WorkerStats())
 
     assert lease_expiry.expire(database) == 0  # the heartbeat has extended it

@@ -21,7 +21,7 @@ def pause(context: Context, output: Output, worker_id: int) -> None:
     It finishes its batches, gives its shards back to others, and keeps its models loaded. It learns this with its next
     heartbeat. WORKER is its number in `kvjobs worker ls`.
     """
-    _ask(context, output, worker_id, "pause")
+    _request(context, output, worker_id, "pause")
 
 
 @click.command()
@@ -30,7 +30,7 @@ def pause(context: Context, output: Output, worker_id: int) -> None:
 @click.pass_obj
 def resume(context: Context, output: Output, worker_id: int) -> None:
     """Let a paused worker take work again."""
-    _ask(context, output, worker_id, "resume")
+    _request(context, output, worker_id, "resume")
 
 
 @click.command()
@@ -42,10 +42,10 @@ def drain(context: Context, output: Output, worker_id: int) -> None:
 
     It takes no more shards. A worker that a service manager always starts again is better paused.
     """
-    _ask(context, output, worker_id, "drain")
+    _request(context, output, worker_id, "drain")
 
 
-def _ask(context: Context, output: Output, worker_id: int, action: str) -> None:
+def _request(context: Context, output: Output, worker_id: int, action: str) -> None:
     from jobs.control.actions import this_user
     from jobs.control.worker_actions import WorkerAction, perform_on_worker, worker_message
 

@@ -86,7 +86,7 @@ class OllamaProvider:
     def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
         model, usage = self._model_of(job), UsageCount(self.name)
 
-        async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
+        async def request(text: str, exchange: Exchange) -> Outcome | Unanswered:
             match job.spec.options:
                 case RerankOptions() as options:
                     return await rerank(model, text, options, exchange, usage)
@@ -94,7 +94,7 @@ class OllamaProvider:
                     return await _generate(model, text, options, exchange, usage)
             return await self._translate(job, model, text, exchange, usage)
 
-        answers = answer_documents(self._loop, documents, ask, concurrency=self._access.concurrency, run=run)
+        answers = answer_documents(self._loop, documents, request, concurrency=self._access.concurrency, run=run)
         if answers.failure:
             # What comes back may be another version, or have another context.
             self._opened.pop((job.model, job.spec.task), None)
@@ -156,7 +156,7 @@ async def _generate(
 ) -> Outcome | Unanswered:
     """Continue a prompt. Raises ProviderFailure."""
     try:
-        return continuation_of(await model.ask(*request_of(text, options), exchange, usage), options)
+        return continuation_of(await model.request(*request_of(text, options), exchange, usage), options)
     except Declined as why:
         return why.unanswered()
 

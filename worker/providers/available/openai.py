@@ -139,7 +139,7 @@ class OpenAIProvider:
         template = self._settings.openai_template
         languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
 
-        async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
+        async def request(text: str, exchange: Exchange) -> Outcome | Unanswered:
             match job.spec.options:
                 case TranslateOptions() as options:
                     assert languages is not None  # else `why_not` would have said so
@@ -153,7 +153,7 @@ class OpenAIProvider:
                 case GenerateOptions() as options:
                     return await model.generate(text, options, exchange, usage)
 
-        answers = answer_documents(self._loop, documents, ask, concurrency=self._access.concurrency, run=run)
+        answers = answer_documents(self._loop, documents, request, concurrency=self._access.concurrency, run=run)
         if answers.failure:
             # The server may come back with another model, or as another server: it is probed again.
             self._opened.pop((job.model, job.spec.task), None)

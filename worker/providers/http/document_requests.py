@@ -24,13 +24,13 @@ class TooLong(Unanswered):
 
 T = TypeVar("T")
 Document = TypeVar("Document")
-Ask = Callable[[Document, Exchange], Coroutine[Any, Any, Outcome | Unanswered]]
+DocumentRequest = Callable[[Document, Exchange], Coroutine[Any, Any, Outcome | Unanswered]]
 
 
-def ask_for_each(
+def request_each(
     loop: EventLoop,
     documents: Sequence[Document],
-    ask: Ask[Document],
+    request: DocumentRequest[Document],
     *,
     concurrency: int,
     run: RunContext,
@@ -40,11 +40,11 @@ def ask_for_each(
     `concurrency` documents are under way at a time. After the first ProviderFailure no document is begun; those that
     are under way are finished, and all others are `Unanswered` with that failure. Raises Stopped.
     """
-    return loop.run(_ask_for_each(documents, ask, concurrency), run)
+    return loop.run(_request_each(documents, request, concurrency), run)
 
 
-async def _ask_for_each(
-    documents: Sequence[Document], ask: Ask[Document], concurrency: int
+async def _request_each(
+    documents: Sequence[Document], request: DocumentRequest[Document], concurrency: int
 ) -> tuple[list[Outcome | Unanswered], Exchange]:
     found: list[Outcome | Unanswered | None] = [None] * len(documents)
     exchange = Exchange()
@@ -56,7 +56,7 @@ async def _ask_for_each(
             if failures:
                 return
             try:
-                answer = await ask(document, exchange)
+                answer = await request(document, exchange)
             except ProviderFailure as failure:
                 failures.append(Unanswered(failure.reason, str(failure)))
                 return
@@ -72,10 +72,10 @@ async def _ask_for_each(
 
 
 async def until_unanswered(
-    texts: Sequence[str], ask: Callable[[str], Coroutine[Any, Any, T | Unanswered]], *, concurrency: int
+    texts: Sequence[str], request: Callable[[str], Coroutine[Any, Any, T | Unanswered]], *, concurrency: int
 ) -> list[T] | Unanswered:
-    """What `ask` gives for each text, in order, or the first `Unanswered`: after it no text is begun, and those that
-    are under way are finished. Equal texts are asked once. Raises ProviderFailure."""
+    """What `request` gives for each text, in order, or the first `Unanswered`: after it no text is begun, and those
+    that are under way are finished. Equal texts are asked once. Raises ProviderFailure."""
     found: dict[str, T] = {}
     failures: list[Unanswered | ProviderFailure] = []
     waiting = iter(dict.fromkeys(texts))
@@ -85,7 +85,7 @@ async def until_unanswered(
             if failures:
                 return
             try:
-                answer = await ask(text)
+                answer = await request(text)
             except ProviderFailure as failure:
                 failures.append(failure)
                 return
@@ -104,12 +104,14 @@ async def until_unanswered(
     return [found[text] for text in texts]
 
 
-def answer_documents(loop: EventLoop, documents: Batch, ask: Ask[str], *, concurrency: int, run: RunContext) -> Answers:
-    """As `ask_for_each`, for texts of documents: equal ones are asked once. Where the server declines every one of many
+def answer_documents(
+    loop: EventLoop, documents: Batch, request: DocumentRequest[str], *, concurrency: int, run: RunContext
+) -> Answers:
+    """As `request_each`, for texts of documents: equal ones are asked once. Where the server declines every one of many
     texts for the same reason, and not for its length, it is the server that cannot do the job, not each text that is
     unfit. Raises Stopped."""
     distinct = list(dict.fromkeys(document.text for document in documents))
-    found, exchange = ask_for_each(loop, distinct, ask, concurrency=concurrency, run=run)
+    found, exchange = request_each(loop, distinct, request, concurrency=concurrency, run=run)
     reasons = {_why_declined(outcome) for outcome in found}
     if len(found) >= SERVER_AT_FAULT and len(reasons) == 1 and (reason := reasons.pop()):
         every = f"the server declines each of {len(found)} documents, always because {reason}"

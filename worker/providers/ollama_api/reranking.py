@@ -39,7 +39,7 @@ def why_not_rerank(options: RerankOptions) -> str | None:
 async def check_answers(model: OllamaModel) -> None:
     """Ask a plain question, to find out whether the model's answers can rank. Raises ProviderFailure."""
     try:
-        reply = await _ask(model, PROBED_QUERY, PROBED_DOCUMENT, Exchange(), UsageCount("probe"))
+        reply = await _first_word(model, PROBED_QUERY, PROBED_DOCUMENT, Exchange(), UsageCount("probe"))
         score_of(reply)
     except Declined as why:
         raise ProviderFailure(Reason.OPEN_ERROR, f"the model cannot be asked Yes or No: {why}") from None
@@ -65,7 +65,7 @@ async def rerank(
             continue
         if one.text not in found:
             try:
-                reply = await _ask(model, query.query, one.text, exchange, usage)
+                reply = await _first_word(model, query.query, one.text, exchange, usage)
             except Declined as why:
                 return why.unanswered("it cannot score a candidate: ")
             num_computed += reply.num_prompt_tokens
@@ -88,7 +88,9 @@ async def rerank(
     )
 
 
-async def _ask(model: OllamaModel, query: str, document: str, exchange: Exchange, usage: UsageCount) -> ChatReply:
+async def _first_word(
+    model: OllamaModel, query: str, document: str, exchange: Exchange, usage: UsageCount
+) -> ChatReply:
     """The first token of the model's answer. Raises Declined and ProviderFailure."""
     prompt = prompt_of(query, document)
     reply = await model.chat(prompt, exchange, usage, num_predict=1, num_listed=NUM_LISTED)

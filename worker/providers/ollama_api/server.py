@@ -1,11 +1,11 @@
 """
-A model of an Ollama server: how it is opened, and what it is asked.
+A model of an Ollama server: how it is opened, and what is requested.
 
     open   GET  /api/version    does the server refuse a text that is too long, and list log-probabilities?
            POST /api/show       has it the model?
            POST /api/generate   without a prompt: loads the model
            GET  /api/ps         how long is its context?
-    ask    POST /api/chat       messages
+    chat   POST /api/chat       messages
            POST /api/generate   a prompt that is to be continued, without a template
 
 Every request has the same `shift`, and none sets `num_ctx`: a server loads a model again for another value of either.
@@ -91,9 +91,9 @@ class OllamaModel:
         }
         if num_listed:
             body["top_logprobs"] = num_listed
-        return await self.ask("/api/chat", body, exchange, usage)
+        return await self.request("/api/chat", body, exchange, usage)
 
-    async def ask(self, path: str, body: Mapping[str, Any], exchange: Exchange, usage: UsageCount) -> ChatReply:
+    async def request(self, path: str, body: Mapping[str, Any], exchange: Exchange, usage: UsageCount) -> ChatReply:
         """The answer of /api/chat or /api/generate. Raises as `chat`."""
         whole = WHOLE | dict(body) | {"keep_alive": self.keep_alive, "think": False, "logprobs": True}
         read = read_chat if path == "/api/chat" else read_continuation

@@ -142,7 +142,7 @@ class ServedModel:
         if options.max_new_tokens is not None:
             body["max_tokens"] = options.max_new_tokens
         try:
-            found = read_chat(await self._ask(CHAT, body, CHAT_LOG_PROBS, exchange, usage))
+            found = read_chat(await self._request(CHAT, body, CHAT_LOG_PROBS, exchange, usage))
         except RequestRefused as refused:
             return refusal_of_document(refused)
         return translation_of(text, found)
@@ -155,7 +155,7 @@ class ServedModel:
             return Unanswered(Reason.DECLINED, why)
         path, body, optional = request_of(text, options)
         try:
-            answer = await self._ask(path, body, optional, exchange, usage)
+            answer = await self._request(path, body, optional, exchange, usage)
         except RequestRefused as refused:
             if options.top_k and "top_k" in refused.message.lower():
                 unknown = f"the server does not take top_k, for which --top-k asks ({refused})"
@@ -164,7 +164,7 @@ class ServedModel:
         found = read_chat(answer, options.stop) if options.chat else read_continuation(answer, options.stop)
         return continuation_of(found, options)
 
-    async def _ask(
+    async def _request(
         self, path: str, body: Fields, optional: Mapping[str, Fields], exchange: Exchange, usage: UsageCount
     ) -> Any:
         """With the `optional` fields that the server takes; one that refuses some is asked without them from then on.
