@@ -87,7 +87,7 @@ def _round(body: LaneBody, remote: Sequence[CountedObject], work: Work) -> Calls
     rng, found = np.random.default_rng(_SEED), Calls()
     rows, length = len(work.prompts), len(work.prompts[0])
     body.begin_slots(rows, length + work.steps)
-    body.admit(rows)
+    body.add_rows(rows)
     for phase, count in zip(PHASES, (1, work.steps), strict=True):
         found[phase] = []
         for step in range(count):
@@ -106,7 +106,7 @@ def _bytes(body: LaneBody, remote: Sequence[CountedObject], work: Work) -> dict[
     found: dict[str, tuple[int, ...]] = {}
     rows, length = len(work.prompts), len(work.prompts[0])
     body.begin_slots(rows, length + work.steps)
-    body.admit(rows)
+    body.add_rows(rows)
     for phase in PHASES:
         for one in remote:
             one.counts, one.num_bytes = True, 0

@@ -43,11 +43,11 @@ class Rows(Protocol):
     def equal_lengths(self) -> bool:
         """Whether only prompts of one length can run together, and begin together."""
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
         """Make room for so many rows of `positions` at first, and `max_positions` at most. Returns how many rows there
         is memory for, at least one. Every row is free."""
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
         """Add rows after the others, longest prompt first, and read all tokens but the last of each prompt. All begin
         with `prefix`, which may be empty and never is a whole prompt."""
 
@@ -111,7 +111,7 @@ class ContinuousGenerator:
             batch = _Batch(self._rows, search, distinct, waiting, num_rows, run)
             with halve_on_out_of_memory(num_rows, "prompts") as attempt:
                 longest = max(len(distinct[number].ids) for number in waiting)
-                batch.begin(longest, self._max_new_tokens(rules, longest))
+                batch.make_room(longest, self._max_new_tokens(rules, longest))
                 for found in batch.steps():
                     yield [pair for number, one in found.items() for pair in distinct[number].continued(one)]
             if not attempt.fits:  # running prompts begin again
@@ -146,10 +146,10 @@ class _Batch:
         self._num_rows = num_rows
         self._run = run
 
-    def begin(self, longest: int, max_new_tokens: int) -> None:
+    def make_room(self, longest: int, max_new_tokens: int) -> None:
         """Make room for prompts of at most `longest` tokens."""
         first = longest + min(max_new_tokens, _FIRST_NEW_TOKENS)
-        self._num_rows = self._rows.begin(self._num_rows, first, longest + max_new_tokens)
+        self._num_rows = self._rows.allocate(self._num_rows, first, longest + max_new_tokens)
 
     def steps(self) -> Iterator[dict[int, Continuation]]:
         """Yield the continuations of the prompts that ended, after each step in which some did."""
@@ -180,8 +180,8 @@ class _Batch:
                 together.append(self._waiting.popleft())
             self.running.update(together)
             prompts = [self._prompts[number].ids for number in together]
-            self._rows.admit(first.prefix, prompts, self._run)
-            self._search.admit(together, prompts)
+            self._rows.read_in(first.prefix, prompts, self._run)
+            self._search.add(together, prompts)
             num_free = 0 if self._rows.equal_lengths else num_free - len(together)
 
     def _goes_with(self, first: _Prompt, number: int) -> bool:

@@ -50,7 +50,7 @@ class BeamSearch:
         """The id that the decoder reads next in each row (R,)."""
         return self._last[:, : self._width].ravel()
 
-    def admit(self, sentences: Sequence[int]) -> None:
+    def add(self, sentences: Sequence[int]) -> None:
         """Add sentences, in rows after the others."""
         rules, count, k = self._rules, len(sentences), self._rules.num_beams
         scores = np.full((count, k), IMPOSSIBLE)
@@ -62,7 +62,7 @@ class BeamSearch:
         self._scores = np.concatenate((self._scores, scores))
         self._last = np.concatenate((self._last, start[:, :, 0]))
         self._tokens = np.concatenate((self._tokens, start))
-        self._ended.admit(count)
+        self._ended.extend(count)
 
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,). Returns the hypotheses of sentences

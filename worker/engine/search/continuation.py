@@ -69,7 +69,7 @@ class ContinuationSearch:
         """The prompt of a row, and what it is continued with so far."""
         return self._tokens[row, : self._lengths[row]]
 
-    def admit(self, indices: Sequence[int], prompts: Sequence[Sequence[int]]) -> None:
+    def add(self, indices: Sequence[int], prompts: Sequence[Sequence[int]]) -> None:
         """Add prompts, in rows after the others. None is empty, or longer than the model's positions."""
         starts = np.array([len(prompt) for prompt in prompts], np.int64)
         self._tokens = with_capacity(self._tokens, int(starts.max()))

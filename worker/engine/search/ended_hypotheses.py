@@ -38,7 +38,7 @@ class EndedHypotheses:
         """The lowest score of each sentence (n,); IMPOSSIBLE where a place is not taken."""
         return self._scores[:, -1]
 
-    def admit(self, count: int) -> None:
+    def extend(self, count: int) -> None:
         """Add sentences, after the others."""
         shape = count, self._num_beams
         impossible = np.full(shape, IMPOSSIBLE)

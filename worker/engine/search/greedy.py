@@ -41,7 +41,7 @@ class GreedySearch:
         last: Ids = self._tokens[np.arange(len(self._tokens)), self._lengths - 1]
         return last
 
-    def admit(self, sentences: Sequence[int]) -> None:
+    def add(self, sentences: Sequence[int]) -> None:
         """Add sentences, in rows after the others."""
         new = np.full((len(sentences), self._tokens.shape[1]), self._rules.start_id)
         self._tokens = np.concatenate((self._tokens, new))

@@ -35,7 +35,7 @@ class Search(Protocol):
     def num_sentences(self) -> int: ...
     @property
     def last_ids(self) -> Ids: ...
-    def admit(self, sentences: Sequence[int]) -> None: ...
+    def add(self, sentences: Sequence[int]) -> None: ...
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]: ...
 
 
@@ -57,7 +57,7 @@ def search(steps: Steps, num_rows: int, rules: GenerationConfig) -> list[list[Hy
 
 def run_search(running: Search, steps: Steps, num_rows: int) -> list[list[Hypothesis]]:
     """Run an empty search to its end, with `num_rows` sentences that begin together."""
-    running.admit(range(num_rows))
+    running.add(range(num_rows))
     found: dict[int, list[Hypothesis]] = {}
     while running.num_sentences:
         ended, order = running.advance(steps.step(running.last_ids))

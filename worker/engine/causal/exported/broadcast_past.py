@@ -30,7 +30,7 @@ class BroadcastPast:
         """The memory of the repeated keys and values; a batch that allocates nothing counts as one reuse."""
         return BufferStats(sum(memory.nbytes for memory in tuple(self._memory)), self._allocations, self._reuses)
 
-    def begin(self, past: Past) -> None:
+    def repeat(self, past: Past) -> None:
         """Set the past (1, K, P, H) that is repeated from now on."""
         self._past, self._filled = past, 0
 

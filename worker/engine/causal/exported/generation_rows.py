@@ -49,15 +49,15 @@ class ExportedRows:
         """The memory of keys and values, which each step allocates again."""
         return BufferStats(sum(one.nbytes for one in (*self._past, *self._prefix_past)))
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.begin`."""
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.allocate`."""
         self._past, self._lengths = (), np.empty(0, np.int64)
         if not self._capabilities.steps:
             return 1
         return max(1, min(rows, MAX_BYTES // (self._cache.position_bytes * max_positions)))
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.admit`."""
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.read_in`."""
         past: Past = ()
         if prefix:
             self._read_prefix(prefix, run)
@@ -144,15 +144,15 @@ class WholeRows:
         self._capabilities = capabilities
         self._rows: list[list[int]] = []  # all tokens but the last
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.begin`. Logits of all positions are computed, so the memory of these bounds the rows."""
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.allocate`. Logits of all positions are computed, so the memory of these bounds the rows."""
         self._rows = []
         if not self._capabilities.batches:
             return 1
         return max(1, min(rows, MAX_BYTES // (4 * self._graph.layout.vocab_size * max_positions)))
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.admit`. Nothing is read before the next step."""
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.read_in`. Nothing is read before the next step."""
         self._rows += [list(prompt[:-1]) for prompt in prompts]
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:

@@ -104,7 +104,7 @@ class ExportedReader:
         the suffix's first token."""
         *beginning, last = group.prefix
         _, past = self._read_in_pieces(beginning, len(beginning), (), run, wants_present=True)
-        self._shared_past.begin(past)
+        self._shared_past.repeat(past)
         try:
             sequences = [
                 _Sequence(0, index, [last, *suffix], group.num_given(index))

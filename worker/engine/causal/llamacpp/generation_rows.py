@@ -38,8 +38,8 @@ class LlamaCppRows:
         self._num_rows = 0
         self.buffer_stats = BufferStats()
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.begin`. A context does not grow, so it has room for the longest of all rows at once."""
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.allocate`. A context does not grow, so it has room for the longest of all rows at once."""
         most = MAX_CELL_BYTES // max(1, self._bytes_per_cell * max_positions)
         # A sequence more than rows: that of the prefix.
         rows = max(1, min(rows, most - 1, self._limits.sequences(self._limits.tokens) - 1))
@@ -59,8 +59,8 @@ class LlamaCppRows:
         self._free, self._num_rows = list(range(rows)), rows
         return rows
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.admit`."""
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.read_in`."""
         context, past = self._opened, len(prefix)
         rows = [self._free.pop(0) for _ in prompts]
         if past:

@@ -48,18 +48,18 @@ class CachedRows:
         """The memory of slots, of the cached prefix, and of a step's outputs."""
         return self._body.buffer_stats + self._head.buffer_stats
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.begin`."""
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.allocate`."""
         most = MAX_SLOT_BYTES // (self._graphs.slot_shape.position_bytes * max_positions)
         rows = max(1, min(rows, most))
         self._body.begin_slots(rows, positions)
         return rows
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.admit`."""
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.read_in`."""
         first, past, body = self._body.num_rows, len(prefix), self._body
         body.reserve(max(len(prompt) for prompt in prompts))
-        body.admit(len(prompts))
+        body.add_rows(len(prompts))
         if past:
             self._read_prefix(prefix, run)
             body.take(range(first, first + len(prompts)), [0] * len(prompts), [past] * len(prompts))
@@ -134,13 +134,13 @@ class UncachedRows:
         self._limits = limits
         self._rows: list[list[int]] = []  # all tokens but the last
 
-    def begin(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.begin`."""
+    def allocate(self, rows: int, positions: int, max_positions: int) -> int:
+        """See `Rows.allocate`."""
         self._rows = []
         return rows
 
-    def admit(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.admit`. Nothing is read before the next step."""
+    def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
+        """See `Rows.read_in`. Nothing is read before the next step."""
         self._rows += [list(prompt[:-1]) for prompt in prompts]
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:

@@ -67,7 +67,7 @@ class LaneBody:
         for stage in self._stages:
             stage.begin_slots(slots, self._capacity)
 
-    def admit(self, rows: int) -> None:
+    def add_rows(self, rows: int) -> None:
         """Add rows after the others, without tokens."""
         self.lengths[self.num_rows : self.num_rows + rows] = 0
         self.num_rows += rows

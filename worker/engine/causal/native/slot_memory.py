@@ -56,7 +56,7 @@ class SlotMemory:
         """Where the slots lie in memory now, and their shape: `grow` may move them."""
         return self._past.ctypes.data, self._past.shape
 
-    def begin(self, slots: int, capacity: int) -> None:
+    def allocate(self, slots: int, capacity: int) -> None:
         """Allocate so many free slots of `capacity` positions."""
         before = self._buffer.allocations
         self._past = np.empty((0,) * 5, self._shape.dtype)  # else it would keep the memory

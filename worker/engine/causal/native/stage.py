@@ -121,7 +121,7 @@ class SessionLane:
 
     def begin_slots(self, slots: int, capacity: int) -> None:
         self._bound = None
-        self._slots.begin(slots, capacity)
+        self._slots.allocate(slots, capacity)
 
     def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
         self._slots.grow(capacity, rows, longest)

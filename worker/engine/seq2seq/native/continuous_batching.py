@@ -143,5 +143,5 @@ class _Batch:
             self._running.update(together)
             self._slots.admit(cross)
             del cross  # before the encoder is called again
-            search.admit(together)
+            search.add(together)
             num_free -= len(together)

@@ -34,8 +34,8 @@ class DecoderLane(Protocol):
 
     @property
     def buffer_stats(self) -> BufferStats: ...
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None: ...
-    def admit(self, cross: Any) -> None: ...
+    def begin_slots(self, sentences: int, beams: int, positions: int, source_length: int) -> None: ...
+    def append_sources(self, cross: Any) -> None: ...
     def fill(self, present: Sequence[NDArray[Any]]) -> None: ...
     def select(self, rows: Ids) -> None: ...
     def step(self, kind: StepKind, x: NDArray[Any]) -> Outputs:
@@ -79,11 +79,11 @@ class SessionDecoderLane:
         """The memory of the slots and of a step's outputs."""
         return self._slots.buffer_stats + (self._step[1].buffer_stats if self._step else BufferStats())
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        self._slots.begin(sentences, beams, positions, source_length)
+    def begin_slots(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        self._slots.allocate(sentences, beams, positions, source_length)
 
-    def admit(self, cross: Any) -> None:
-        self._slots.admit(cross)
+    def append_sources(self, cross: Any) -> None:
+        self._slots.append(cross)
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
         self._slots.fill(present)

@@ -67,8 +67,8 @@ class DeviceKVSlots:
         """The largest number of tokens that a running row has cached."""
         return int(self._positions[: self.num_rows].max(initial=0))
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """See `Slots.begin`."""
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        """See `Slots.allocate`."""
         before = self.buffer_stats.allocations
         self.num_sentences, self._beams, self._bound = 0, beams, None
         for buffers in self._past:
@@ -79,7 +79,7 @@ class DeviceKVSlots:
         self._mask = np.zeros((sentences, self._cross[0].length), np.int32)
         self._reuses += self.buffer_stats.allocations == before
 
-    def admit(self, cross: OrtValue | NDArray[Any]) -> None:
+    def append(self, cross: OrtValue | NDArray[Any]) -> None:
         """Add sentences after the others: their cross-attention keys and values (m, S, 2 L, N, H)."""
         count, length, *_ = cross.shape() if isinstance(cross, OrtValue) else cross.shape
         start, stop = self.num_sentences, self.num_sentences + count

@@ -36,7 +36,7 @@ class KVMemory:
         """C."""
         return int(self.array.shape[3])
 
-    def begin(self, rows: int, positions: int, reserved: int = 0) -> None:
+    def allocate(self, rows: int, positions: int, reserved: int = 0) -> None:
         """Lay out `rows` rows for so many positions, in memory that has room for `reserved` positions of each."""
         self.array = np.empty((0,) * 5, self.array.dtype)  # else it would keep memory that is too small
         self._lay_out(rows, max(self._round_up(positions), self._round_up(reserved)))

@@ -61,11 +61,11 @@ class Slots(Protocol):
     def longest(self) -> int:
         """The largest number of tokens that a running row has cached."""
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """Allocate slots for so many sentences of at most `source_length` tokens, with `positions` for the target at
         first; they grow. Every slot is free."""
 
-    def admit(self, cross: Any) -> None:
+    def append(self, cross: Any) -> None:
         """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
         memory of these slots or on the host."""
 
@@ -115,20 +115,20 @@ class KVSlots:
         """The largest number of tokens that a running row has cached."""
         return int(self._positions[: self.num_rows].max(initial=0))
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """See `Slots.begin`."""
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        """See `Slots.allocate`."""
         allocations = self.buffer_stats.allocations
         self.num_sentences, self._beams = 0, beams
-        self._past.begin(sentences * beams, 1, positions)
-        self._cross.begin(sentences, source_length)
-        self._shared.begin(sentences, beams)
+        self._past.allocate(sentences * beams, 1, positions)
+        self._cross.allocate(sentences, source_length)
+        self._shared.allocate(sentences, beams)
         if len(self._positions) < sentences * beams:
             self._positions = np.zeros(sentences * beams, np.int32)
         if len(self._source_ends) < sentences:
             self._source_ends = np.zeros(sentences, np.int32)
         self._reuses += self.buffer_stats.allocations == allocations
 
-    def admit(self, cross: NDArray[Any]) -> None:
+    def append(self, cross: NDArray[Any]) -> None:
         """Add sentences after the others: their cross-attention keys and values (m, S, 2 L, N, H)."""
         start, length = self.num_sentences, cross.shape[1]
         stop = start + len(cross)
@@ -138,7 +138,7 @@ class KVSlots:
         self._cross.array[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
-        self._shared.admit(slice(start, stop))
+        self._shared.clear(slice(start, stop))
         self.num_sentences = stop
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:

@@ -48,16 +48,16 @@ class LaneDecoder:
         first; they grow. Every slot is free."""
         self._beams, self._positions = beams, np.zeros(0, np.int32)
         for stage in self._stages:
-            stage.begin(sentences, beams, positions, source_length)
+            stage.begin_slots(sentences, beams, positions, source_length)
 
     def admit(self, cross: Any) -> None:
         """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
         memory of the slots or on the host."""
         if len(self._stages) == 1:
-            self._stages[0].admit(cross)
+            self._stages[0].append_sources(cross)
         else:
             for stage, layers in zip(self._stages, self._layers, strict=True):
-                stage.admit(cross[:, :, 2 * layers.start : 2 * layers.stop])
+                stage.append_sources(cross[:, :, 2 * layers.start : 2 * layers.stop])
         rows = np.zeros(_num_sentences(cross) * self._beams, np.int32)
         self._positions = np.concatenate((self._positions, rows))
 

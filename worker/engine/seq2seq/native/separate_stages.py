@@ -120,11 +120,11 @@ class RemoteDecoderLane:
     def buffer_stats(self) -> BufferStats:
         return self.lane.buffer_stats
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        self.lane.call("begin", sentences, beams, positions, source_length)
+    def begin_slots(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        self.lane.call("begin_slots", sentences, beams, positions, source_length)
 
-    def admit(self, cross: NDArray[Any]) -> None:
-        self.lane.call("admit", np.ascontiguousarray(cross))
+    def append_sources(self, cross: NDArray[Any]) -> None:
+        self.lane.call("append_sources", np.ascontiguousarray(cross))
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
         self.lane.call("fill", present)

@@ -19,11 +19,11 @@ class SharedBeginnings:
     def __init__(self) -> None:
         self._shared = np.zeros((0, 1, 1), np.int32)  # (B, k, k): positions that two rows have in common
 
-    def begin(self, sentences: int, beams: int) -> None:
+    def allocate(self, sentences: int, beams: int) -> None:
         """Slots for so many sentences, all free."""
         self._shared = np.zeros((sentences, beams, beams), np.int32)
 
-    def admit(self, slots: slice) -> None:
+    def clear(self, slots: slice) -> None:
         """Sentences without positions begin in these slots."""
         self._shared[slots] = 0
 

@@ -120,8 +120,8 @@ class Garbage(KVMemory):
     def garbage(self) -> float:
         return 77 if self.array.dtype == np.int8 else np.nan
 
-    def begin(self, *sizes: int) -> None:
-        super().begin(*sizes)
+    def allocate(self, *sizes: int) -> None:
+        super().allocate(*sizes)
         self.buffer.lay_out((self.buffer.size,)).fill(self.garbage)
 
     def _move(self, kept: int, cached: int, rows: int, capacity: int) -> None:
@@ -146,8 +146,8 @@ def test_the_old_content_of_a_slot_does_not_matter(
 class Narrow(KVSlots):
     """Slots that reserve memory for no more positions than they begin with."""
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        super().begin(sentences, beams, 1, source_length)
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        super().allocate(sentences, beams, 1, source_length)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -185,15 +185,15 @@ FULL = Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate m
 def run_out_of_memory(
     monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error: Exception, tried: list[int]
 ) -> None:
-    """Slots for more than `sentences` raise the error: in `begin`, or in the third step. `tried`: the sizes begun."""
+    """Slots for more than `sentences` raise the error: in `allocate`, or in the third step. `tried`: their sizes."""
 
     class TooSmall(KVSlots):
-        def begin(self, count: int, *rest: int) -> None:
+        def allocate(self, count: int, *rest: int) -> None:
             tried.append(count)
             self.steps = 0
-            super().begin(count, *rest)
+            super().allocate(count, *rest)
             self.fits = count <= sentences
-            if not self.fits and where == "begin":
+            if not self.fits and where == "allocate":
                 raise error
 
         def bind(self, binding: Any) -> None:
@@ -207,7 +207,12 @@ def run_out_of_memory(
 
 @pytest.mark.parametrize(
     ("where", "error", "num_beams"),
-    [("begin", MemoryError("no more"), 1), ("begin", FULL, 3), ("step", MemoryError("no more"), 3), ("step", FULL, 1)],
+    [
+        ("allocate", MemoryError("no more"), 1),
+        ("allocate", FULL, 3),
+        ("step", MemoryError("no more"), 3),
+        ("step", FULL, 1),
+    ],
 )
 def test_slots_that_do_not_fit_into_memory_are_halved_and_the_size_that_fits_is_remembered(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, num_beams: int
@@ -226,7 +231,7 @@ def test_slots_that_do_not_fit_into_memory_are_halved_and_the_size_that_fits_is_
     assert tried == [5], "a size that did not fit is not tried again"
 
 
-@pytest.mark.parametrize("where", ["begin", "step"])
+@pytest.mark.parametrize("where", ["allocate", "step"])
 def test_a_single_sentence_that_does_not_fit_into_memory_raises(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

@@ -115,14 +115,14 @@ def test_a_second_call_reuses_the_memory(open_kv: Open) -> None:
 def test_out_of_device_memory_the_batch_is_made_smaller(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_kv(on_device=True)
     whole = decode(model, beams=1, rows=8)
-    begin = DeviceKVSlots.begin
+    allocate = DeviceKVSlots.allocate
 
     def short(self: DeviceKVSlots, sentences: int, *sizes: int) -> None:
         if sentences > 2:
             raise RuntimeError("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer")
-        begin(self, sentences, *sizes)
+        allocate(self, sentences, *sizes)
 
-    monkeypatch.setattr(DeviceKVSlots, "begin", short)
+    monkeypatch.setattr(DeviceKVSlots, "allocate", short)
 
     assert ids_of(decode(model, beams=1, rows=8)) == ids_of(whole)
 
@@ -154,11 +154,11 @@ def test_rows_have_the_same_content_as_on_the_host(shape: SlotShape, moves: Devi
     rng = np.random.default_rng(5)
     host, device = KVSlots(shape), DeviceKVSlots(shape, CPU, moves)
     for slots in (host, device):
-        slots.begin(6, beams, 4, 20)
+        slots.allocate(6, beams, 4, 20)
     for length, count in ((20, 2), (7, 1), (3, 3)):
         cross = rng.normal(size=(count, length, 4, 2, 8)).astype(np.float32)
-        host.admit(cross)
-        device.admit(cross)
+        host.append(cross)
+        device.append(cross)
     present = [rng.normal(size=(6 * beams, 2, 5, 8)).astype(np.float32) for _ in range(4)]
     host.fill(present)
     device.fill(present)

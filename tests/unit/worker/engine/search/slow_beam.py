@@ -98,7 +98,7 @@ class SlowBeamSearch:
         np.put_along_axis(ids, self._rows, last, axis=1)
         return ids[:, : self._width].ravel()
 
-    def admit(self, sentences: Sequence[int]) -> None:
+    def add(self, sentences: Sequence[int]) -> None:
         """Add sentences, in rows after the others."""
         rules, count, k = self._rules, len(sentences), self._rules.num_beams
         room = self._running.tokens.shape[2]

@@ -86,8 +86,8 @@ def test_every_step_equals_that_of_the_slow_twin(
         # Sentences that share a first row begin together.
         if arrived < 6 and free and (not fast.num_sentences or (rng.random() < 0.5 and not shares_first_row)):
             new = range(arrived, min(6, arrived + int(rng.integers(1, free + 1))))
-            fast.admit(new)
-            slow.admit(new)
+            fast.add(new)
+            slow.add(new)
             arrived = new.stop
         ids = fast.last_ids
         assert ids.tolist() == slow.last_ids.tolist()

@@ -37,7 +37,7 @@ def run(
     waiting, found = list(range(len(prompts))), {}
     while waiting or search.num_rows:
         while waiting and search.num_rows < together:
-            search.admit([waiting[0]], [prompts[waiting.pop(0)]])
+            search.add([waiting[0]], [prompts[waiting.pop(0)]])
         logits = np.stack([logits_after(search.tokens(row).tolist()) for row in range(search.num_rows)])
         ended, order = search.advance(logits)
         assert (order is None) == (not ended)
@@ -115,7 +115,7 @@ def test_a_row_ends_with_the_positions_of_the_model() -> None:
 
 def test_a_row_with_broken_logits_ends_alone() -> None:
     search = ContinuationSearch(ContinuationRules(max_new_tokens=3), 50)
-    search.admit([0, 1], [[1], [2]])
+    search.add([0, 1], [[1], [2]])
     logits = np.zeros((2, VOCAB), np.float32)
     logits[0, 5] = np.nan
 
@@ -129,7 +129,7 @@ def test_a_row_with_broken_logits_ends_alone() -> None:
 def test_the_log_probability_is_that_of_the_model_whatever_the_rules_change() -> None:
     rules = ContinuationRules(max_new_tokens=1, repetition_penalty=5.0, suppressed_ids=(7,))
     search = ContinuationSearch(rules, 50)
-    search.admit([0], [[3]])
+    search.add([0], [[3]])
     logits = np.zeros((1, VOCAB), np.float32)
     logits[0, [3, 7, 9]] = 4.0, 5.0, 3.0
     expected = 3.0 - np.log(np.exp(logits[0].astype(np.float64)).sum())

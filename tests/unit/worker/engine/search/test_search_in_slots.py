@@ -53,7 +53,7 @@ def follow_arrivals(
             arrived.append(waiting.popleft())
         if arrived:
             steps.admit([arrivals[index][0] for index in arrived for _ in range(rules.num_beams)])
-            running.admit(arrived)
+            running.add(arrived)
         ended, moves = running.advance(steps.step(running.last_ids))
         assert not found.keys() & ended.keys(), "each sentence ends once"
         found |= ended
@@ -122,7 +122,7 @@ class SlotStep(RandomStep):
         super().__init__([], VOCAB, eos_bias=eos_bias)
         self.num_beams = num_beams
         self.slots = KVSlots(SHAPE)
-        self.slots.begin(room, num_beams, 1, 16)
+        self.slots.allocate(room, num_beams, 1, 16)
         for memory in (self.slots._past, self.slots._cross):
             memory.array[:] = np.nan
 
@@ -130,7 +130,7 @@ class SlotStep(RandomStep):
         super().admit(seeds)
         for seed in seeds[:: self.num_beams]:
             length = 1 + seed % 16
-            self.slots.admit(np.full((1, length, 2, 2, 1), seed, np.float32))
+            self.slots.append(np.full((1, length, 2, 2, 1), seed, np.float32))
 
     def step(self, last_ids: Any) -> Any:
         slots = self.slots

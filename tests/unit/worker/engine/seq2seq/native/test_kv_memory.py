@@ -26,7 +26,7 @@ def test_what_is_cached_survives_every_change_of_rows_and_capacity(
     rows: int, step: int, sizes: list[tuple[int, int, int]]
 ) -> None:
     kept = memory(step)
-    kept.begin(rows, sizes[0][1], reserved=17)
+    kept.allocate(rows, sizes[0][1], reserved=17)
     rng = np.random.default_rng(0)
     wanted = np.empty((4, rows, 2, 0, 3), FLOAT)
     for num_rows, length, reserved_rows in sizes:
@@ -44,7 +44,7 @@ def test_what_is_cached_survives_every_change_of_rows_and_capacity(
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_the_capacity_is_never_much_above_the_longest_row(lengths: list[int]) -> None:
     kept = memory()
-    kept.begin(3, 1, reserved=40)
+    kept.allocate(3, 1, reserved=40)
     for length in lengths:
         kept.fit(3, 1, length)
 
@@ -53,7 +53,7 @@ def test_the_capacity_is_never_much_above_the_longest_row(lengths: list[int]) ->
 
 def test_memory_with_room_for_all_positions_is_allocated_once() -> None:
     kept = memory()
-    kept.begin(3, 1, reserved=40)
+    kept.allocate(3, 1, reserved=40)
     for length in (3, 40, 5, 21, 1, 40):
         kept.fit(3, 1, length)
 
@@ -62,7 +62,7 @@ def test_memory_with_room_for_all_positions_is_allocated_once() -> None:
 
 def test_memory_that_has_to_grow_gets_room_for_twice_the_positions() -> None:
     kept = memory()
-    kept.begin(3, 1, reserved=8)
+    kept.allocate(3, 1, reserved=8)
     kept.fit(3, 1, 8)
     kept.fit(3, 8, 9)
 
@@ -71,7 +71,7 @@ def test_memory_that_has_to_grow_gets_room_for_twice_the_positions() -> None:
 
 def test_what_moves_is_laid_out_for_the_rows_that_run() -> None:
     kept = memory(step=1)
-    kept.begin(3, 2, reserved=4)
+    kept.allocate(3, 2, reserved=4)
     kept.array[:] = np.arange(kept.array.size).reshape(kept.array.shape)
     before = kept.array.copy()
     kept.fit(1, 2, 4)
@@ -82,7 +82,7 @@ def test_what_moves_is_laid_out_for_the_rows_that_run() -> None:
 
 def test_few_rows_grow_long_in_the_memory_of_many_short_ones() -> None:
     kept = memory()
-    kept.begin(8, 8)
+    kept.allocate(8, 8)
     kept.fit(2, 8, 32)
 
     assert (kept.capacity, kept.buffer.allocations) == (32, 1)
@@ -92,7 +92,7 @@ def test_memory_that_is_too_small_to_begin_is_freed_before_the_larger_one_is_all
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = memory()
-    kept.begin(2, 4)
+    kept.allocate(2, 4)
     old, is_freed, release = weakref.ref(kept.buffer._memory), [], GrowingBuffer.release
 
     def watch(buffer: GrowingBuffer) -> None:
@@ -100,6 +100,6 @@ def test_memory_that_is_too_small_to_begin_is_freed_before_the_larger_one_is_all
         is_freed.append(old() is None)
 
     monkeypatch.setattr(GrowingBuffer, "release", watch)
-    kept.begin(2, 40)
+    kept.allocate(2, 40)
 
     assert is_freed == [True]

@@ -18,9 +18,9 @@ def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> 
     """Slots filled with random numbers, for sources of different lengths."""
     rng = np.random.default_rng(seed)
     slots = KVSlots(SHAPE)
-    slots.begin(sentences, beams, 16, 16)
+    slots.allocate(sentences, beams, 16, 16)
     for length in rng.integers(1, 17, sentences):
-        slots.admit(np.zeros((1, length, 4, 2, 4), np.float32))
+        slots.append(np.zeros((1, length, 4, 2, 4), np.float32))
     slots._past.fit(0, 0, 16)
     for memory in (slots._past, slots._cross):
         memory.array[:] = rng.normal(size=memory.array.shape)
@@ -100,7 +100,7 @@ def test_admitted_sentences_follow_the_others_and_start_at_position_0() -> None:
     slots.select(np.arange(3))
     cross = np.arange(7 * 4 * 2 * 4, dtype=np.float32).reshape(1, 7, 4, 2, 4)
 
-    slots.admit(cross)
+    slots.append(cross)
 
     assert slots.num_rows == 6
     assert slots._positions[3:].tolist() == [0, 0, 0]
@@ -113,7 +113,7 @@ def test_memory_is_allocated_only_if_the_present_buffers_are_too_small() -> None
     slots = KVSlots(SHAPE)
     counts = []
     for sentences, beams, positions, source_length in ((4, 1, 20, 9), (4, 1, 32, 9), (2, 2, 17, 3), (5, 1, 32, 16)):
-        slots.begin(sentences, beams, positions, source_length)
+        slots.allocate(sentences, beams, positions, source_length)
         counts.append((slots.buffer_stats.allocations, slots.buffer_stats.reuses))
 
     assert counts == [(2, 0), (2, 1), (2, 2), (4, 2)]
@@ -136,7 +136,7 @@ class Recorded:
 
 # What happens between two steps: a batch of (sentences, beams, positions, source length), or what became of rows.
 BEGIN = st.tuples(st.integers(1, 4), st.integers(1, 2), st.sampled_from([16, 32]), st.sampled_from([16, 32]))
-EVENT = st.one_of(BEGIN, st.sampled_from(["end", "admit", "step", "grow"]))
+EVENT = st.one_of(BEGIN, st.sampled_from(["end", "append", "step", "grow"]))
 
 
 @given(st.lists(EVENT, max_size=12))
@@ -144,13 +144,13 @@ def test_a_binding_that_is_kept_for_a_number_of_rows_is_what_a_new_one_would_be(
     slots = KVSlots(SHAPE)
     kept: dict[tuple[int, int], Recorded] = {}
     size, beams = 1, 1
-    slots.begin(size, beams, 16, 16)
-    for event in ["admit", *events]:
+    slots.allocate(size, beams, 16, 16)
+    for event in ["append", *events]:
         if isinstance(event, tuple):
             size, beams, *lengths = event
-            slots.begin(size, beams, *lengths)
-        elif event == "admit" and slots.num_sentences < size:
-            slots.admit(np.zeros((1, 3, 4, 2, 4), np.float32))
+            slots.allocate(size, beams, *lengths)
+        elif event == "append" and slots.num_sentences < size:
+            slots.append(np.zeros((1, 3, 4, 2, 4), np.float32))
         elif event == "end" and slots.num_sentences:
             slots.select(np.arange(slots.num_rows - beams))
         elif event == "grow" and slots.num_rows:
