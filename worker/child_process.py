@@ -246,13 +246,6 @@ def _health(keeper: LeaseKeeper, lanes: list[threading.Thread]) -> Health:
     )
 
 
-if __name__ == "__main__":
-    code = main()
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)  # do not wait for daemon threads, which may be in a model call or a read
-
-
 def worker_stats(providers: Providers, lanes: Sequence[Lane]) -> WorkerStats:
     """The stats of this process, with the buffers of its lanes summed up."""
     buffers = sum((lane.buffer_stats for lane in lanes), BufferStats())
@@ -262,3 +255,10 @@ def worker_stats(providers: Providers, lanes: Sequence[Lane]) -> WorkerStats:
         buffer_allocations=buffers.allocations,
         buffer_reuses=buffers.reuses,
     )
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)  # do not wait for daemon threads, which may be in a model call or a read
