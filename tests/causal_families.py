@@ -146,6 +146,30 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "falcon, alibi": ("FalconForCausalLM", {"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True}),
 }
+# Those that GGUF files have, changed where the format cannot say it, or llama.cpp computes something else.
+IN_GGUF: dict[str, dict[str, Any]] = {
+    "gemma": {},
+    "gemma2": {"query_pre_attn_scalar": 16},
+    "gemma3_text": {"layer_types": None, "num_hidden_layers": 6},
+    "granite": {},
+    "granite, tied": {},
+    "olmo": {},
+    "olmo2": {},
+    "stablelm": {},
+    "stablelm, parallel": {},
+    "stablelm, normalized heads": {},
+    "smollm3": {"no_rope_layers": None, "num_hidden_layers": 4},
+    "phi3": {},
+    "phi3, longrope": {"original_max_position_embeddings": 512, "max_position_embeddings": 1024},
+    "gpt_neox": {},
+    "gpt_neox, sequential": {"attention_bias": True},
+    "phi": {"num_key_value_heads": HEADS},
+    "gpt2": {},
+    "bloom": {},
+    "falcon": {},
+    "falcon, groups": {},
+    "falcon, groups and one norm": {"bias": False},
+}
 
 
 def write_family(folder: Path, name: str, *, seed: int = 0, spread: float = 1.5, **changed: Any) -> Path:

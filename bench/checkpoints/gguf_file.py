@@ -1,14 +1,16 @@
-"""A checkpoint of the Llama, Mistral, Qwen2 or Qwen3 family as a GGUF file, which llama.cpp reads.
+"""A checkpoint of a causal family as a GGUF file, which llama.cpp reads.
 
     python -m bench.checkpoints.gguf_file CHECKPOINT FILE f32|f16|bf16|q8_0|q5_1|q4_0
 
-Names of tensors and keys: the package `gguf` of llama.cpp. Without a `pre`, the file has no vocabulary: ids go in,
+Names of tensors and keys: the package `gguf` of llama.cpp; what changes of tensors: its conversion/*.py, whose files of
+the tests' tiny checkpoints have the same settings and tensors. Without a `pre`, the file has no vocabulary: ids go in,
 logits come out. Products in q8_0 and the like, as llama.cpp's own quantizer does it; norms and biases stay in float32.
 """
 
 import argparse
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ import gguf
 import numpy as np
 import safetensors
 from numpy.typing import NDArray
+
+from worker.graphs.causal.block import Norm
+from worker.graphs.causal.families import read_sizes
+from worker.graphs.causal.sizes import CausalSizes
 
 PRECISIONS = {
     "f32": gguf.GGMLQuantizationType.F32,
@@ -25,12 +31,11 @@ PRECISIONS = {
     "q5_1": gguf.GGMLQuantizationType.Q5_1,
     "q4_0": gguf.GGMLQuantizationType.Q4_0,
 }
-_ARCHITECTURES = {
-    "llama": gguf.MODEL_ARCH.LLAMA,
-    "mistral": gguf.MODEL_ARCH.LLAMA,
-    "qwen2": gguf.MODEL_ARCH.QWEN2,
-    "qwen3": gguf.MODEL_ARCH.QWEN3,
-}
+# By model_type, where llama.cpp has another name for it.
+_ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3", "gpt_neox": "gptneox", "phi": "phi2"}
+_PERMUTED = ("llama", "granite", "olmo", "smollm3")  # rotates neighbours, where transformers rotates halves
+_STACKED = ("gptneox", "bloom", "falcon")  # all queries, all keys, all values, where checkpoints have groups of heads
+_HEAD_NORM = re.compile(r"\.norms\.0\.")
 
 
 def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None = None, **values: Any) -> None:
@@ -40,43 +45,121 @@ def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None 
     `values`: numbers and strings to set in the metadata, by key with `__` for `.`.
     """
     config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    architecture = _ARCHITECTURES[config["model_type"]]
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    head_size = config.get("head_dim") or config["hidden_size"] // heads
-    writer = gguf.GGUFWriter(file, gguf.MODEL_ARCH_NAMES[architecture])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(kv_heads)
-    writer.add_key_length(head_size)
-    writer.add_value_length(head_size)
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(head_size)
-    writer.add_rope_freq_base(config["rope_theta"])
-    writer.add_vocab_size(config["vocab_size"])
-    _add_vocabulary(writer, checkpoint, pre, config["vocab_size"])
+    sizes = read_sizes(config)
+    architecture = _ARCHITECTURES.get(sizes.family, sizes.family)
+    writer = gguf.GGUFWriter(file, architecture)
+    _add_sizes(writer, config, sizes)
+    _OWN_SETTINGS.get(architecture, lambda *_: None)(writer, config, sizes)
+    _add_vocabulary(writer, checkpoint, pre, sizes.vocab_size)
     for key, value in values.items():
         kind = gguf.GGUFValueType.UINT32 if type(value) is int else gguf.GGUFValueType.get_type(value)
         writer.kv_data[0].pop(key := key.replace("__", "."), None)
         writer.add_key_value(key, value, kind)
-    _add_scaling(writer, config, head_size)
-    permuted = {"q_proj": heads, "k_proj": kv_heads} if architecture is gguf.MODEL_ARCH.LLAMA else {}
-    names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
+    _add_scaling(writer, config, sizes.own_head_size)
+    number = next(number for number, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
+    names = gguf.get_tensor_name_map(number, sizes.layers)
     with safetensors.safe_open(checkpoint / "model.safetensors", "numpy") as weights:
         for name in weights.keys():  # noqa: SIM118 - a file, not a mapping
-            array = weights.get_tensor(name)
-            part = name.split(".")[-2]
-            if part in permuted:
-                array = permute(array, permuted[part])
-            kind = PRECISIONS[precision] if array.ndim == 2 else gguf.GGMLQuantizationType.F32
-            new_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            writer.add_tensor(new_name, gguf.quants.quantize(array, kind), raw_dtype=kind)
+            if ".norms." in name and not _HEAD_NORM.search(name):
+                continue
+            heads = [weights.get_tensor(each) for each in _of_heads(name, sizes)]
+            array = _converted(np.stack(heads) if len(heads) > 1 else heads[0], name, architecture, sizes)
+            name = _HEAD_NORM.sub(".", name)
+            ends = (".weight", ".bias")
+            new_name = names.get_name(name, ends) or names.get_name(name.removeprefix("transformer."), ends)
+            is_product = array.ndim == 2 and "_norm" not in new_name
+            kind = PRECISIONS[precision] if is_product else gguf.GGMLQuantizationType.F32
+            writer.add_tensor(new_name, gguf.quants.quantize(np.ascontiguousarray(array), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _add_sizes(writer: gguf.GGUFWriter, config: dict[str, Any], sizes: CausalSizes) -> None:
+    writer.add_block_count(sizes.layers)
+    writer.add_context_length(config.get("max_position_embeddings", sizes.max_positions))
+    writer.add_embedding_length(sizes.width)
+    writer.add_feed_forward_length(sizes.inner_width)
+    writer.add_head_count(sizes.heads)
+    writer.add_head_count_kv(sizes.kv_heads)
+    writer.add_key_length(sizes.own_head_size)
+    writer.add_value_length(sizes.own_head_size)
+    is_layer = sizes.block.norm is Norm.LAYER
+    (writer.add_layer_norm_eps if is_layer else writer.add_layer_norm_rms_eps)(sizes.block.epsilon)
+    if sizes.rotated:
+        writer.add_rope_dimension_count(sizes.rotated)
+        writer.add_rope_freq_base(config.get("rope_theta") or config.get("rotary_emb_base") or _base(sizes.family))
+    writer.add_vocab_size(sizes.vocab_size)
+
+
+def _base(family: str) -> float:
+    """The default of transformers."""
+    return {"smollm3": 2e6, "gemma3_text": 1e6}.get(family, 1e4)
+
+
+def _granite(writer: gguf.GGUFWriter, config: dict[str, Any], sizes: CausalSizes) -> None:
+    writer.add_attention_scale(config["attention_multiplier"])
+    writer.add_embedding_scale(config.get("embedding_multiplier", 1.0))
+    writer.add_residual_scale(config["residual_multiplier"])
+    writer.add_logit_scale(config["logits_scaling"])
+
+
+def _parallel(writer: gguf.GGUFWriter, config: dict[str, Any], sizes: CausalSizes) -> None:
+    writer.add_parallel_residual(sizes.block.is_parallel)
+
+
+def _phi3(writer: gguf.GGUFWriter, config: dict[str, Any], sizes: CausalSizes) -> None:
+    writer.add_sliding_window(config.get("sliding_window") or 0)
+    writer.add_rope_scaling_orig_ctx_len(original := config.get("original_max_position_embeddings", 4096))
+    scaling = config.get("rope_scaling") or {}
+    if "short_factor" in scaling:
+        longer = config["max_position_embeddings"] / original
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(longer) / math.log(original)))
+        for kind in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{kind}.weight", np.array(scaling[f"{kind}_factor"], np.float32))
+
+
+def _gemma2(writer: gguf.GGUFWriter, config: dict[str, Any], sizes: CausalSizes) -> None:
+    if sizes.block.attention_cap:
+        writer.add_attn_logit_softcapping(sizes.block.attention_cap)
+    if sizes.block.logit_cap:
+        writer.add_final_logit_softcapping(sizes.block.logit_cap)
+    writer.add_sliding_window(config["sliding_window"])
+
+
+_OWN_SETTINGS = {
+    "granite": _granite,
+    "olmo": lambda writer, config, sizes: writer.add_clamp_kqv(config["clip_qkv"]),
+    "stablelm": _parallel,
+    "phi3": _phi3,
+    "gptneox": _parallel,
+    "falcon": lambda writer, config, sizes: writer.add_tensor_data_layout("jploski"),
+    "gemma2": _gemma2,
+    "gemma3": _gemma2,
+}
+
+
+def _of_heads(name: str, sizes: CausalSizes) -> list[str]:
+    """The names of the norms of all heads, where StableLM has one for each."""
+    if not _HEAD_NORM.search(name):
+        return [name]
+    heads = sizes.heads if ".q_" in name else sizes.kv_heads
+    return [_HEAD_NORM.sub(f".norms.{head}.", name) for head in range(heads)]
+
+
+def _converted(array: NDArray[Any], name: str, architecture: str, sizes: CausalSizes) -> NDArray[Any]:
+    """A tensor of the checkpoint as llama.cpp has it."""
+    if sizes.block.norm_adds_one and name.endswith("norm.weight"):
+        return array + np.float32(1)
+    if architecture in _PERMUTED and (".q_proj." in name or ".k_proj." in name):
+        return permute(array, sizes.heads if ".q_proj." in name else sizes.kv_heads)
+    if architecture in _STACKED and ".query_key_value." in name:
+        groups = array.reshape(sizes.kv_heads, -1, sizes.own_head_size, *array.shape[1:])
+        parts = (groups[:, :-2], groups[:, -2], groups[:, -1])
+        return np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])
+    is_transposed = sizes.tensors.is_transposed and f"{sizes.tensors.layer}." in name
+    return array.T if is_transposed else array
 
 
 def permute(array: NDArray[Any], heads: int) -> NDArray[Any]:

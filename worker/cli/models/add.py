@@ -72,9 +72,9 @@ def add(
     SOURCE is the checkpoint of a translation model (OPUS-MT, M2M100, NLLB-200, mBART-50, T5, MADLAD-400) or of a causal
     language model (Llama, Mistral, Qwen, Gemma, Phi, GPT-2 and others: docs/models.md), or an ONNX export: an id on the
     Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
-    Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3, Gemma), quantized or not: graphs are
-    built of its dequantized weights. A tokenizer.json beside the file is used in place of the file's own vocabulary. A
-    GGUF file of another architecture is copied unchanged, and runs with llama.cpp (--providers llamacpp).
+    Or it is a GGUF file of such a causal language model, quantized or not: graphs are built of its dequantized weights.
+    A tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another architecture
+    is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
     Weights of a causal model in int8 are rounded by what each layer reads on paragraphs that come with kvjobs: that
     takes minutes for large models. A model in int8 is then compared with graphs in fp32, which are removed afterwards,

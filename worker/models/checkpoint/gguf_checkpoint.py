@@ -18,7 +18,7 @@ from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.tensor_names import FUSED_QKV
 from worker.graphs.causal.weights import tensor_shapes
-from worker.models.checkpoint.gguf_config import FAMILIES, UNREAD_TENSORS, GgufFamily
+from worker.models.checkpoint.gguf_config import FAMILIES, GgufFamily, tensors_in_config
 from worker.models.checkpoint.gguf_file import GgufFile, GgufTensor
 from worker.models.checkpoint.gguf_settings import NoGraphsError, listed
 from worker.models.checkpoint.tensor_files import Weight
@@ -26,7 +26,7 @@ from worker.models.checkpoint.tensor_files import Weight
 _HEAD_NORM = re.compile(r"\.norms\.(\d+)\.")  # a checkpoint of StableLM has a norm for each head, a file all in one
 
 
-def read_weights(file: GgufFile, config: Mapping[str, Any]) -> "GgufWeights":
+def read_weights(file: GgufFile, config: dict[str, Any]) -> "GgufWeights":
     """The weights; raise ModelError where some are missing, or would not be read.
 
     `config`: of `read_config`.
@@ -38,7 +38,7 @@ def read_weights(file: GgufFile, config: Mapping[str, Any]) -> "GgufWeights":
     architecture = file.metadata["general.architecture"]
     names = _names_in_file(architecture, sizes)
     found = {name: file.tensors[stored] for name, stored in names.items() if stored in file.tensors}
-    unread = sorted(file.tensors.keys() - {*names.values(), *UNREAD_TENSORS})
+    unread = sorted(file.tensors.keys() - {*names.values(), *tensors_in_config(config)})
     if unread:
         raise NoGraphsError(
             f"{file.path} has tensors that are not part of a {sizes.family} network ({listed(unread)}), so its graph "

@@ -17,9 +17,11 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal.description import FULL, SLIDING
+from worker.graphs.causal.rope import LONGROPE
 from worker.graphs.checkpoint_weights import MAX_LAYERS
 from worker.models.checkpoint.gguf_file import GgufFile, can_read
 from worker.models.checkpoint.gguf_settings import GgufSettings, NoGraphsError
+from worker.models.checkpoint.tensor_files import Weight
 
 _KV_HEADS = "attention.head_count_kv"
 _EPSILON, _RMS_EPSILON = "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"
@@ -43,8 +45,7 @@ _HARMLESS = {
 }
 _MAX_POSITIONS = 1 << 20  # 1 GiB of rotations with heads of 128; Qwen2.5-1M has 1,010,000
 ROPE_FREQS = "rope_freqs.weight"
-_LONGROPE = {"long_factor": "rope_factors_long.weight", "short_factor": "rope_factors_short.weight"}
-UNREAD_TENSORS = (ROPE_FREQS, *_LONGROPE.values())  # which have become settings here
+_FACTORS = {"long_factor": "rope_factors_long.weight", "short_factor": "rope_factors_short.weight"}
 
 
 def read_config(file: GgufFile) -> dict[str, Any]:
@@ -93,6 +94,12 @@ def read_config(file: GgufFile) -> dict[str, Any]:
     return config
 
 
+def tensors_in_config(config: dict[str, Any]) -> set[str]:
+    """The tensors of the file that have become settings of this config.json."""
+    is_longrope = (config.get("rope_scaling") or {}).get("rope_type") == LONGROPE
+    return {ROPE_FREQS, *_FACTORS.values()} if is_longrope else {ROPE_FREQS}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufFamily:
     """What a file of an architecture stands for."""
@@ -113,8 +120,90 @@ def _biases(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
     return {"attention_bias": settings.has("blk.0.attn_q.bias"), "mlp_bias": settings.has("blk.0.ffn_gate.bias")}
 
 
-def _qwen3(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+def _attention_bias(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
     return {"attention_bias": settings.has("blk.0.attn_q.bias")}
+
+
+def _granite(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    if settings.get("rope.scaling.finetuned") is False:
+        raise NoGraphsError(f"{settings.file.path} says that its layers do not rotate: add the checkpoint")
+    return _biases(settings, config) | {
+        "attention_multiplier": settings.number("attention.scale", config["head_dim"] ** -0.5),
+        "embedding_multiplier": settings.number("embedding_scale", 1.0),
+        "logits_scaling": settings.number("logit_scale"),
+        "residual_multiplier": settings.number("residual_scale", 1.0),
+    }
+
+
+def _olmo(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    has_clip = settings.get("attention.clamp_kqv") is not None
+    return {"clip_qkv": settings.number("attention.clamp_kqv") if has_clip else None}
+
+
+def _stablelm(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    settings.get("use_parallel_residual")  # llama.cpp goes by the norm, and its converter may be wrong about this
+    return _rotated_part(settings, config) | {
+        "qk_layernorm": settings.has("blk.0.attn_q_norm.weight"),
+        "use_parallel_residual": not settings.has("blk.0.ffn_norm.weight"),
+        "use_qkv_bias": settings.has("blk.0.attn_q.bias"),
+    }
+
+
+def _smollm3(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    return _biases(settings, config) | {"no_rope_layer_interval": 4}  # as in llama.cpp; the format leaves it out
+
+
+def _phi3(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    """llama.cpp attends to all tokens; here the window of the file counts, as in transformers."""
+    own = _rotated_part(settings, config)
+    own["original_max_position_embeddings"] = settings.size(
+        "rope.scaling.original_context_length", config["max_position_embeddings"]
+    )
+    if settings.has(_FACTORS["short_factor"]):
+        pairs = int(config["head_dim"] * own["partial_rotary_factor"]) // 2
+        own["rope_scaling"] = {
+            "rope_type": LONGROPE,
+            "attention_factor": settings.number("rope.scaling.attn_factor", 1.0),
+            **{name: _divisors(settings.file, tensor, pairs).tolist() for name, tensor in _FACTORS.items()},
+        }
+    own["sliding_window"] = None if settings.get(_WINDOW) == 0 else settings.optional_size(_WINDOW)  # 0: Phi-4
+    return own
+
+
+def _gpt_neox(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    part = _rotated_part(settings, config)
+    return part | {
+        "attention_bias": settings.has("blk.0.attn_qkv.bias"),
+        "rotary_emb_base": config["rope_theta"],
+        "rotary_pct": part["partial_rotary_factor"],
+        "use_parallel_residual": settings.get("use_parallel_residual") is True,
+    }
+
+
+def _bloom(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "n_head": config["num_attention_heads"],
+        "n_layer": config["num_hidden_layers"],
+        "seq_length": config["max_position_embeddings"],
+    }
+
+
+def _falcon(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    if (layout := settings.get("tensor_data_layout")) != "jploski":
+        raise NoGraphsError(f"{settings.file.path} orders queries as {layout!r:.40}: convert it again")
+    has_two, is_shared = settings.has("blk.0.attn_norm_2.weight"), config["num_key_value_heads"] == 1
+    return {
+        "bias": settings.has("blk.0.attn_qkv.bias"),
+        "multi_query": is_shared and not has_two,
+        "new_decoder_architecture": has_two or not is_shared,
+        "num_kv_heads": config["num_key_value_heads"],
+        "num_ln_in_parallel_attn": 2 if has_two else 1,
+    }
+
+
+def _rotated_part(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    head_size = config["head_dim"]
+    return {"partial_rotary_factor": settings.size("rope.dimension_count", head_size) / head_size}
 
 
 def _gemma2(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
@@ -156,10 +245,11 @@ def _layer_types(settings: GgufSettings, layers: int, every: int) -> list[str]:
     return [SLIDING if (layer + 1) % every else FULL for layer in range(layers)]
 
 
+_LAYER_NORM_EPS, _LAYER_NORM_EPSILON = "layer_norm_eps", "layer_norm_epsilon"
 FAMILIES = {
     "llama": GgufFamily(model_type="llama", own=_biases, has_permuted_heads=True),
     "qwen2": GgufFamily(model_type="qwen2"),
-    "qwen3": GgufFamily(model_type="qwen3", own=_qwen3),
+    "qwen3": GgufFamily(model_type="qwen3", own=_attention_bias),
     "gemma": GgufFamily(model_type="gemma", activation=("hidden_act", "gelu_pytorch_tanh"), adds_one_to_norms=True),
     "gemma2": GgufFamily(
         model_type="gemma2",
@@ -173,7 +263,49 @@ FAMILIES = {
         activation=("hidden_activation", "gelu_pytorch_tanh"),
         adds_one_to_norms=True,
     ),
+    "granite": GgufFamily(model_type="granite", own=_granite, has_permuted_heads=True),
+    "olmo": GgufFamily(model_type="olmo", own=_olmo, epsilon=_LAYER_NORM_EPS, has_permuted_heads=True),
+    "olmo2": GgufFamily(model_type="olmo2", own=_attention_bias),
+    "stablelm": GgufFamily(model_type="stablelm", own=_stablelm, epsilon=_LAYER_NORM_EPS),
+    "smollm3": GgufFamily(model_type="smollm3", own=_smollm3, has_permuted_heads=True),
+    "phi3": GgufFamily(model_type="phi3", own=_phi3),
+    "gptneox": GgufFamily(
+        model_type="gpt_neox",
+        own=_gpt_neox,
+        activation=("hidden_act", "gelu"),
+        epsilon=_LAYER_NORM_EPS,
+        has_stacked_qkv=True,
+    ),
+    "phi2": GgufFamily(
+        model_type="phi", own=_rotated_part, activation=("hidden_act", "gelu_new"), epsilon=_LAYER_NORM_EPS
+    ),
+    "gpt2": GgufFamily(
+        model_type="gpt2",
+        activation=("activation_function", "gelu_new"),
+        epsilon=_LAYER_NORM_EPSILON,
+        rotates=False,
+        is_transposed=True,
+    ),
+    "bloom": GgufFamily(
+        model_type="bloom", own=_bloom, epsilon=_LAYER_NORM_EPSILON, rotates=False, has_stacked_qkv=True
+    ),
+    "falcon": GgufFamily(
+        model_type="falcon",
+        own=_falcon,
+        activation=("activation", "gelu"),
+        epsilon=_LAYER_NORM_EPSILON,
+        has_stacked_qkv=True,
+    ),
 }
+
+
+def _divisors(file: GgufFile, name: str, pairs: int) -> Weight:
+    """A tensor of one number above 0 for each pair of rotated elements."""
+    tensor = file.tensors.get(name)
+    divisors = tensor.read() if tensor is not None and tensor.shape == (pairs,) else None
+    if divisors is None or not (np.isfinite(divisors).all() and (divisors > 0).all()):
+        raise ModelError(f"{file.path} has no valid {name}: download it again")
+    return divisors
 
 
 def _refuse_types(file: GgufFile) -> None:
@@ -225,9 +357,7 @@ def _llama3(file: GgufFile, base: float, head_size: int) -> dict[str, Any] | Non
     They are found by trial: with the low and high factor that all published models have, and each power of two as the
     original context. Raises ModelError where none of them gives the divisors of the file.
     """
-    divisors = file.tensors[ROPE_FREQS].read()
-    if divisors.shape != (head_size // 2,) or not (np.isfinite(divisors).all() and (divisors > 0).all()):
-        raise ModelError(f"{file.path} has an invalid {ROPE_FREQS}: download it again")
+    divisors = _divisors(file, ROPE_FREQS, head_size // 2)
     if (divisors == 1).all():
         return None
     factor, low, high = float(divisors.max()), 1.0, 4.0

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.causal_families import IN_GGUF, write_family
 from tests.repetition import cover
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
@@ -83,6 +84,21 @@ def test_a_gguf_file_gives_the_graphs_of_its_checkpoint(shape, tmp_path):
     ours = added(tmp_path / "file.gguf", "ours", tmp_path)
 
     assert graphs_of(ours) == graphs_of(added(checkpoint, "theirs", tmp_path))
+
+
+@pytest.mark.parametrize("name", IN_GGUF)
+def test_a_gguf_file_of_a_further_family_gives_the_graphs_of_its_checkpoint(name, tmp_path):
+    checkpoint = write_family(tmp_path / "tiny", name, **IN_GGUF[name])
+    write_gguf(checkpoint, tmp_path / "file.gguf", "f32", pre="gpt-2")
+
+    ours = added(tmp_path / "file.gguf", "ours", tmp_path)
+
+    theirs = graphs_of(added(checkpoint, "theirs", tmp_path))
+    assert {name: len(graph) for name, graph in graphs_of(ours).items()} == {
+        name: len(graph) for name, graph in theirs.items()
+    }
+    weights = [np.frombuffer(graphs["weights.data"], np.float32) for graphs in (graphs_of(ours), theirs)]
+    np.testing.assert_allclose(*weights, rtol=0, atol=1e-6)  # a norm less 1 has another last bit
 
 
 @pytest.mark.parametrize(
