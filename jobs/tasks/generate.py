@@ -16,7 +16,6 @@ GENERATE = Kind(
     fields=(
         Field(
             name="text",
-            is_condition=False,
             type=Type.TEXT,
             meaning="the continuation, without the prompt and without the stop text",
             view="generation",
@@ -32,7 +31,6 @@ GENERATE = Kind(
         ),
         Field(
             name="finish",
-            is_condition=False,
             type=Type.TEXT,
             meaning="why it ended: `eos` (the model ended it), `stop` (a stop text appeared) or `length` "
             "(`--max-new-tokens`, or the model's positions)",
@@ -40,7 +38,6 @@ GENERATE = Kind(
         ),
         Field(
             name="num_prompt_tokens",
-            is_condition=False,
             type=Type.INTEGER,
             meaning="of the prompt",
             unit="tokens",
@@ -56,7 +53,6 @@ GENERATE = Kind(
         ),
         Field(
             name="num_new_tokens",
-            is_condition=False,
             type=Type.INTEGER,
             meaning="generated, the one that ended it included",
             unit="tokens",
