@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs import measures
 from jobs.errors import SpecError
 from jobs.spec import Task
-from jobs.stage import FILTER
+from jobs.tasks.filter import FILTER
+from jobs.tasks.generate import GENERATE
+from jobs.tasks.kind import Exported, Kind
+from jobs.tasks.kinds import KINDS
+from jobs.tasks.rerank import RERANK
+from jobs.tasks.score import SCORE
+from jobs.tasks.translate import TRANSLATE
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument
@@ -142,51 +147,43 @@ class _Pass(Shape):
         return "true"
 
 
+def _shape(form: type[Shape], kind: Kind, *columns: str) -> Shape:
+    """How the results of a task are written: in this form, and as the task says of its fields. `columns`: of a table,
+    where they are not the fields of the result."""
+    names = {how: tuple(field.exported_name for field in kind.exported(how)) for how in Exported}
+    extras = {Extra.TEXT}
+    extras |= {Extra.LOG_PROB} if names[Exported.WITH_LOG_PROB] else set()
+    extras |= {Extra.TOKENS} if names[Exported.WITH_TOKENS] else set()
+    return form(
+        main=kind.main,
+        columns=columns or (*names[Exported.AS_RESULT], *(derived.name for derived in kind.derived)),
+        counts=names[Exported.WITH_TOKENS],
+        extras=frozenset(extras),
+        optional={field.exported_name: field.is_asked_for for field in kind.exported(Exported.WHERE_ASKED)},
+        always=names[Exported.ALWAYS],
+    )
+
+
 SHAPES: Mapping[str, Shape] = {
-    Task.TRANSLATE: _Translation(
-        main="translation",
-        columns=("translation",),
-        counts=("num_source_tokens", "num_target_tokens", "unknown_share"),
-        extras=frozenset(Extra),
-        optional={"nbest": lambda options: options.get("n_best", 1) > 1},
-    ),
-    Task.SCORE: _Score(
-        main="score",
-        columns=(
-            *("nll_sum", "num_tokens", "num_words", "num_bytes"),
-            *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"),
-        ),
-        counts=("num_source_tokens",),
-        extras=frozenset({Extra.TEXT, Extra.TOKENS}),
-        optional={"tokens": lambda options: bool(options.get("token_scores"))},
-    ),
-    Task.RERANK: _Ranking(
-        main="ranking",
-        columns=("candidate", "rank", "score", "first_score", "candidate_error"),
-        counts=("num_tokens", "num_computed", "num_shared"),
-        extras=frozenset({Extra.TEXT, Extra.TOKENS}),
-    ),
-    Task.GENERATE: _Generation(
-        main="generation",
-        columns=("generation",),
-        counts=("num_prompt_tokens", "num_shared", "num_new_tokens"),
-        extras=frozenset(Extra),
-        always=("finish",),
-    ),
-    FILTER: _Pass(main="kept", columns=("kept",), counts=(), extras=frozenset({Extra.TEXT})),
+    Task.TRANSLATE: _shape(_Translation, TRANSLATE),
+    Task.SCORE: _shape(_Score, SCORE),
+    Task.RERANK: _shape(_Ranking, RERANK, "candidate", "rank", "score", "first_score", "candidate_error"),
+    Task.GENERATE: _shape(_Generation, GENERATE),
+    FILTER.name: _shape(_Pass, FILTER, FILTER.main),
 }
 
 
 def shape_of(job: "JobSummary") -> Shape:
     """How the results of a job are written: with the text between two models, where documents go through two, and with
     who answered, where onnx is not the only provider."""
-    shape = SHAPES[job.task]
+    shape, kind = SHAPES[job.task], KINDS[job.task]
     if job.has_via:
+        of_via = {how: [field.exported_name for field in kind.exported(how, of_via=True)] for how in Exported}
         shape = replace(
             shape,
-            columns=(*shape.columns, VIA),
-            counts=(*shape.counts, "via_source_tokens", "via_target_tokens"),
-            beside={Extra.LOG_PROB: ("via_log_prob",)},
+            columns=(*shape.columns, *of_via[Exported.AS_RESULT]),
+            counts=(*shape.counts, *of_via[Exported.WITH_TOKENS]),
+            beside={Extra.LOG_PROB: tuple(of_via[Exported.WITH_LOG_PROB])},
         )
     return shape if job.order.is_default else replace(shape, always=(*shape.always, PROVIDER))
 
@@ -245,13 +242,6 @@ def _flags(result: Mapping[str, Any]) -> Cells:
 
 
 def _measured(result: Mapping[str, Any]) -> Cells:
-    nll_sum = result["nll_sum"]
-    counts = {name: result[name] for name in ("num_tokens", "num_words", "num_bytes")}
-    return {
-        "nll_sum": nll_sum,
-        **counts,
-        "perplexity": measures.perplexity(nll_sum, counts["num_tokens"]),
-        "word_perplexity": measures.perplexity(nll_sum, counts["num_words"]),
-        "byte_perplexity": measures.perplexity(nll_sum, counts["num_bytes"]),
-        "bits_per_byte": measures.bits_per_byte(nll_sum, counts["num_bytes"]),
-    }
+    """The sums of a score, and what follows from them."""
+    own = {field.name: result[field.name] for field in SCORE.exported(Exported.AS_RESULT)}
+    return own | {derived.name: derived.of(result) for derived in SCORE.derived}

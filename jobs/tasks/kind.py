@@ -5,9 +5,11 @@ types in parquet, and the sums that a job counts. Knows no SQL, no files and no 
 """
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from jobs import measures
 from jobs.outcome import Flag
 
 
@@ -25,6 +27,7 @@ class Exported(enum.StrEnum):
 
     AS_RESULT = "as the result"  # or as a part of it
     ALWAYS = "always"  # in every record, under its own name
+    WHERE_ASKED = "where asked"  # in the records of a job whose options ask for it
     WITH_LOG_PROB = "log_prob"  # where `--with` asks for that
     WITH_TOKENS = "tokens"  # likewise
     NEVER = "never"
@@ -42,6 +45,8 @@ class Field:
     default: str | None = None  # in results that are older than the field
     counter: str | None = None  # of a job: the sum of this field over its results
     export: Exported = Exported.AS_RESULT
+    asked_by: str = ""  # WHERE_ASKED: the option of the job, which is true or above 1
+    export_name: str = ""  # in exports, where that is neither its name in `v_documents` nor its own
     view: str = ""  # its name in `v_documents`, where that is another
     view_meaning: str = ""  # there, where that is another
     is_viewed: bool = True  # whether `v_documents` has it
@@ -52,6 +57,15 @@ class Field:
     @property
     def view_name(self) -> str:
         return self.view or self.name
+
+    @property
+    def exported_name(self) -> str:
+        return self.export_name or self.view_name
+
+    def is_asked_for(self, options: Mapping[str, Any]) -> bool:
+        """Whether a job with these options has it. `options`: as in the job's row."""
+        value = options.get(self.asked_by) or 0
+        return value is True or bool(value > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +78,11 @@ class Derived:
     total: str  # the field of the sum, in nats
     count: str  # the field that it is divided by
     in_bits: bool = False
+
+    def of(self, result: Mapping[str, Any]) -> float | None:
+        """Its value for a result; None for a count of 0."""
+        compute = measures.bits_per_byte if self.in_bits else measures.perplexity
+        return compute(result[self.total], result[self.count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +112,10 @@ class Kind:
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
 
-    def exported(self, how: Exported) -> Iterator[Field]:
-        """The fields that exports have in this way, those of the text between two models last."""
-        found = [field for field in self.fields if field.export is how]
-        yield from sorted(found, key=lambda field: (field.of_via, VIEW_ORDER.index(field.view_name)))
+    def exported(self, how: Exported, *, of_via: bool = False) -> tuple[Field, ...]:
+        """The fields that exports have in this way; with `of_via` those of the text between two models, else the
+        others."""
+        return tuple(field for field in self.fields if field.export is how and field.of_via is of_via)
 
     @property
     def conditions(self) -> frozenset[str]:

@@ -43,6 +43,9 @@ SCORE = Kind(
             type=Type.JSON,
             meaning="each token with its log-probability, JSON; null unless asked for",
             is_nullable=True,
+            export=Exported.WHERE_ASKED,
+            asked_by="token_scores",
+            export_name="tokens",
         ),
         Field(
             name="num_reused",

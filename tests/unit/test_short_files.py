@@ -8,7 +8,6 @@ from tests.places import CHECKOUT
 
 SHORT = 40  # lines
 STANDS_ALONE = {  # short, imported once, and why it is a file all the same
-    "jobs/tasks/filter.py": "each task has a file",
     "jobs/web/pages/schema.py": "each page has a file",
     "worker/graphs/fusion/fuse.py": "the door of its folder: an engine does not edit graphs",
     "worker/model_tools/add/kv_sample.py": "the sentences that decide scales of int8, whatever is added",

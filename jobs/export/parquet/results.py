@@ -22,17 +22,23 @@ from jobs.export.parquet.columns import MISFIT, Column, Kind, fit, infer, schema
 from jobs.export.parquet.table_bytes import TableBytes
 from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
 from jobs.store.report.documents.export import first_fields, has_integer_ids
+from jobs.tasks.kind import Type
+from jobs.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
     from jobs.store.report.documents.export import ExportedDocument
     from jobs.store.report.job_summary import JobSummary
 
-FLOATS = frozenset(
-    {"nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_prob", "score", "first_score"}
-    | {"via_log_prob", "unknown_share"}
-)
-JSON = frozenset({"nbest", "tokens"})
+_OF_TYPES = {Type.TEXT: Kind.TEXT, Type.JSON: Kind.JSON, Type.INTEGER: Kind.INT, Type.FLOAT: Kind.FLOAT}
+# The type of a value of a result, by its name in an export; the others are texts.
+KINDS_OF_VALUES: Mapping[str, Kind] = {
+    **{field.exported_name: _OF_TYPES[field.type] for task in KINDS.values() for field in task.fields},
+    **{derived.name: Kind.FLOAT for task in KINDS.values() for derived in task.derived},
+    "ranking": Kind.RANKING,
+    "flags": Kind.TEXTS,
+    "kept": Kind.BOOL,
+}
 
 
 class ParquetResults:
@@ -133,14 +139,4 @@ def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Ex
 
 def column_kind(name: str) -> Kind:
     """The kind of a column of results."""
-    if name == "ranking":
-        return Kind.RANKING
-    if name == "flags":
-        return Kind.TEXTS
-    if name == "kept":
-        return Kind.BOOL
-    if name in JSON:
-        return Kind.JSON
-    if name in FLOATS:
-        return Kind.FLOAT
-    return Kind.INT if name.startswith("num_") or name.endswith("_tokens") else Kind.TEXT
+    return KINDS_OF_VALUES.get(name, Kind.TEXT)
