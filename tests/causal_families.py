@@ -157,7 +157,6 @@ IN_GGUF: dict[str, dict[str, Any]] = {
     "olmo2": {},
     "stablelm": {},
     "stablelm, parallel": {},
-    "stablelm, normalized heads": {},
     "smollm3": {"no_rope_layers": None, "num_hidden_layers": 4},
     "phi3": {},
     "phi3, longrope": {"original_max_position_embeddings": 512, "max_position_embeddings": 1024},

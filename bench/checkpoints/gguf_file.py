@@ -10,7 +10,6 @@ logits come out. Products in q8_0 and the like, as llama.cpp's own quantizer doe
 import argparse
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ PRECISIONS = {
 _ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3", "gpt_neox": "gptneox", "phi": "phi2"}
 _PERMUTED = ("llama", "granite", "olmo", "smollm3")  # rotates neighbours, where transformers rotates halves
 _STACKED = ("gptneox", "bloom", "falcon")  # all queries, all keys, all values, where checkpoints have groups of heads
-_HEAD_NORM = re.compile(r"\.norms\.0\.")
 
 
 def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None = None, **values: Any) -> None:
@@ -60,15 +58,10 @@ def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None 
     names = gguf.get_tensor_name_map(number, sizes.layers)
     with safetensors.safe_open(checkpoint / "model.safetensors", "numpy") as weights:
         for name in weights.keys():  # noqa: SIM118 - a file, not a mapping
-            if ".norms." in name and not _HEAD_NORM.search(name):
-                continue
-            heads = [weights.get_tensor(each) for each in _of_heads(name, sizes)]
-            array = _converted(np.stack(heads) if len(heads) > 1 else heads[0], name, architecture, sizes)
-            name = _HEAD_NORM.sub(".", name)
+            array = _converted(weights.get_tensor(name), name, architecture, sizes)
             ends = (".weight", ".bias")
             new_name = names.get_name(name, ends) or names.get_name(name.removeprefix("transformer."), ends)
-            is_product = array.ndim == 2 and "_norm" not in new_name
-            kind = PRECISIONS[precision] if is_product else gguf.GGMLQuantizationType.F32
+            kind = PRECISIONS[precision] if array.ndim == 2 else gguf.GGMLQuantizationType.F32
             writer.add_tensor(new_name, gguf.quants.quantize(np.ascontiguousarray(array), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -138,14 +131,6 @@ _OWN_SETTINGS = {
     "gemma2": _gemma2,
     "gemma3": _gemma2,
 }
-
-
-def _of_heads(name: str, sizes: CausalSizes) -> list[str]:
-    """The names of the norms of all heads, where StableLM has one for each."""
-    if not _HEAD_NORM.search(name):
-        return [name]
-    heads = sizes.heads if ".q_" in name else sizes.kv_heads
-    return [_HEAD_NORM.sub(f".norms.{head}.", name) for head in range(heads)]
 
 
 def _converted(array: NDArray[Any], name: str, architecture: str, sizes: CausalSizes) -> NDArray[Any]:

@@ -7,7 +7,6 @@ the package `gguf`. Does not know: settings, tokenizers, graphs.
 A tensor that is not known is refused: it might change what the network computes.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,8 +21,6 @@ from worker.models.checkpoint.gguf_config import FAMILIES, GgufFamily, tensors_i
 from worker.models.checkpoint.gguf_file import GgufFile, GgufTensor
 from worker.models.checkpoint.gguf_settings import NoGraphsError, listed
 from worker.models.checkpoint.tensor_files import Weight
-
-_HEAD_NORM = re.compile(r"\.norms\.(\d+)\.")  # a checkpoint of StableLM has a norm for each head, a file all in one
 
 
 def read_weights(file: GgufFile, config: dict[str, Any]) -> "GgufWeights":
@@ -47,14 +44,13 @@ def read_weights(file: GgufFile, config: dict[str, Any]) -> "GgufWeights":
     missing = names.keys() - found.keys() - ({f"{sizes.tensors.head}.weight"} if sizes.tied_head else set())
     if missing:
         raise ModelError(f"{file.path} lacks weights of its network ({listed(sorted(missing))}): download it again")
-    weights = GgufWeights(found, sizes, FAMILIES[architecture])
     for name, shape in tensor_shapes(sizes).items():
-        if name in found and found[name].shape != (stored := weights.stored_shape(name, shape)):
+        if name in found and found[name].shape != shape:
             raise ModelError(
                 f"{file.path} has the tensor {found[name].name} of the shape {found[name].shape}, and its metadata "
-                f"give {stored}: it is damaged; download it again"
+                f"give {shape}: it is damaged; download it again"
             )
-    return weights
+    return GgufWeights(found, sizes, FAMILIES[architecture])
 
 
 class GgufWeights(Mapping[str, Weight]):
@@ -65,16 +61,8 @@ class GgufWeights(Mapping[str, Weight]):
         self._sizes = sizes
         self._family = family
 
-    def stored_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape in the file of a tensor that has `shape` in a checkpoint."""
-        if _HEAD_NORM.search(name):
-            return (self._sizes.heads if ".q_" in name else self._sizes.kv_heads, *shape)
-        return shape  # of a product (outputs, inputs), unlike GPT-2's checkpoint
-
     def __getitem__(self, name: str) -> Weight:
         weight, sizes = self._tensors[name].read(), self._sizes
-        if norm := _HEAD_NORM.search(name):
-            return np.array(weight[int(norm[1])])
         if self._family.adds_one_to_norms and name.endswith("norm.weight"):
             return weight - np.float32(1)
         if self._family.has_permuted_heads and ".q_proj." in name:
@@ -83,7 +71,9 @@ class GgufWeights(Mapping[str, Weight]):
             return _unpermuted(weight, sizes.kv_heads)
         if self._family.has_stacked_qkv and f".{sizes.tensors.parts[FUSED_QKV]}." in name:
             return _grouped(weight, sizes.heads, sizes.kv_heads)
-        return weight.T if self._is_transposed(name) else weight
+        if self._family.is_transposed and name.startswith(f"{sizes.tensors.layer}."):
+            return weight.T  # of one dimension: as it is
+        return weight
 
     def __contains__(self, name: object) -> bool:  # Mapping's own reads the tensor
         return name in self._tensors
@@ -93,10 +83,6 @@ class GgufWeights(Mapping[str, Weight]):
 
     def __len__(self) -> int:
         return len(self._tensors)
-
-    def _is_transposed(self, name: str) -> bool:
-        layer = f"{self._sizes.tensors.layer}."
-        return self._family.is_transposed and name.startswith(layer) and name.endswith(".weight")
 
 
 def _unpermuted(weight: Weight, heads: int) -> Weight:
@@ -122,15 +108,13 @@ def _names_in_file(architecture: str, sizes: CausalSizes) -> dict[str, str]:
 
     number = next(number for number, name in MODEL_ARCH_NAMES.items() if name == architecture)
     known = get_tensor_name_map(number, 1)  # of one layer: it makes a table of all tensors of all architectures
-
-    def name_of(name: str) -> str:
-        module, _, kind = _HEAD_NORM.sub(".", name).rpartition(".")
-        layer, rest = "0", module
-        if module.startswith(f"{sizes.tensors.layer}."):
-            layer, _, rest = module.removeprefix(f"{sizes.tensors.layer}.").partition(".")
-            rest = f"{sizes.tensors.layer}.0.{rest}"
+    layers = f"{sizes.tensors.layer}."
+    names = {}
+    for name in tensor_shapes(sizes):
+        module, _, kind = name.rpartition(".")
+        layer, _, part = module.removeprefix(layers).partition(".") if module.startswith(layers) else ("", "", "")
+        first = f"{layers}0.{part}" if layer else module
         # BLOOM's names stand there without their beginning.
-        stored = known.get_name(rest) or known.get_name(rest.removeprefix("transformer.")) or f"({module})"
-        return f"{stored.replace('blk.0.', f'blk.{layer}.')}.{kind}"
-
-    return {name: name_of(name) for name in tensor_shapes(sizes)}
+        stored = known.get_name(first) or known.get_name(first.removeprefix("transformer.")) or f"({module})"
+        names[name] = f"{stored.replace('blk.0.', f'blk.{layer}.')}.{kind}"
+    return names

@@ -43,6 +43,7 @@ _HARMLESS = {
     "rope.scaling.finetuned": None,
     "vocab_size": None,
 }
+_MAX_HEAD_SIZE = 1 << 16  # before there are arrays of its frequencies
 _MAX_POSITIONS = 1 << 20  # 1 GiB of rotations with heads of 128; Qwen2.5-1M has 1,010,000
 ROPE_FREQS = "rope_freqs.weight"
 _FACTORS = {"long_factor": "rope_factors_long.weight", "short_factor": "rope_factors_short.weight"}
@@ -69,6 +70,8 @@ def read_config(file: GgufFile) -> dict[str, Any]:
         raise ModelError(f"{file.path}: its metadata asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
     heads = config["num_attention_heads"]
     head_size = settings.size("attention.key_length", config["hidden_size"] // heads)
+    if not 0 < head_size <= _MAX_HEAD_SIZE:
+        raise ModelError(f"{file.path}: its metadata give heads of size {head_size:,}: download it again")
     _check_equal(settings, "attention.value_length", head_size)
     base = settings.number("rope.freq_base", 10_000.0)
     config |= {
@@ -136,6 +139,8 @@ def _granite(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _olmo(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
+    if config["layer_norm_eps"] != 1e-5:
+        raise NoGraphsError(f"{settings.file.path} has another {_EPSILON} than OLMo (1e-05): add the checkpoint")
     has_clip = settings.get("attention.clamp_kqv") is not None
     return {"clip_qkv": settings.number("attention.clamp_kqv") if has_clip else None}
 
@@ -143,7 +148,6 @@ def _olmo(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
 def _stablelm(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
     settings.get("use_parallel_residual")  # llama.cpp goes by the norm, and its converter may be wrong about this
     return _rotated_part(settings, config) | {
-        "qk_layernorm": settings.has("blk.0.attn_q_norm.weight"),
         "use_parallel_residual": not settings.has("blk.0.ffn_norm.weight"),
         "use_qkv_bias": settings.has("blk.0.attn_q.bias"),
     }
@@ -203,7 +207,9 @@ def _falcon(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
 
 def _rotated_part(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:
     head_size = config["head_dim"]
-    return {"partial_rotary_factor": settings.size("rope.dimension_count", head_size) / head_size}
+    rotated = settings.size("rope.dimension_count", head_size)
+    part = rotated / head_size
+    return {"partial_rotary_factor": part if int(head_size * part) == rotated else math.nextafter(part, 1)}
 
 
 def _gemma2(settings: GgufSettings, config: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class GgufTensor:
 
     file: Path
     name: str
-    type: str  # F32, Q8_0, ... ; may be one that cannot be read
+    type: str  # F32, Q8_0, ...; may be one that cannot be read
     shape: tuple[int, ...]  # outermost dimension first
     offset: int  # bytes from the start of the file
     num_bytes: int  # 0 for a type that is not known

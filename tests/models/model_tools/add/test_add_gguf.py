@@ -213,6 +213,7 @@ def test_a_wrong_order_of_queries_would_be_noticed(tmp_path):
             {"llama__attention__head_count_kv": 3},
             r"4 attention heads, which is not a multiple of its 3 key/value heads",
         ),
+        ({"llama__attention__key_length": HUGE}, r"its metadata give heads of size 4,294,967,295"),
         ({"llama__attention__key_length": 6}, r"value_length = 8 with heads of size 6; only equal sizes"),
         ({"llama__rope__freq_base": math.nan}, r"rope\.freq_base = nan, which is not a positive number"),
         ({"split__count": 3}, r"one of 3 parts of a model: join them with `llama-gguf-split --merge`"),
