@@ -15,7 +15,7 @@ from jobs.documents import estimate_tokens
 from jobs.process import available_cores
 from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
-from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
+from jobs.store.queue.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit

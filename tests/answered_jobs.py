@@ -7,8 +7,8 @@ from jobs.outcome import Failed, Flag, Outcome, Score, StepTiming
 from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
-from jobs.store.leases import lease
-from jobs.store.record import record
+from jobs.store.queue.leases import lease
+from jobs.store.queue.record import record
 from tests.rows import SPEC, insert_waiting_job, translated
 
 OPENAI = "openai"

@@ -18,10 +18,10 @@ from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation
 from jobs.process import ProcessId
 from jobs.routing.routes import Leg, Route
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
-from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
-from jobs.store.job_providers import insert_providers
+from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.store.queue.job_providers import insert_providers
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import FAILURES, add_failures, additions_of
 from jobs.store.schema import tables

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from jobs.answers import Answers
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from tests.rows import translated
 from worker.isolation.sandbox import SandboxDied
 

@@ -9,10 +9,10 @@ from jobs.corpus.corpus import Corpus
 from jobs.outcome import Failed, Outcome, Score
 from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
 from jobs.stage import FilterSpec, Stage
-from jobs.store import leases
-from jobs.store.chains import chain_of
 from jobs.store.database import Database
-from jobs.store.work import Work
+from jobs.store.queue import leases
+from jobs.store.queue.chains import chain_of
+from jobs.store.queue.work import Work
 from jobs.submission.submit import submit
 from tests.rows import translated
 from tests.store.leasing import write

@@ -6,8 +6,8 @@ import time
 from jobs.errors import ModelError, NotFoundError, SpecError, StageDied, StaleLease, Stopped, StoreError, ValueRefused
 from jobs.outcome import StepTiming
 from jobs.queues import Queues
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from worker.installation import Installation, InstallationBroken
 from worker.isolation.suspects import OpenSandbox
 from worker.lane import Lane

@@ -12,13 +12,13 @@ from jobs.failpoints import failpoint
 from jobs.outcome import StepTiming
 from jobs.providers import NO_PROVIDER
 from jobs.spec import Timing
-from jobs.store import leases
-from jobs.store.batches import MAX_BATCHES_AT_ONCE, Batch, joined
-from jobs.store.circuit_breaker import log_death
 from jobs.store.database import Database
-from jobs.store.pauses import how_to_verify
-from jobs.store.record import record
-from jobs.store.work import Work
+from jobs.store.queue import leases
+from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, Batch, joined
+from jobs.store.queue.circuit_breaker import log_death
+from jobs.store.queue.pauses import how_to_verify
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane
 from worker.isolation.sandbox import SandboxDied

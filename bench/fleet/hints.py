@@ -11,8 +11,8 @@ from jobs.dispatch.broker import make_app, queue_name, send_hints, waiting_hints
 from jobs.dispatch.hints import send_missing
 from jobs.queues import CPU
 from jobs.store.database import Database
+from jobs.store.queue.waiting import hints_wanted
 from jobs.store.schema.tables import Shard
-from jobs.store.waiting import hints_wanted
 from jobs.store.worker_registry import register
 
 ROUNDS = 20

@@ -15,7 +15,7 @@ from jobs.outcome import AlignedSegment, Learned, SegmentTranslation, StepTiming
 from jobs.providers import ONNX
 from jobs.settings import Settings
 from jobs.spec import Timing
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext

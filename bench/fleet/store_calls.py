@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobs.errors import KvjobsError
-from jobs.store import leases, worker_registry
+from jobs.store import worker_registry
+from jobs.store.queue import leases
 from worker import leased_shard, stored_memory
 from worker.process import reaper_thread
 

@@ -29,10 +29,10 @@ from jobs.outcome import (
 from jobs.queues import CPU
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.database import Database
-from jobs.store.leases import lease
-from jobs.store.record import record
+from jobs.store.queue.leases import lease
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.schema.tables import JobCounts
-from jobs.store.work import Work
 from jobs.store.worker_registry import register
 from jobs.submission.submit import submit
 

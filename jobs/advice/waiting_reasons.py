@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import counted, duration
 from jobs.queues import GPU
-from jobs.store.leases import SUSPECT_AFTER
+from jobs.store.queue.leases import SUSPECT_AFTER
+from jobs.store.queue.waiting import JobsAhead
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.service import Service
 from jobs.store.report.shards import ShardSummary
-from jobs.store.waiting import JobsAhead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from jobs.process import parent_of
 from jobs.queues import CPU
 from jobs.settings import Settings
 from jobs.store.database import Database
+from jobs.store.queue.waiting import is_served
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.worker_list import list_workers
 from jobs.store.schema.states import JobState
-from jobs.store.waiting import is_served
 from jobs.worker_port import worker_port
 
 LOOK_EVERY_S = 2.0

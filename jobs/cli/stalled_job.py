@@ -9,9 +9,9 @@ from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
 from jobs.formatting import counted
 from jobs.store.database import Database
+from jobs.store.queue.waiting import JobsAhead, jobs_ahead
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.service import service_of
-from jobs.store.waiting import JobsAhead, jobs_ahead
 
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 

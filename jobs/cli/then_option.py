@@ -90,7 +90,7 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
 
 
 def _filter(condition: str, tasks: Sequence[str]) -> FilterSpec:
-    from jobs.store.filtering import check_condition
+    from jobs.store.queue.filtering import check_condition
 
     if not condition:
         raise SpecError('a filter needs a condition: "filter perplexity < 50"')

@@ -11,7 +11,7 @@ from jobs.dispatch.broker import make_app, send_hints, waiting_hints
 from jobs.errors import KvjobsError
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.store.waiting import hints_wanted
+from jobs.store.queue.waiting import hints_wanted
 
 MAX_WAIT_S = 2.0
 

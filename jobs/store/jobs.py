@@ -9,11 +9,11 @@ from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
-from jobs.store.chains import chain_of
-from jobs.store.completion import cancel_documents, close_cancelled, close_shards
 from jobs.store.database import Database
-from jobs.store.job_counters import add_to_counters, lock_counters
-from jobs.store.pauses import paused_values, resumed_values
+from jobs.store.queue.chains import chain_of
+from jobs.store.queue.completion import cancel_documents, close_cancelled, close_shards
+from jobs.store.queue.job_counters import add_to_counters, lock_counters
+from jobs.store.queue.pauses import paused_values, resumed_values
 from jobs.store.rollups.writes import forget_failures
 from jobs.store.schema.action_table import JobAction
 from jobs.store.schema.clock import db_time

@@ -12,7 +12,7 @@ from jobs.errors import SpecError
 from jobs.near_names import meant
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
-from jobs.store.filtering import used_fields
+from jobs.store.queue.filtering import used_fields
 from jobs.store.where.condition import Condition
 from jobs.store.where.fields import has_path, spell_field
 from jobs.store.where.tree import Name

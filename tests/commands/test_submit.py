@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import update
 
 from jobs.cli import wait_for_job
-from jobs.store import jobs, leases
+from jobs.store import jobs
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.store.schema.tables import Job, JobCounts

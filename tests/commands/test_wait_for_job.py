@@ -13,7 +13,7 @@ from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
-from jobs.store.leases import lease
+from jobs.store.queue.leases import lease
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState

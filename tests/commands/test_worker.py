@@ -5,8 +5,8 @@ import re
 from sqlalchemy import update
 
 from jobs.process import ProcessId
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register

@@ -13,7 +13,7 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.routing.plan import PivotRequest
 from jobs.settings import Settings
 from jobs.spec import CachePolicy, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
-from jobs.store.batches import MAX_BATCHES_AT_ONCE
+from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.rows import batch_of

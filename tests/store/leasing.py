@@ -3,12 +3,12 @@
 from sqlalchemy import select
 
 from jobs.answers import Answers
-from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.record import record
+from jobs.store.queue import leases
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
-from jobs.store.work import Work
 from tests.rows import translated
 
 LEASE_S = 60.0

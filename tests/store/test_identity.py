@@ -6,13 +6,13 @@ from sqlalchemy import func, select
 
 from jobs.answers import Answers
 from jobs.errors import StaleLease
-from jobs.store import lease_expiry, leases
-from jobs.store.circuit_breaker import log_death
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
-from jobs.store.record import record
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.circuit_breaker import log_death
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
-from jobs.store.work import Work
 from tests.databases import ON_SQLITE
 from tests.rows import AddWaitingJob, translated
 from tests.store.dump import Dump

@@ -15,12 +15,13 @@ from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
-from jobs.store import lease_expiry, leases
 from jobs.store.connection import sqlite_functions
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.record import record
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.report.totals import totals, totals_by
@@ -30,7 +31,6 @@ from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
-from jobs.store.work import Work
 from tests.rows import PIVOT_COLUMNS, AddWaitingJob, pivoted, translated
 
 LEASE_S = 60.0

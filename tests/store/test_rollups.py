@@ -14,13 +14,13 @@ from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, Outcome, Quarantined, Score, StepTiming, Translation
 from jobs.spec import JobSpec, ScoreOptions, Task
-from jobs.store import lease_expiry
-from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.ingest.bulk_insert import insert_batch
 from jobs.store.ingest.lifecycle import abandon
 from jobs.store.jobs import cancel, retry
+from jobs.store.queue import lease_expiry
+from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.timings.steps import summarize_steps

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.answers import Answers, join
 from jobs.errors import KvjobsError, ModelError
 from jobs.outcome import Failed
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.protocol import AnsweringLane, ProviderJob
 

@@ -19,7 +19,7 @@ from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import StageDied, Stopped
 from jobs.process import how_it_ended
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.providers.protocol import ProviderJob
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import Protocol
 from jobs.answers import Answers, join
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.sandbox import SandboxDied
 from worker.providers.protocol import AnsweringLane, ProviderJob

@@ -26,7 +26,7 @@ from jobs.errors import KvjobsError
 from jobs.outcome import Failed, Generation, Outcome, Quarantined, Ranking, Score, Translation
 from jobs.providers import Choice, Usage
 from jobs.spec import JobSpec, Task
-from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
+from jobs.store.queue.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
 from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane

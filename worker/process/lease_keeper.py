@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError
-from jobs.store import leases, worker_registry
+from jobs.store import worker_registry
 from jobs.store.database import Database
+from jobs.store.queue import leases
+from jobs.store.queue.work import Work
 from jobs.store.schema.states import WorkerRequest
-from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerStats
 from worker.process.frozen_writer import FrozenWriter
 from worker.process.wakeup import Wakeup

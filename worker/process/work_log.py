@@ -8,8 +8,8 @@ from contextlib import suppress
 from jobs.errors import NotFoundError, StoreError
 from jobs.formatting import counted, duration
 from jobs.store.database import Database
+from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
-from jobs.store.work import Work
 
 log = logging.getLogger(__name__)
 

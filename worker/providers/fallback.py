@@ -20,7 +20,7 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec, Task
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker

@@ -10,7 +10,7 @@ from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import SegmentTranslation, Translation
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

@@ -7,7 +7,7 @@ and towards the end of a batch fewer and fewer of them; and each batch is a tran
 from collections import OrderedDict
 
 from jobs.spec import JobSpec
-from jobs.store.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
+from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
 
 BATCH_S = 4.0  # that a batch may last
 MAX_JOBS = 16  # that are remembered

@@ -21,7 +21,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.providers import ONNX, Choice, Reason
 from jobs.spec import JobSpec
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 

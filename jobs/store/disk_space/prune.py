@@ -7,11 +7,11 @@ from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_
 
 from jobs.errors import SpecError
 from jobs.failpoints import failpoint
-from jobs.store.chains import chain_of
 from jobs.store.database import Database
 from jobs.store.disk_space.free_pages import empty_log, give_back_free_pages
 from jobs.store.disk_space.short_writes import Write, write_in_turns
-from jobs.store.job_counters import lock_counters
+from jobs.store.queue.chains import chain_of
+from jobs.store.queue.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import ProviderChange
 from jobs.store.schema.results import RESULTS

@@ -17,13 +17,13 @@ from jobs.documents import PlaceOf, Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
-from jobs.store.chains import chain_of, skip_rejected
-from jobs.store.completion import close_shards
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
-from jobs.store.job_counters import lock_counters
-from jobs.store.job_providers import insert_providers
+from jobs.store.queue.chains import chain_of, skip_rejected
+from jobs.store.queue.completion import close_shards
+from jobs.store.queue.job_counters import lock_counters
+from jobs.store.queue.job_providers import insert_providers
 from jobs.store.rollups.writes import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time

@@ -13,12 +13,12 @@ from sqlalchemy import Connection, select
 from jobs.choices import WAITING
 from jobs.spec import Task
 from jobs.stage import FILTER
-from jobs.store.leases import LEASABLE
+from jobs.store.queue.leasable import leasable
+from jobs.store.queue.waiting import LiveWorker, live_workers, serves
 from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, find_jobs, list_jobs
 from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, Shard
-from jobs.store.waiting import LiveWorker, live_workers, serves
 
 WINDOW_S = 60.0
 LONGER_S = 600.0  # where nothing was recorded in the window: a batch of a large model takes minutes
@@ -79,7 +79,7 @@ def list_live_jobs(
 
 def list_unserved_jobs(connection: Connection, silence_s: float) -> list[LiveJob]:
     """The jobs that wait for a worker, oldest first. Reads the jobs that run, by the index of states."""
-    running = connection.execute(select(Job.id).where(LEASABLE).order_by(Job.id).limit(MOST_RUNNING)).scalars().all()
+    running = connection.execute(select(Job.id).where(leasable()).order_by(Job.id).limit(MOST_RUNNING)).scalars().all()
     found = live_jobs(connection, find_jobs(connection, running), silence_s)
     return [job for job in reversed(found) if job.shown_state == WAITING]
 

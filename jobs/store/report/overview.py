@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, column, func, select, table
 
+from jobs.store.queue.leasable import IS_READY, leasable
 from jobs.store.schema.clock import UtcDateTime, db_time
-from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, Shard
 
 V_THROUGHPUT = table(
@@ -52,12 +52,12 @@ def work_by_minute(connection: Connection, minutes: int, job_id: int | None = No
 
 
 def oldest_waiting_shard(connection: Connection) -> WaitingShard | None:
-    """Of jobs that run and are not paused."""
+    """Of the shards that may be leased: the first of the oldest job."""
     now = db_time()
     row = connection.execute(
         select(Shard.id, Shard.job_id, Shard.available_at, now.label("now"))
         .join(Job, Job.id == Shard.job_id)
-        .where(Shard.state == ShardState.READY, Job.state == JobState.RUNNING, ~Job.paused)
+        .where(leasable(), IS_READY)
         .order_by(Shard.job_id, Shard.id)
         .limit(1)
     ).one_or_none()

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
+from jobs.store.queue.waiting import live_workers, serves
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Shard
-from jobs.store.waiting import live_workers, serves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from jobs.formatting import counted, duration
-from jobs.store.leases import IS_READY, LEASABLE
+from jobs.store.queue.leasable import IS_READY, leasable
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard, ShardEvent
@@ -42,7 +42,7 @@ def waiting_work(connection: Connection) -> list[WaitingWork]:
             db_time().label("now"),
         )
         .join(Shard, Shard.job_id == Job.id)
-        .where(LEASABLE, IS_READY)
+        .where(leasable(), IS_READY)
         .group_by(Job.queue)
         .order_by(Job.queue)
     )

@@ -52,4 +52,4 @@ class DocumentStatus(enum.StrEnum):
     FAILED = "failed"  # the engine could not process it
     QUARANTINED = "quarantined"  # it kills the process that processes it
     CANCELLED = "cancelled"  # the job was cancelled before a worker came to it
-    SKIPPED = "skipped"  # the stage before has no result for it, or the filter does not keep it (`jobs.store.chains`)
+    SKIPPED = "skipped"  # the stage before has no result for it, or a filter dropped it (`jobs.store.queue.chains`)

@@ -16,6 +16,7 @@ from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.spec import Timing
+from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import Failure, failures
 from jobs.store.report.job_providers import providers_of
@@ -35,7 +36,6 @@ from jobs.store.report.timings.minutes import intervals_of_job
 from jobs.store.report.timings.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
-from jobs.store.waiting import jobs_ahead
 from jobs.submit_command import STDIN, submit_command
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of

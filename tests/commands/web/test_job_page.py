@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from jobs.outcome import Score, StepTiming
 from jobs.spec import ScoreOptions, Task, Timing, TranslateOptions
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Job
 from jobs.store.worker_registry import register

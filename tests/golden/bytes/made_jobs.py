@@ -33,15 +33,15 @@ from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, R
 from jobs.routing.routes import Leg, Route, revision_of
 from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.stage import CORPUS, FilterSpec, Stage
-from jobs.store import leases
 from jobs.store.cache_reports import log_cache_reports
 from jobs.store.database import Database
 from jobs.store.ingest.lifecycle import abandon
 from jobs.store.jobs import cancel, log_action, log_outcome, pause, set_priority
-from jobs.store.record import record
+from jobs.store.queue import leases
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker
-from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerRequest, ask, mark_stopped, register
 from jobs.submission.submit import submit
 from tests.cache_reports import MEASURED

@@ -14,7 +14,7 @@ from jobs.outcome import Outcome, Score, Translation
 from jobs.providers import ProviderOrder, Reason, Usage
 from jobs.settings import Settings
 from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit

@@ -17,8 +17,8 @@ from jobs.outcome import Translation
 from jobs.process import ProcessId
 from jobs.settings import Settings
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
+from jobs.store.queue.batches import Batch, PlannedDocument
 from tests.places import CHECKOUT
 from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox, SandboxDied
@@ -119,7 +119,7 @@ import sys
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.spec import JobSpec
 from worker.providers.protocol import ProviderJob
-from jobs.store.batches import PlannedDocument
+from jobs.store.queue.batches import PlannedDocument
 from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox
 

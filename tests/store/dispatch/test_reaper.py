@@ -6,9 +6,9 @@ from jobs.corpus.corpus import Corpus
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.lease_expiry import MAX_CRASHES
+from jobs.store.queue import leases
+from jobs.store.queue.lease_expiry import MAX_CRASHES
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
 from tests.rows import AddWaitingJob, dead_process, enter

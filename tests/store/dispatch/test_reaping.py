@@ -6,8 +6,9 @@ from sqlalchemy import select, update
 from jobs.dispatch.reaper import reap
 from jobs.errors import TransientError
 from jobs.process import ProcessId
-from jobs.store import jobs, leases
+from jobs.store import jobs
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time

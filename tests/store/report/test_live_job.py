@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.report.job_lines import list_job_lines
 from jobs.store.report.live_job import LiveJob, find_live_job, list_live_jobs, list_unserved_jobs
 from jobs.store.schema.clock import db_time

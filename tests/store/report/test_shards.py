@@ -1,7 +1,7 @@
 """The shards of a job, page by page; what happened to them; who serves the job."""
 
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.report.service import Service, service_of
 from jobs.store.report.shards import list_shards, next_shard_id, recent_events, shard_events
 from jobs.store.schema.states import ShardState

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, inspect, make_url, text
 
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
+from jobs.store.queue import lease_expiry, leases
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade

@@ -13,8 +13,8 @@ from jobs.corpus.corpus import Corpus
 from jobs.errors import CorpusError
 from jobs.routing.routes import Leg, Route, revision_of
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import leases
 from jobs.store.database import Database
+from jobs.store.queue import leases
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
 from jobs.submission import shards

@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import select
 
 from jobs.answers import Answers
-from jobs.store.batches import Batch
 from jobs.store.database import Database
+from jobs.store.queue.batches import Batch
 from tests.rows import translated
 from worker.engine.runtime.run_context import RunContext
 from worker.process.lease_keeper import LeaseKeeper

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import func, select
 
 from jobs.errors import ModelError, StageDied, Stopped, StoreError, TransientError, ValueRefused
-from jobs.store import lease_expiry
-from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
+from jobs.store.queue import lease_expiry
+from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.schema import result_tables, tables
 from jobs.store.worker_registry import WorkerStats
 from tests.rows import AddWaitingJob

@@ -8,8 +8,8 @@ from sqlalchemy import select
 from jobs.answers import Answers, Unanswered
 from jobs.errors import NotFoundError
 from jobs.providers import ProviderOrder, Reason
-from jobs.store.batches import Batch
 from jobs.store.database import Database
+from jobs.store.queue.batches import Batch
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.provider_tables import JobProvider, ProviderChange

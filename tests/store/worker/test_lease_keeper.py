@@ -2,11 +2,11 @@
 
 from sqlalchemy import delete, select
 
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.work import Work
 from jobs.store.schema import tables
 from jobs.store.schema.states import WorkerRequest
-from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerStats, any_alive, ask, mark_stopped, record_heartbeat, register
 from tests.rows import AddWaitingJob
 from worker.process.lease_keeper import LeaseKeeper

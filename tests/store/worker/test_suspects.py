@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from jobs.answers import Answers
 from jobs.outcome import Failed
-from jobs.store import lease_expiry, leases
-from jobs.store.batches import Batch
 from jobs.store.database import Database
 from jobs.store.jobs import retry
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.batches import Batch
 from jobs.store.schema import tables
 from tests.rows import SPEC, AddWaitingJob
 from tests.scripted_sandboxes import Sandboxes, ScriptedSandbox, poison
@@ -87,7 +87,7 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
 def test_after_too_many_deaths_the_shard_is_released(
     database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
+    monkeypatch.setattr("jobs.store.queue.circuit_breaker.MAX_DEATHS", 2)
     drain(database, Echo(), keeper_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert events(database) == [("leased", None), ("died", 4), ("died", 1), ("released", None)], "1 + 2 deaths"

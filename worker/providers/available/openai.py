@@ -15,7 +15,7 @@ from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
 from jobs.settings import Settings
 from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from jobs.answers import Answers, Unanswered
 from jobs.outcome import Outcome
 from jobs.providers import Reason
-from jobs.store.batches import Batch
+from jobs.store.queue.batches import Batch
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.http.client import Exchange
 from worker.providers.http.event_loop import EventLoop

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, and_, case, func, or_, select
 from sqlalchemy.orm import aliased
 
-from jobs.store.chains import CLOSED, NO_RESULT, next_stage
+from jobs.store.queue.chains import CLOSED, NO_RESULT, next_stage
 from jobs.store.schema.results import ResultTable, is_of_document
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document, Shard

@@ -10,7 +10,7 @@ from jobs.advice.next_command import CURES, next_steps
 from jobs.corpus.corpus import Corpus
 from jobs.providers import UNANSWERED, ProviderOrder
 from jobs.spec import Bos, JobSpec, ScoreOptions, Task, Window
-from jobs.store.pauses import how_to_try
+from jobs.store.queue.pauses import how_to_try
 from jobs.store.report.failures import Failure
 from jobs.submit_command import StoredSubmit, trial_command
 from tests.places import CHECKOUT

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
-from jobs.store.batches import Batch, PlannedDocument
+from jobs.store.queue.batches import Batch, PlannedDocument
 from tests.rows import SPEC
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import MODEL_AT_FAULT, BisectingLane

@@ -7,7 +7,7 @@ import pytest
 from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Quarantined, Translation
-from jobs.store.batches import Batch, PlannedDocument
+from jobs.store.queue.batches import Batch, PlannedDocument
 from tests.rows import SPEC
 from tests.scripted_sandboxes import SEGFAULT, Sandboxes, ScriptedSandbox, poison
 from worker.engine.runtime.run_context import RunContext

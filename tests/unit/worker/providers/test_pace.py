@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
+from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
 from worker.providers.pace import BATCH_S, MAX_JOBS, Pace
 
 

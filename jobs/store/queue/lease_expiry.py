@@ -6,16 +6,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from jobs.store.circuit_breaker import pause_after_deaths
-from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
-from jobs.store.job_counters import lock_counters
-from jobs.store.pauses import Trial, how_to_try, paused_values
+from jobs.store.queue.circuit_breaker import pause_after_deaths
+from jobs.store.queue.completion import close_cancelled
+from jobs.store.queue.job_counters import lock_counters
+from jobs.store.queue.pauses import Trial, how_to_try, paused_values
+from jobs.store.queue.shard_events import log_event
+from jobs.store.queue.work import ready_values
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard
-from jobs.store.shard_events import log_event
-from jobs.store.work import ready_values
 
 # Leases in a row that ended in the death of their process, until the job is paused: the sandbox did not help.
 MAX_CRASHES = 8

@@ -15,8 +15,8 @@ from jobs.providers import Choice
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec
 from jobs.store.connection.dialect import insert_rows
+from jobs.store.queue.work import Work
 from jobs.store.schema.provider_tables import JobProvider, ProviderChange
-from jobs.store.work import Work
 
 Row = dict[str, Any]
 

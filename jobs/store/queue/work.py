@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from jobs.spec import JobSpec
-from jobs.store.batches import Batch
-from jobs.store.completion import close_cancelled, close_shards, pass_on
+from jobs.store.queue.batches import Batch
+from jobs.store.queue.completion import close_cancelled, close_shards, pass_on
+from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, open_positions
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Shard
-from jobs.store.shard_events import log_event
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from sqlalchemy import update
 
 from jobs.store.database import Database
 from jobs.store.jobs import jobs_paused_for, pause, resume, retry
-from jobs.store.leases import refuse
+from jobs.store.queue.leases import refuse
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus

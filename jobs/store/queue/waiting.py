@@ -8,7 +8,7 @@ from sqlalchemy import Connection, exists, func, select
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
-from jobs.store.leases import IS_READY, LEASABLE, lease_order
+from jobs.store.queue.leasable import IS_READY, leasable, order
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
@@ -76,11 +76,11 @@ def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
         select(
             *(Job.id, Job.chain, this_job.c.chain.label("its_chain")),
             (counts.documents - counts.succeeded - failed - counts.skipped).label("documents"),
-            func.row_number().over(order_by=lease_order()).label("place"),
+            func.row_number().over(order_by=order()).label("place"),
         )
         .join(counts, counts.job_id == Job.id)
         .join(this_job, Job.queue == this_job.c.queue)
-        .where((LEASABLE & (counts.shards_open > 0)) | (Job.id == job_id))
+        .where((leasable() & (counts.shards_open > 0)) | (Job.id == job_id))
         .subquery()
     )
     its_place = select(ordered.c.place).where(ordered.c.id == job_id).scalar_subquery()
@@ -129,7 +129,7 @@ def _waiting(connection: Connection, limit: int) -> list[WaitingShards]:
     some = select(Shard.id).where(Shard.job_id == Job.id, IS_READY).limit(limit).correlate(Job).subquery()
     count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
     shards: dict[tuple[str, str], int] = {}
-    for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(LEASABLE)):
+    for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(leasable())):
         shards[queue, model] = shards.get((queue, model), 0) + number
     return [WaitingShards(queue, model, number) for (queue, model), number in shards.items() if number]
 

@@ -13,14 +13,14 @@ from sqlalchemy import event, select
 from jobs.answers import Answers
 from jobs.errors import SpecError, StaleLease, TransientError
 from jobs.outcome import Failed
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.record import record
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
-from jobs.store.work import Work
 from tests.repetition import LONG
 from tests.rows import AddWaitingJob, translated
 

@@ -6,10 +6,11 @@ import pytest
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Failed
-from jobs.store import jobs, leases
-from jobs.store.batches import MAX_TOKENS
+from jobs.store import jobs
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
+from jobs.store.queue import leases
+from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.schema import tables
 from tests.rows import AddWaitingJob, translated
 from tests.store.leasing import LEASE_S, contradictory, counts, take, value, write

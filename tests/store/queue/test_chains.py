@@ -11,10 +11,10 @@ from sqlalchemy import event, select
 from jobs.errors import SpecError
 from jobs.spec import ScoreOptions
 from jobs.stage import CORPUS, FilterSpec, Stage
-from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
+from jobs.store.queue import leases
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards

@@ -1,7 +1,7 @@
 """A model-based test of leases: in any order of events no document is lost or counted twice, and no result is written
 under the ids of another job.
 
-    KVJOBS_TEST_LONG=40 pytest tests/store/test_lease_machine.py
+    KVJOBS_TEST_LONG=40 pytest tests/store/queue/test_lease_machine.py
 
 tries 4,800 sequences on SQLite and 2,400 on PostgreSQL instead of 5 on each.
 """
@@ -24,14 +24,14 @@ from sqlalchemy import select
 from jobs.answers import Answers
 from jobs.errors import SpecError, StaleLease
 from jobs.outcome import Failed, Quarantined, StepTiming
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.record import record
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.record import record
+from jobs.store.queue.work import Work
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import result_tables, tables
-from jobs.store.work import Work
 from tests.databases import empty, without_fsync
 from tests.repetition import LONG, times
 from tests.rows import insert_waiting_job, translated

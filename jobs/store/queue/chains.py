@@ -42,8 +42,8 @@ from sqlalchemy.orm import aliased
 from jobs.spec import Task
 from jobs.stage import FILTER, MADE_TEXTS
 from jobs.store.connection.dialect import insert_or_ignore
-from jobs.store.filtering import keep_documents
-from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.queue.filtering import keep_documents
+from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.result_tables import Generation, Translation
 from jobs.store.schema.results import RESULTS, in_range, is_of_document

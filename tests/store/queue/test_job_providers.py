@@ -10,10 +10,10 @@ from jobs.errors import StaleLease
 from jobs.outcome import Failed, Flag, Outcome, Quarantined, RankedCandidate, Ranking, Score
 from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
-from jobs.store import lease_expiry
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import retry
+from jobs.store.queue import lease_expiry
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange

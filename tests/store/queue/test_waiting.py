@@ -2,17 +2,17 @@
 
 from sqlalchemy import update
 
-from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.schema.states import DocumentStatus, WorkerRequest
-from jobs.store.schema.tables import Worker
-from jobs.store.waiting import (
+from jobs.store.queue import leases
+from jobs.store.queue.waiting import (
     JobsAhead,
     has_expired_lease,
     hints_wanted,
     is_served,
     jobs_ahead,
 )
+from jobs.store.schema.states import DocumentStatus, WorkerRequest
+from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import ask, mark_stopped, register
 from tests.rows import AddJob, Line
 

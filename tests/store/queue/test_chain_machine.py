@@ -1,6 +1,6 @@
 """A model-based test of chains: in any order of events a stage has what the stage before it handed on, nothing else.
 
-KVJOBS_TEST_LONG=40 pytest tests/store/test_chain_machine.py
+KVJOBS_TEST_LONG=40 pytest tests/store/queue/test_chain_machine.py
 
 tries 1,600 sequences on SQLite and 800 on PostgreSQL instead of 2 on each.
 """
@@ -19,18 +19,18 @@ from sqlalchemy import select
 
 from jobs.errors import SpecError, StaleLease
 from jobs.stage import FilterSpec, Stage
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.result_tables import Pass
 from jobs.store.schema.tables import Document, Job
-from jobs.store.work import Work
 from jobs.submission import shards
 from tests.databases import empty, without_fsync
 from tests.repetition import LONG, times
 from tests.small_chains import KEPT, LINES, SCORED, begin, finish, finish_all
-from tests.store.test_lease_machine import empty_database
+from tests.store.queue.test_lease_machine import empty_database
 
 # Translated, scored, filtered, scored again, filtered again: what a filter does not keep is skipped behind it.
 STAGES = (SCORED, KEPT, SCORED, Stage(FilterSpec("perplexity < 50 and position > 0"), reads=1))

@@ -13,13 +13,15 @@ from jobs.failpoints import failpoint
 from jobs.outcome import Failed, Outcome, Quarantined, StepTiming
 from jobs.providers import ONNX
 from jobs.store import memory
-from jobs.store.batches import Batch, PlannedDocument
-from jobs.store.circuit_breaker import QUARANTINED
-from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
-from jobs.store.job_counters import count_behind_turn, lock_counters, wait_for_turn
-from jobs.store.job_providers import handover_sums, log_changes, provider_sums
+from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.store.queue.circuit_breaker import QUARANTINED
+from jobs.store.queue.completion import end_documents
+from jobs.store.queue.job_counters import count_behind_turn, lock_counters, wait_for_turn
+from jobs.store.queue.job_providers import handover_sums, log_changes, provider_sums
+from jobs.store.queue.shard_events import log_event
+from jobs.store.queue.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import additions_of, failures_addition
 from jobs.store.schema import tables
@@ -27,8 +29,6 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
-from jobs.store.shard_events import log_event
-from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
 
 
 def record(database: Database, work: Work, index: int, answers: Answers, *, lease_s: float) -> None:

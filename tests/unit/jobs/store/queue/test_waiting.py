@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.queues import Queues
-from jobs.store.waiting import (
+from jobs.store.queue.waiting import (
     LiveWorker,
     WaitingShards,
     spread_hints,

@@ -16,11 +16,7 @@ from sqlalchemy import (
     Row,
     ScalarSelect,
     Select,
-    and_,
-    case,
     exists,
-    false,
-    func,
     or_,
     select,
     true,
@@ -28,9 +24,10 @@ from sqlalchemy import (
 )
 
 from jobs.failpoints import failpoint
-from jobs.queues import CPU, Queues
+from jobs.queues import Queues
 from jobs.spec import JobSpec
-from jobs.store.batches import (
+from jobs.store.database import Database
+from jobs.store.queue.batches import (
     MAX_BATCHES_AT_ONCE,
     MAX_DOCUMENTS,
     MAX_PROMPTS,
@@ -41,17 +38,17 @@ from jobs.store.batches import (
     PlannedDocument,
     plan_batches,
 )
-from jobs.store.completion import close_cancelled
-from jobs.store.database import Database
-from jobs.store.job_counters import lock_counters
-from jobs.store.pauses import paused_values
+from jobs.store.queue.completion import close_cancelled
+from jobs.store.queue.job_counters import lock_counters
+from jobs.store.queue.leasable import IS_READY, leasable, order
+from jobs.store.queue.pauses import paused_values
+from jobs.store.queue.shard_events import log_event
+from jobs.store.queue.work import Work, fence, finish_shard, ready_values, set_in_flight
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.result_tables import Generation, Ranking, Translation
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Shard
-from jobs.store.shard_events import log_event
-from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 
 # Leases in a row that ended in the death of their process, without one recorded batch. The first may have another
 # cause; after the second the batch in flight is suspect, and is retried in a disposable process
@@ -78,13 +75,12 @@ def lease(
     first_job: int | None = None,
     batches_at_once: Callable[[JobSpec], int] = lambda spec: 1,
 ) -> Work | None:
-    """Lease the next ready shard of these queues; None if there is none. Shards are taken in this order: those of
-    `first_job` and its chain, highest priority, later stages of chains, a model in `warm` (revisions), oldest job,
-    first range.
+    """Lease the next ready shard of these queues; None if there is none. Jobs come in the `order` of `warm` models
+    and `first_job`, the shards of a job in that of its documents.
 
     `batches_at_once`: a translation's batches have so many times the usual size. Not in a shard whose last lease ended
     in a crash: the fewer documents are suspect, the better."""
-    candidates = _jobs_to_lease(queues).order_by(*lease_order(warm, first_job))
+    candidates = select(Job.id).where(leasable(queues)).order_by(*order(warm, first_job))
     next_shard = _next_on_sqlite(candidates) if database.is_sqlite else _next_unlocked(candidates)
     if database.is_sqlite:  # an idle worker asks often, and should not wait for the write lock
         with database.reading() as connection:
@@ -166,30 +162,6 @@ def refuse(database: Database, work: Work, reason: str) -> None:
         if _release(connection, work):
             running = (Job.id == work.job_id, Job.state == JobState.RUNNING)
             connection.execute(update(Job).where(*running).values(paused_values(reason)))
-
-
-LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
-IS_READY = Shard.state == ShardState.READY
-
-
-def lease_order(warm: Collection[str] = (), first_job: int | None = None) -> tuple[Any, ...]:
-    """The order of jobs in which their shards are leased: `ORDER BY` these."""
-    is_first = or_(Job.id == first_job, Job.chain == first_job) if first_job is not None else false()
-    return (
-        case((is_first, 0), else_=1),
-        Job.priority.desc(),
-        func.coalesce(Job.stage, 1).desc(),  # what was begun is ended first
-        case((Job.model_revision.in_(list(warm)), 0), else_=1),
-        Job.id,
-    )
-
-
-def _jobs_to_lease(queues: Queues) -> Select[Any]:
-    """The jobs of these queues whose shards may be leased."""
-    of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
-    return select(Job.id).where(
-        LEASABLE, or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device))
-    )
 
 
 def _next_on_sqlite(candidates: Select[Any]) -> ScalarSelect[Any]:

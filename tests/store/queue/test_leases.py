@@ -5,10 +5,10 @@ import threading
 from sqlalchemy import select, text, update
 
 from jobs.spec import JobSpec, ScoreOptions, Task
-from jobs.store import lease_expiry, leases
-from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import pause, resume
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from tests.databases import ON_POSTGRESQL

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.store.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, joined, plan_batches
+from jobs.store.queue.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, joined, plan_batches
 
 SIZES = st.lists(st.integers(1, 2 * MAX_TOKENS) | st.integers(1, 20), max_size=600)
 

@@ -13,11 +13,11 @@ from sqlalchemy import delete, event, func, make_url, text
 
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
-from jobs.store import lease_expiry, leases
-from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
-from jobs.store.job_counters import lock_counters, wait_for_turn
 from jobs.store.memory import learn, recall
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.batches import MAX_TOKENS
+from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.database_roles import grant_reader
 from tests.databases import ON_POSTGRESQL, as_superuser

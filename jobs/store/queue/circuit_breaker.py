@@ -7,15 +7,15 @@ leases are taken back.
 from sqlalchemy import Connection, distinct, func, select, update
 
 from jobs.errors import StaleLease
-from jobs.store.batches import Batch
 from jobs.store.database import Database
-from jobs.store.job_counters import lock_counters
-from jobs.store.pauses import how_to_verify, paused_values
+from jobs.store.queue.batches import Batch
+from jobs.store.queue.job_counters import lock_counters
+from jobs.store.queue.pauses import how_to_verify, paused_values
+from jobs.store.queue.shard_events import log_event
+from jobs.store.queue.work import Work, fence, positions_json
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Shard, ShardEvent
-from jobs.store.shard_events import log_event
-from jobs.store.work import Work, fence, positions_json
 
 MAX_DEATHS = 20
 WITHIN_S = 600.0

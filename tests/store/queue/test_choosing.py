@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import event
 
 from jobs.queues import Queues
-from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.leases import SUSPECT_AFTER
+from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue.leases import SUSPECT_AFTER
 from tests.rows import AddWaitingJob
 
 
