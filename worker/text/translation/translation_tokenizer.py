@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol, Self
 
+from worker.graphs.architectures import BART, M2M100, MBART, MT5, PEGASUS, SEQ2SEQ_ARCHITECTURES, T5, architecture_of
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.marian_tokenizer import MarianTokenizer
 from worker.text.translation.multilingual_files import open_multilingual
@@ -12,16 +13,7 @@ from worker.text.translation.plain_files import open_plain
 from worker.text.translation.prefix_files import open_prefixed
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 
-# By the class in `architectures`, where config.json has none of these as its model_type.
-_FAMILIES = {
-    "M2M100ForConditionalGeneration": "m2m_100",
-    "BartForConditionalGeneration": "bart",
-    "MBartForConditionalGeneration": "mbart",
-    "PegasusForConditionalGeneration": "pegasus",
-    "T5ForConditionalGeneration": "t5",
-    "MT5ForConditionalGeneration": "mt5",
-}
-_MULTILINGUAL, _PLAIN, _PREFIXED = ("m2m_100", "mbart"), ("bart", "pegasus"), ("t5", "mt5")
+_MULTILINGUAL, _PLAIN, _PREFIXED = (M2M100, MBART), (BART, PEGASUS), (T5, MT5)
 
 
 class TranslationTokenizer(Protocol):
@@ -78,9 +70,9 @@ class TranslationTokenizer(Protocol):
 def open_translation_tokenizer(folder: Path) -> TranslationTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / "config.json", is_optional=True)
-    named, family = config.get("architectures"), str(config.get("model_type"))
-    if family not in (*_MULTILINGUAL, *_PREFIXED, *_PLAIN, "marian") and isinstance(named, list) and len(named) == 1:
-        family = _FAMILIES.get(str(named[0]), family)
+    family = config.get("model_type")  # also of an export of a class that no graphs are built for
+    if family not in SEQ2SEQ_ARCHITECTURES.values():
+        family = architecture_of(config)
     if family in _MULTILINGUAL:
         return open_multilingual(folder)
     if family in _PREFIXED:
