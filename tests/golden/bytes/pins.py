@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event
 
 from jobs.settings import OF_OTHERS
 from jobs.store.database import Database
+from jobs.web import rendering
 from tests.databases import BOTH
 from tests.parquet_files import rows_of_this_process
 
@@ -82,7 +83,7 @@ def pinned(home: Path) -> Iterator[None]:
             patch.setattr(f"{module}.__version__", VERSION)
         patch.setattr(Database, "shown_url", "the database")  # its password, and the folder of this run
         # A change of a style sheet or a script is none of the pages that name it.
-        patch.setattr("jobs.web.rendering._environment.globals", _pages() | {"file_version": lambda name: "1"})
+        patch.setitem(rendering._environment.globals, "file_version", lambda name: "1")
         patch.setattr("jobs.store.report.metrics.SIZE", dict.fromkeys(BOTH, "SELECT 4096"))
         # How long a query took, and what a search or a comparison gets done in its time.
         standing = SimpleNamespace(monotonic=lambda: 0.0)
@@ -95,9 +96,3 @@ def pinned(home: Path) -> Iterator[None]:
         patch.setattr("jobs.submission.shards.SHARD_DOCUMENTS", 5)  # so that a small job has several shards
         yield
     time.tzset()
-
-
-def _pages() -> dict[str, Any]:
-    from jobs.web.rendering import _environment
-
-    return _environment.globals
