@@ -18,7 +18,6 @@ from jobs import __version__, worker_port
 from jobs.cli.context import Context
 from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
-from jobs.cli.render.task_terms import every_task
 from jobs.cli.streams import prepare_streams, settle_streams
 from jobs.near_names import nearest
 from jobs.suspension import suspend_between_transactions
@@ -35,10 +34,11 @@ class Entry:
     help: str
 
 
-TO_BE_DONE = every_task("or", lambda task: task.done)
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
-        "submit": Entry("jobs.cli.commands.submit:submit", f"Submit CORPUS to be {TO_BE_DONE}."),
+        "submit": Entry(
+            "jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored, reranked or continued."
+        ),
         "worker": Entry(worker_port.COMMANDS["worker"], "Process submitted jobs."),
         "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
         "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; the exit code is its outcome."),

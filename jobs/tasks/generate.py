@@ -2,16 +2,27 @@
 
 from jobs.outcome import Flag
 from jobs.spec import Task
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Type
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
+
+_MEAN = Mean("log_prob", "num_new_tokens")
 
 GENERATE = Kind(
     name=Task.GENERATE,
     table="generations",
     about="The result of a document of a generating job: what its prompt was continued with.",
+    words=Words("prompt", "continue", "continuing", "continued"),
     main="generation",
-    mean=Mean("log_prob", "num_new_tokens"),
+    mean=_MEAN,
     length="num_prompt_tokens",
     text="text",
+    measures=(
+        Measure("perplexity", _MEAN),
+        Measure("log-probability", "log_prob", "nats"),
+        Measure("tokens of the prompt", "num_prompt_tokens"),
+        Measure("of them read for others", "num_shared"),
+        Measure("new tokens", "num_new_tokens"),
+        Measure("ended by", "finish"),
+    ),
     flags=(Flag.TRUNCATED, Flag.REPETITION, Flag.UNSCORED),
     fields=(
         Field(

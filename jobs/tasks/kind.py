@@ -93,6 +93,43 @@ class Mean:
     count: str  # the field of the number of their tokens
     is_cost: bool = False  # the sum is that of -log p
 
+    def perplexity_of(self, result: Mapping[str, Any]) -> float | None:
+        """Of a result; None where its log-probability is not known, and without a token."""
+        total, count = result[self.total], result[self.count]
+        return None if total is None else measures.perplexity(total if self.is_cost else -total, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number of a result, or a word, as the page of a document shows it."""
+
+    label: str
+    value: str | Mean | Derived  # a field, or a perplexity
+    unit: str = ""
+    where: str = ""  # the field that has to be there, and not 0
+    in_percent: bool = False
+
+    def of(self, result: Mapping[str, Any]) -> Any:
+        """Its value for a result."""
+        if isinstance(self.value, Mean):
+            return self.value.perplexity_of(result)
+        if isinstance(self.value, Derived):
+            return self.value.of(result)
+        return 100 * result[self.value] if self.in_percent else result[self.value]
+
+    def is_shown(self, result: Mapping[str, Any]) -> bool:
+        return not self.where or result[self.where] not in (None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The nouns and verbs of a task."""
+
+    document: str
+    do: str
+    doing: str
+    done: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
@@ -101,12 +138,14 @@ class Kind:
     name: str
     table: str  # of its results
     about: str  # what a row of that table is
+    words: Words
     main: str  # the result's name in an export
     fields: tuple[Field, ...]  # in the order of the table
     derived: tuple[Derived, ...] = ()
     mean: Mean | None = None  # None: its results have no perplexity
     length: str | None = None  # the field by which a document is long or short, in tokens
     text: str | None = None  # the field with the text that it makes
+    measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
 
     def field(self, name: str) -> Field:

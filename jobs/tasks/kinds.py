@@ -1,16 +1,24 @@
 """All tasks, and the columns of `v_documents` that their results have together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from jobs.spec import Task
 from jobs.tasks.filter import FILTER
 from jobs.tasks.generate import GENERATE
-from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type
+from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type, Words
 from jobs.tasks.rerank import RERANK
 from jobs.tasks.score import SCORE
 from jobs.tasks.translate import TRANSLATE
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)}
+
+
+def every_task(last: str, word: Callable[[Words], str]) -> str:
+    """A word of all tasks of a model, for help: `translated, scored, reranked or continued`. `last`: what joins the
+    last two."""
+    *words, end = [word(KINDS[task].words) for task in Task]
+    return f"{', '.join(words)} {last} {end}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,22 @@
 
 from jobs.outcome import Flag
 from jobs.spec import Task
-from jobs.tasks.kind import Exported, Field, Kind, Type
+from jobs.tasks.kind import Exported, Field, Kind, Measure, Type, Words
 
 RERANK = Kind(
     name=Task.RERANK,
     table="rankings",
     about="The result of a query of a reranking job: its candidates in their new order.",
+    words=Words("query", "rerank", "reranking", "reranked"),
     main="ranking",
     length="num_tokens",
+    measures=(
+        Measure("candidates", "num_candidates"),
+        Measure("unscored", "num_unscored"),
+        Measure("tokens", "num_tokens"),
+        Measure("computed", "num_computed"),
+        Measure("shared", "num_shared"),
+    ),
     flags=(Flag.TRUNCATED, Flag.KEPT_ORDER),
     fields=(
         Field(name="candidates", type=Type.JSON, meaning="the candidates, best first, a JSON list", view="ranking"),

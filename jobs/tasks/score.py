@@ -2,15 +2,47 @@
 
 from jobs.outcome import Flag
 from jobs.spec import Task
-from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Type
+from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, Type, Words
+
+_PERPLEXITY = Derived(
+    name="perplexity",
+    meaning="exp(nll_sum / num_tokens), also infinite; null without a token",
+    unit="per token",
+    total="nll_sum",
+    count="num_tokens",
+)
+_WORD_PERPLEXITY = Derived(
+    name="word_perplexity", meaning="exp(nll_sum / num_words)", unit="per word", total="nll_sum", count="num_words"
+)
+_BYTE_PERPLEXITY = Derived(
+    name="byte_perplexity", meaning="exp(nll_sum / num_bytes)", unit="per byte", total="nll_sum", count="num_bytes"
+)
+_BITS_PER_BYTE = Derived(
+    name="bits_per_byte",
+    meaning="nll_sum / (num_bytes ln 2)",
+    unit="bits per byte",
+    total="nll_sum",
+    count="num_bytes",
+    in_bits=True,
+)
 
 SCORE = Kind(
     name=Task.SCORE,
     table="scores",
     about="The result of a document of a scoring job: sums, from which the views derive perplexities.",
+    words=Words("document", "score", "scoring", "scored"),
     main="score",
     mean=Mean("nll_sum", "num_tokens", is_cost=True),
     length="num_tokens",
+    measures=(
+        Measure("perplexity", _PERPLEXITY),
+        Measure("word perplexity", _WORD_PERPLEXITY),
+        Measure("bits per byte", _BITS_PER_BYTE),
+        Measure("summed cost", "nll_sum", "nats"),
+        Measure("tokens", "num_tokens"),
+        Measure("words", "num_words"),
+        Measure("bytes", "num_bytes"),
+    ),
     flags=(Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED),
     fields=(
         Field(
@@ -58,35 +90,5 @@ SCORE = Kind(
             view_meaning="1 if the score came from the memory of scores",
         ),
     ),
-    derived=(
-        Derived(
-            name="perplexity",
-            meaning="exp(nll_sum / num_tokens), also infinite; null without a token",
-            unit="per token",
-            total="nll_sum",
-            count="num_tokens",
-        ),
-        Derived(
-            name="word_perplexity",
-            meaning="exp(nll_sum / num_words)",
-            unit="per word",
-            total="nll_sum",
-            count="num_words",
-        ),
-        Derived(
-            name="byte_perplexity",
-            meaning="exp(nll_sum / num_bytes)",
-            unit="per byte",
-            total="nll_sum",
-            count="num_bytes",
-        ),
-        Derived(
-            name="bits_per_byte",
-            meaning="nll_sum / (num_bytes ln 2)",
-            unit="bits per byte",
-            total="nll_sum",
-            count="num_bytes",
-            in_bits=True,
-        ),
-    ),
+    derived=(_PERPLEXITY, _WORD_PERPLEXITY, _BYTE_PERPLEXITY, _BITS_PER_BYTE),
 )

@@ -2,16 +2,32 @@
 
 from jobs.outcome import Flag
 from jobs.spec import Task
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Type
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
+
+_MEAN, _MEAN_OF_VIA = Mean("log_prob", "num_target_tokens"), Mean("via_log_prob", "via_target_tokens")
 
 TRANSLATE = Kind(
     name=Task.TRANSLATE,
     table="translations",
     about="The result of a document of a translating job.",
+    words=Words("document", "translate", "translating", "translated"),
     main="translation",
-    mean=Mean("log_prob", "num_target_tokens"),
+    mean=_MEAN,
     length="num_source_tokens",
     text="text",
+    measures=(
+        Measure("perplexity", _MEAN),
+        Measure("log-probability", "log_prob", "nats"),
+        Measure("source tokens", "num_source_tokens"),
+        Measure("target tokens", "num_target_tokens"),
+        Measure("unknown to the model", "unknown_share", "% of the source", where="unknown_share", in_percent=True),
+        Measure("perplexity, middle", _MEAN_OF_VIA, where="via"),
+        Measure("log-probability, middle", "via_log_prob", "nats", where="via"),
+        Measure("tokens written, middle", "via_target_tokens", where="via"),
+        Measure("tokens read, middle", "via_source_tokens", where="via"),
+        Measure("sentences", "num_segments"),
+        Measure("from the memory", "num_reused", "sentences"),
+    ),
     flags=(*(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH, Flag.UNSCORED),),
     fields=(
         Field(name="text", type=Type.TEXT, meaning="the translation", view="translation"),

@@ -11,7 +11,6 @@ from jobs.cli.context import Context, this_command
 from jobs.cli.job_exit import exit_code_of_chain, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_stages, describe_submitted
-from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_fields, task_options
@@ -23,6 +22,7 @@ from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.stage import Stage
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.tasks.kinds import KINDS
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 
@@ -179,7 +179,7 @@ def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
 def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> None:
     _print_model_advice(context, options, spec)
     if options.model is None and spec.model == spec.models[0].model:
-        print_message(f"No --model was given: {TASK_TERMS[spec.task].doing} with the bundled {spec.model}.")
+        print_message(f"No --model was given: {KINDS[spec.task].words.doing} with the bundled {spec.model}.")
     if corpus.path == "-" and sys.stdin.isatty():
         form = "JSON Lines" if options.form in (None, "jsonl") else options.form
         print_message(f"Reading {form} from the terminal; end with Ctrl-D.")

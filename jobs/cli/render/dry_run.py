@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted, duration
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.stage import FilterSpec, Stage
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
+from jobs.tasks.kinds import KINDS
 
 
 def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> Iterator[str]:
@@ -114,4 +114,4 @@ def _of_task(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
 
 
 def _done(spec: JobSpec) -> str:
-    return TASK_TERMS[spec.task].done
+    return KINDS[spec.task].words.done

@@ -39,13 +39,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
-from jobs.spec import Task
-from jobs.stage import FILTER, MADE_TEXTS
+from jobs.stage import FILTER
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.queue.filtering import keep_documents
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.result_tables import Generation, Translation
 from jobs.store.schema.results import RESULTS, in_range, is_of_document
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Document, Job, Shard
@@ -144,7 +142,7 @@ def _link(connection: Connection, job_id: int) -> Link | None:
 def _rows(connection: Connection, link: Link) -> Select[Any]:
     """Documents of a stage as rows of the next one, in the order of _COLUMNS."""
     document, result = Document, RESULTS[link.task]
-    source: Any = aliased(_TEXTS[link.text_task]) if link.text_task else aliased(Document)
+    source: Any = aliased(RESULTS[link.text_task]) if link.text_task else aliased(Document)
     translated: Any = aliased(Document)  # of a pair: what the translation in `source` is of
     has_result = result.position.is_not(None)
     is_ok = and_(has_result, func.coalesce(source.text, "") != "")
@@ -278,5 +276,3 @@ _COLUMNS = (
     *("job_id", "position", "external_id", "numeric_id", "unnamed", "line", "fields", "text", "estimated_tokens"),
     *("status", "error_code", "error"),
 )
-_TEXTS: dict[str | None, Any] = {Task.TRANSLATE: Translation, Task.GENERATE: Generation}
-assert _TEXTS.keys() == set(MADE_TEXTS.values())

@@ -12,7 +12,6 @@ from typing import Any
 
 from jobs.buckets import Measure, bucket_of, bucket_of_mean
 from jobs.outcome import DECODER_PHASES, MODEL_PHASES, STAGE, StepTiming
-from jobs.store.schema.result_tables import Generation, Score, Translation
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 
@@ -98,19 +97,15 @@ def minutes_of(batch: Row) -> list[Row]:
 
 
 def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Measure, int]]:
-    """The measures of a result, each with its bucket."""
-    if table is Score and row["num_tokens"]:
-        yield Measure.PERPLEXITY, bucket_of_mean(row["nll_sum"], row["num_tokens"])
-        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_tokens"])
-    elif table is Translation:
-        if row["num_target_tokens"] and row["log_prob"] is not None:
-            yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_target_tokens"])
-        if row["num_source_tokens"]:
-            yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_source_tokens"])
-    elif table is Generation:
-        if row["num_new_tokens"] and row["log_prob"] is not None:
-            yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_new_tokens"])
-        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_prompt_tokens"])
+    """The measures of a result, each with its bucket; none of a task without perplexities."""
+    mean, length = table.kind.mean, table.kind.length
+    if mean is None or length is None:
+        return
+    total, count = row[mean.total], row[mean.count]
+    if count and total is not None:
+        yield Measure.PERPLEXITY, bucket_of_mean(total if mean.is_cost else -total, count)
+    if row[length]:
+        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row[length])
 
 
 def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTiming]]]:

@@ -16,23 +16,14 @@ from pydantic import BeforeValidator, Field
 from jobs.errors import SpecError
 from jobs.json_numbers import is_number
 from jobs.outcome import Flag
-from jobs.spec import Task
 from jobs.store.report.documents.document_order import Order
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.fields import spell_field
+from jobs.tasks.kinds import KINDS
 
 STATUSES = ("ok", *(status.value for status in DocumentStatus), "waiting")
-LENGTHS: dict[str, str] = {
-    Task.TRANSLATE: "num_source_tokens",
-    Task.SCORE: "num_tokens",
-    Task.RERANK: "num_tokens",
-    Task.GENERATE: "num_prompt_tokens",
-}
-# The text that a result holds, and the tokens in it, by which its perplexity is derived from its log-probability.
-TEXTS = {Task.TRANSLATE: "translation", Task.GENERATE: "generation"}
-PREDICTED = {Task.TRANSLATE: "num_target_tokens", Task.GENERATE: "num_new_tokens"}
 # How far a page looks for a field that the first documents do not have; `kvjobs export` looks through all.
 FIELD_AMONG = 10_000
 
@@ -83,10 +74,10 @@ class DocumentFilter:
         return " and ".join(parts) or None
 
     def _of_texts(self, task: str, has_via: bool) -> list[str]:
-        parts = []
+        parts, kind = [], KINDS[task]
         if self.search:
             found = [f"contains(text, {_text(self.search)})"]
-            found += [f"contains({TEXTS[Task(task)]}, {_text(self.search)})"] if task in TEXTS else []
+            found += [f"contains({kind.field(kind.text).view_name}, {_text(self.search)})"] if kind.text else []
             found += [f"contains(via, {_text(self.search)})"] if has_via else []
             parts.append(found[0] if len(found) == 1 else f"({' or '.join(found)})")
         for column, value in (("status", self.status), ("error_code", self.code)):
@@ -96,16 +87,16 @@ class DocumentFilter:
         return parts
 
     def _of_measures(self, task: str) -> list[str]:
-        parts = []
+        parts, kind = [], KINDS[task]
         for sign, bound in ((">=", self.min_perplexity), ("<=", self.max_perplexity)):
-            if bound is not None and task in PREDICTED:  # exp(-log_prob / num_target_tokens) is the perplexity
-                parts.append(f"-log_prob / {PREDICTED[Task(task)]} {sign} {math.log(max(bound, 1e-300))!r}")
+            if bound is not None and kind.mean and not kind.mean.is_cost:  # the view has no perplexity of these
+                parts.append(f"-{kind.mean.total} / {kind.mean.count} {sign} {math.log(max(bound, 1e-300))!r}")
             elif bound is not None:
                 parts.append(f"perplexity {sign} {bound:.17g}")
         for sign, length in ((">=", self.min_length), ("<=", self.max_length)):
-            if length is not None and task not in LENGTHS:
+            if length is not None and kind.length is None:
                 raise SpecError("what a filter keeps has no length")
-            parts += [f"{LENGTHS[Task(task)]} {sign} {length}"] if length is not None else []
+            parts += [f"{kind.length} {sign} {length}"] if length is not None else []
         return parts
 
     def _of_fields(self) -> list[str]:

@@ -15,8 +15,8 @@ from jobs.formatting import count, counted, percent
 from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.timings.histograms import Bucket
+from jobs.tasks.kinds import KINDS
 from jobs.web.charts import Chart, Series
-from jobs.web.document_view.document_filter import PREDICTED
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket
 NOUNS = {Task.SCORE: "text", Task.TRANSLATE: "translation", Task.GENERATE: "continuation"}
@@ -98,10 +98,12 @@ def threshold_data(job_id: int, task: str, buckets: Sequence[Bucket]) -> dict[st
 
 def export_command(job_id: int, task: str, threshold: str) -> str:
     """The command that writes the lines of the documents which pass."""
+    mean = KINDS[task].mean
+    assert mean is not None, "else the page has no perplexities"
     condition = (
         f"perplexity < {threshold}"
-        if task == Task.SCORE
-        else f"log_prob > {-math.log(float(threshold)):.6g} * {PREDICTED[Task(task)]}"
+        if mean.is_cost
+        else f"{mean.total} > {-math.log(float(threshold)):.6g} * {mean.count}"
     )
     return f"kvjobs export {job_id} --where {shlex.quote(condition)} --format original"
 

@@ -9,18 +9,17 @@ from fastapi import APIRouter, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
-from jobs import measures
 from jobs.errors import NotFoundError, SpecError
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.outcome import Flag
 from jobs.routing.routes import read_routes
-from jobs.spec import Task, has_payload
-from jobs.stage import FILTER
+from jobs.spec import has_payload
 from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
 from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
+from jobs.tasks.kinds import KINDS
 from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address
@@ -145,62 +144,11 @@ def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
 
 
 def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of a result: name, value, unit or remark."""
-    if not result or job.task == FILTER:
-        return []
-    if job.task == Task.TRANSLATE:
-        count, log_prob = result["num_target_tokens"], result["log_prob"]
-        return [
-            {"name": "perplexity", "value": None if log_prob is None else measures.perplexity(-log_prob, count)},
-            {"name": "log-probability", "value": log_prob, "unit": "nats"},
-            {"name": "source tokens", "value": result["num_source_tokens"]},
-            {"name": "target tokens", "value": count},
-            *_unknown(result),
-            *_measures_of_via(result),
-            {"name": "sentences", "value": result["num_segments"]},
-            {"name": "from the memory", "value": result["num_reused"], "unit": "sentences"},
-        ]
-    if job.task == Task.SCORE:
-        nll, words, size = result["nll_sum"], result["num_words"], result["num_bytes"]
-        return [
-            {"name": "perplexity", "value": measures.perplexity(nll, result["num_tokens"])},
-            {"name": "word perplexity", "value": measures.perplexity(nll, words)},
-            {"name": "bits per byte", "value": measures.bits_per_byte(nll, size)},
-            {"name": "summed cost", "value": nll, "unit": "nats"},
-            {"name": "tokens", "value": result["num_tokens"]},
-            {"name": "words", "value": words},
-            {"name": "bytes", "value": size},
-        ]
-    if job.task == Task.GENERATE:
-        count, log_prob = result["num_new_tokens"], result["log_prob"]
-        return [
-            {"name": "perplexity", "value": None if log_prob is None else measures.perplexity(-log_prob, count)},
-            {"name": "log-probability", "value": log_prob, "unit": "nats"},
-            {"name": "tokens of the prompt", "value": result["num_prompt_tokens"]},
-            {"name": "of them read for others", "value": result["num_shared"]},
-            {"name": "new tokens", "value": count},
-            {"name": "ended by", "value": result["finish"]},
-        ]
-    names = ("num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared")
-    return [{"name": name.removeprefix("num_").replace("_", " "), "value": result[name]} for name in names]
-
-
-def _unknown(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The share of the source that the model does not know, where there is such a part."""
-    share = result.get("unknown_share")
-    return [{"name": "unknown to the model", "value": 100 * share, "unit": "% of the source"}] if share else []
-
-
-def _measures_of_via(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of the text between two models; those beside them are of the source and of the translation."""
-    if result["via"] is None:
-        return []
-    count, log_prob = result["via_target_tokens"], result["via_log_prob"]
+    """The numbers of a result: name, value, unit."""
     return [
-        {"name": "perplexity, middle", "value": measures.perplexity(-log_prob, count)},
-        {"name": "log-probability, middle", "value": log_prob, "unit": "nats"},
-        {"name": "tokens written, middle", "value": count},
-        {"name": "tokens read, middle", "value": result["via_source_tokens"]},
+        {"name": one.label, "value": one.of(result)} | ({"unit": one.unit} if one.unit else {})
+        for one in KINDS[job.task].measures
+        if result and one.is_shown(result)
     ]
 
 

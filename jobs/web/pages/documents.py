@@ -11,7 +11,6 @@ from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
-from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
 from jobs.stage import FILTER
@@ -22,6 +21,7 @@ from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
+from jobs.tasks.kinds import KINDS
 from jobs.web.document_view.document_filter import (
     FIELD_AMONG,
     STATUSES,
@@ -119,11 +119,11 @@ def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> 
     return {
         "status": statuses_of(job, asked.status),
         "code": sorted(codes.items(), key=lambda one: -one[1]),
-        "flag": [flag.value for flag in flags_of(job.task)],
+        "flag": [flag.value for flag in KINDS[job.task].flags],
         "field": names_of_fields(connection, job.job_id),
         "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
         "unsorted": None if Order.LONGEST in possible else MAX_SORTED,
-        "has_perplexity": job.task not in (Task.RERANK, FILTER),
+        "has_perplexity": KINDS[job.task].mean is not None,
     }
 
 
@@ -132,19 +132,6 @@ def statuses_of(job: JobSummary, chosen: str = "") -> list[tuple[str, int]]:
     counts = {"ok": job.succeeded, "waiting": job.waiting}
     counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled", "skipped")}
     return [(name, counts[name]) for name in STATUSES if counts[name] or name == chosen]
-
-
-def flags_of(task: str) -> list[Flag]:
-    """The flags that results of a task may have."""
-    of_task: dict[str, list[Flag]] = {
-        Task.TRANSLATE: [
-            *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH, Flag.UNSCORED)
-        ],
-        Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
-        Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
-        Task.GENERATE: [Flag.TRUNCATED, Flag.REPETITION, Flag.UNSCORED],
-    }
-    return of_task.get(task, [])
 
 
 def forms_of(job: JobSummary) -> dict[str, str]:

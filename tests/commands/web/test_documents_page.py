@@ -20,7 +20,7 @@ from jobs.store.database import Database
 from jobs.store.report.documents import bounded_scan, document_pages
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
-from jobs.web.pages.documents import flags_of
+from jobs.tasks.kinds import KINDS
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
@@ -127,7 +127,7 @@ def test_the_list_can_be_filtered_by_every_flag_that_an_engine_gives() -> None:
         modules = [file for folder in ("engine/tasks", "providers") for file in WORKER.glob(f"{folder}/**/{stem}.py")]
         given = {name for file in modules for name in re.findall(r"Flag\.([A-Z_]+)", file.read_text())}
         assert given, modules
-        assert given <= {flag.name for flag in flags_of(task)}
+        assert given <= {flag.name for flag in KINDS[task].flags}
 
 
 def test_a_selection_is_downloaded_as_parquet(client: TestClient, add_job: AddJob) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from jobs.errors import NotFoundError
-from jobs.store.report.documents.document_order import LENGTHS, MEANS, Order, Place, key_of
+from jobs.store.report.documents.document_order import Order, Place, key_of
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.shards import Event, shard_events
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Document, Shard, ShardEvent, Worker
+from jobs.tasks.kinds import KINDS
 
 MAX_EVENTS = 200  # of a shard
 
@@ -96,14 +97,15 @@ def find_document(
 
 def place_of(document: StoredDocument, job: JobSummary, order: Order) -> Place | None:
     """Where a document is in an order; None where it is not in it, for lack of a result."""
-    table, result = RESULTS[job.task], document.result
-    if key_of(order, table) is None:
+    kind, result = KINDS[job.task], document.result
+    if key_of(order, RESULTS[job.task]) is None:
         return Place(document.position)
     if not result:
         return None
     if order in (Order.LONGEST, Order.SHORTEST):
-        return Place(document.position, result[LENGTHS[table].key])
-    total, count = (result[column.key] for column in MEANS[table])
+        return Place(document.position, result[kind.length or ""])
+    assert kind.mean is not None, "else there is no such order"
+    total, count = result[kind.mean.total], result[kind.mean.count]
     return Place(document.position, total / count) if count and total is not None else None
 
 

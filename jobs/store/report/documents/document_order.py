@@ -2,15 +2,14 @@
 
 import enum
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, TextClause, and_, or_, text
 
 from jobs.errors import SpecError
-from jobs.store.schema.result_tables import Generation, Ranking, Score, Translation
 from jobs.store.schema.results import ResultTable
+from jobs.tasks.kind import Kind, Mean
 
 
 class Order(enum.StrEnum):
@@ -71,38 +70,21 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
     if order is Order.POSITION:
         return None
     if order in (Order.LONGEST, Order.SHORTEST):
-        if result not in LENGTHS:
+        if result.kind.length is None:
             raise SpecError("what a filter keeps has no length to sort by")
-        tokens: ColumnElement[Any] = LENGTHS[result].expression
+        tokens: ColumnElement[Any] = getattr(result, result.kind.length).expression
         return Key(tokens, tokens.is_not(None), order is Order.LONGEST, is_indexed=False)
-    if result not in MEANS:
+    mean = result.kind.mean
+    if mean is None:
         raise SpecError("rankings and filters have no perplexity to sort by")
-    total, count = MEANS[result]
-    mean = total.op("/")(count)
-    # As the conditions of the indexes are written: SQLite uses no such index for a condition with a parameter.
-    if result is Score:
-        return Key(mean, text("scores.num_tokens > 0"), order is Order.WORST, is_indexed=True)
-    has_mean = HAS_MEAN_LOG_PROB if result is Translation else HAS_MEAN_OF_NEW
-    return Key(mean, text(has_mean), order is Order.BEST, is_indexed=True)
+    value = getattr(result, mean.total).op("/")(getattr(result, mean.count))
+    first = Order.WORST if mean.is_cost else Order.BEST
+    return Key(value, text(_has_mean(result.kind, mean)), order is first, is_indexed=True)
 
 
-# The comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.
-HAS_MEAN_LOG_PROB = (
-    "translations.num_target_tokens > 0 AND translations.log_prob / translations.num_target_tokens > -1.7e308"
-)
-HAS_MEAN_OF_NEW = "generations.num_new_tokens > 0 AND generations.log_prob / generations.num_new_tokens > -1.7e308"
-
-# The tokens of a document that its length is counted in, as in the histogram of lengths.
-LENGTHS: Mapping[ResultTable, Any] = {
-    Score: Score.num_tokens,
-    Translation: Translation.num_source_tokens,
-    Ranking: Ranking.num_tokens,
-    Generation: Generation.num_prompt_tokens,
-}
-
-# A sum of log-probabilities, and the number of its tokens: the perplexity is the exponential of their quotient.
-MEANS: Mapping[ResultTable, tuple[Any, Any]] = {
-    Score: (Score.nll_sum, Score.num_tokens),
-    Translation: (Translation.log_prob, Translation.num_target_tokens),
-    Generation: (Generation.log_prob, Generation.num_new_tokens),
-}
+def _has_mean(kind: Kind, mean: Mean) -> str:
+    """As the condition of the index is written: SQLite uses no such index for a condition with a parameter. The second
+    comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.
+    """
+    total, count = f"{kind.table}.{mean.total}", f"{kind.table}.{mean.count}"
+    return f"{count} > 0" if mean.is_cost else f"{count} > 0 AND {total} / {count} > -1.7e308"

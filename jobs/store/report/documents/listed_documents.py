@@ -11,7 +11,7 @@ from jobs import measures
 from jobs.spec import has_payload
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.schema.result_tables import Generation, Pass, Ranking, Score, Translation
+from jobs.store.schema.result_tables import Ranking, Translation
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.tables import Document
 
@@ -81,30 +81,22 @@ def read_listed(
 
 
 def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
-    sums: tuple[ColumnElement[Any], ...]
-    if result is Translation:
-        sums = _columns(-Translation.log_prob, Translation.num_target_tokens, Translation.num_source_tokens)
-        shown = [*_excerpt("translation", Translation.text, search, is_sqlite), null().label("candidates")]
-    elif result is Generation:
-        sums = _columns(-Generation.log_prob, Generation.num_new_tokens, Generation.num_prompt_tokens)
-        shown = [*_excerpt("translation", Generation.text, search, is_sqlite), null().label("candidates")]
-    else:
-        shown = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
-        if result is Score:
-            sums = _columns(Score.nll_sum, Score.num_tokens, Score.num_tokens)
-            shown.append(null().label("candidates"))
-        elif result is Pass:
-            sums = _columns(null(), literal(0), null())
-            shown.append(null().label("candidates"))
-        else:
-            sums = _columns(null(), literal(0), Ranking.num_tokens)
-            shown.append(Ranking.candidates.label("candidates"))
-    names = ("nll_sum", "num_predicted", "num_tokens")
-    return [*shown, *(one.label(name) for one, name in zip(sums, names, strict=True))]
-
-
-def _columns(*columns: Any) -> tuple[ColumnElement[Any], ...]:
-    return columns
+    kind = result.kind
+    text: list[Any] = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
+    if kind.text is not None:
+        text = _excerpt("translation", getattr(result, kind.text), search, is_sqlite)
+    nll_sum: Any = null()
+    num_predicted: Any = literal(0)
+    if kind.mean is not None:
+        total, num_predicted = getattr(result, kind.mean.total), getattr(result, kind.mean.count)
+        nll_sum = total if kind.mean.is_cost else -total
+    return [
+        *text,
+        (Ranking.candidates if result is Ranking else null()).label("candidates"),
+        nll_sum.label("nll_sum"),
+        num_predicted.label("num_predicted"),
+        (null() if kind.length is None else getattr(result, kind.length)).label("num_tokens"),
+    ]
 
 
 def _excerpt(name: str, text: Any, search: str, is_sqlite: bool) -> list[ColumnElement[Any]]:

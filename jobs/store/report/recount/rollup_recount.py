@@ -11,7 +11,7 @@ from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
 from jobs.store.rollups.writes import FAILURES
 from jobs.store.schema.clock import UtcDateTime
-from jobs.store.schema.result_tables import Generation, Pass, Score, Translation
+from jobs.store.schema.result_tables import Pass
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
@@ -92,14 +92,11 @@ def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
 
 
 def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> Sums:
-    mean: Any
-    mean, number = {
-        Score: (Score.nll_sum / Score.num_tokens, Score.num_tokens),
-        Translation: (-Translation.log_prob / Translation.num_target_tokens, Translation.num_target_tokens),
-        Generation: (-Generation.log_prob / Generation.num_new_tokens, Generation.num_new_tokens),
-    }.get(result, (None, None))
-    if mean is None or number is None:
+    of_task = result.kind.mean
+    if of_task is None:
         return {}
+    total, number = getattr(result, of_task.total), getattr(result, of_task.count)
+    mean = (total if of_task.is_cost else -total) / number
     place = mean * literal(PER_NAT, Float())
     last = LAST[Measure.PERPLEXITY]
     # A cast of PostgreSQL rounds. SQLite may be built without floor; its cast cuts off, which is the same from 0 on.
@@ -111,13 +108,9 @@ def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> S
 
 def _lengths(connection: Connection, result: ResultTable, job_id: int) -> Sums:
     """By length in SQL, and those by bucket here: neither database has a logarithm that is exact for powers of two."""
-    length = {
-        Score: Score.num_tokens,
-        Translation: Translation.num_source_tokens,
-        Generation: Generation.num_prompt_tokens,
-    }.get(result)
-    if length is None:
+    if result.kind.mean is None or result.kind.length is None:
         return {}
+    length = getattr(result, result.kind.length)
     buckets: Counter[int] = Counter()
     found = select(length, func.count()).where(result.job_id == job_id, length > 0).group_by(length)
     for tokens, documents in connection.execute(found):

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from jobs.cli.choice import Choice
 from jobs.cli.commands import ls
-from jobs.cli.main import cli
+from jobs.cli.main import COMMANDS, cli
 from jobs.cli.render.layout import fit_table
-from jobs.cli.render.task_terms import every_task
+from jobs.tasks.kinds import every_task
 
 ROOT = Path(__file__).parents[4]
 
@@ -24,6 +24,7 @@ def test_help_and_package_name_every_task() -> None:
 
     assert project["description"].startswith(tasks.capitalize())
     assert str(cli.help).startswith(tasks.capitalize())
+    assert COMMANDS["submit"].help == f"Submit CORPUS to be {every_task('or', lambda task: task.done)}."
 
 
 @pytest.mark.parametrize(
