@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 
 from jobs import measures
-from jobs.answers import Unanswered
+from jobs.answers import Answers, Unanswered, join
 from jobs.comparison.rankings import RankingsCompared
 from jobs.comparison.scores import ScoresCompared
 from jobs.comparison.translations import TranslationsCompared
@@ -31,7 +31,7 @@ from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane
 from worker.lane import Lane
-from worker.providers.protocol import ProviderJob
+from worker.providers.protocol import AnsweringLane, ProviderJob
 from worker.providers.registry import Providers
 
 BATCHES_PER_LANE = 4  # at least, where the sample is large enough: else one lane works while the others are idle
@@ -64,12 +64,22 @@ class ProviderTrial:
 class _Run:
     """What came back."""
 
-    outcomes: dict[int, Outcome]  # by position
-    unanswered: list[str]
-    usage: Usage | None
+    documents: Sequence[PlannedDocument]
+    answers: Answers  # in their order
     open_s: float
     seconds: float
     cpu_s: float
+
+    @property
+    def outcomes(self) -> dict[int, Outcome]:
+        """By position, of the documents that were answered."""
+        pairs = zip(self.documents, self.answers.outcomes, strict=True)
+        return {document.position: outcome for document, outcome in pairs if not isinstance(outcome, Unanswered)}
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Why the others were not."""
+        return [outcome.reason for outcome in self.answers.outcomes if isinstance(outcome, Unanswered)]
 
 
 def try_providers(spec: JobSpec, documents: Sequence[Document], arguments: WorkerArguments) -> Iterator[ProviderTrial]:
@@ -101,25 +111,19 @@ def _cut(spec: JobSpec, documents: Sequence[Document], num_lanes: int) -> Sequen
 
 def _run(job: ProviderJob, batches: Sequence[Batch], providers: Providers, num_lanes: int) -> _Run:
     """Raises what the provider raises for every document."""
-    lanes = [Lane(number, providers) for number in range(num_lanes)]
+    lanes = [_lane(Lane(number, providers), job.choice.name) for number in range(num_lanes)]
     started = time.perf_counter()
     for lane in lanes:
-        lane.provider(job.choice.name).open(job)
+        lane.open(job)
     open_s = time.perf_counter() - started
-    outcomes: dict[int, Outcome] = {}
-    unanswered: list[str] = []
-    used: list[Usage] = []
+    answers: dict[int, Answers] = {}  # by the number of the batch
     errors: list[BaseException] = []
     numbers = count()  # next() of it is atomic
 
-    def work(lane: Lane) -> None:
+    def work(lane: AnsweringLane) -> None:
         try:
             while not errors and (number := next(numbers)) < len(batches):
-                for document, outcome in zip(batches[number], _answer(lane, job, batches[number], used), strict=True):
-                    if isinstance(outcome, Unanswered):
-                        unanswered.append(outcome.reason)
-                    else:
-                        outcomes[document.position] = outcome
+                answers[number] = lane.process(job, batches[number], RunContext())
         except BaseException as error:
             errors.append(error)
 
@@ -132,16 +136,18 @@ def _run(job: ProviderJob, batches: Sequence[Batch], providers: Providers, num_l
     seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     if errors:
         raise errors[0]
-    return _Run(outcomes, unanswered, _sum(used), open_s, seconds, cpu_s)
+    return _Run(
+        documents=list(chain.from_iterable(batches)),
+        answers=join(answers[number] for number in range(len(batches))),
+        open_s=open_s,
+        seconds=seconds,
+        cpu_s=cpu_s,
+    )
 
 
-def _answer(lane: Lane, job: ProviderJob, batch: Batch, used: list[Usage]) -> Sequence[Outcome | Unanswered]:
-    """The answers to a batch, as a worker gets them."""
-    name = job.choice.name
-    asked = BisectingLane(lane.provider(name)) if lane.is_local(name) else lane.provider(name)
-    answers = asked.process(job, batch, RunContext())
-    used += answers.usage
-    return answers.outcomes
+def _lane(lane: Lane, name: str) -> AnsweringLane:
+    """A provider's lane, isolated as in a worker."""
+    return BisectingLane(lane.provider(name)) if lane.is_local(name) else lane.provider(name)
 
 
 def _trial(
@@ -162,7 +168,7 @@ def _trial(
         seconds=run.seconds,
         cpu_s=run.cpu_s,
         tokens_per_s=tokens / run.seconds if results else None,
-        usage=run.usage,
+        usage=next(iter(run.answers.usage), None),
         perplexity=measures.perplexity(sum(one.nll_sum for one in scores), sum(one.num_tokens for one in scores)),
         same=same,
         difference=difference,
@@ -208,10 +214,3 @@ def _is_result(outcome: Outcome) -> bool:
 def _first_failure(outcomes: dict[int, Outcome]) -> str | None:
     failures = (one.message for _, one in sorted(outcomes.items()) if isinstance(one, Failed | Quarantined))
     return next(failures, None)
-
-
-def _sum(used: Sequence[Usage]) -> Usage | None:
-    total: Usage | None = None
-    for one in used:
-        total = one if total is None else total + one
-    return total
