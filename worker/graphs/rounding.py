@@ -38,12 +38,12 @@ def round_by_moments(weight: Array, scales: Array, factor: Array) -> NDArray[np.
         stop = min(start + _BLOCK, len(rest))
         block = rest[start:stop]
         errors = np.empty_like(block)
-        for place in range(stop - start):
-            number = start + place
-            whole = np.clip(np.rint(block[place]), -_STEPS, _STEPS)
+        for offset in range(stop - start):
+            number = start + offset
+            whole = np.clip(np.rint(block[offset]), -_STEPS, _STEPS)
             rounded[number] = whole
-            errors[place] = (block[place] - whole) / factor[number, number]
-            block[place + 1 :] -= factor[number, number + 1 : stop, None] * errors[place]
+            errors[offset] = (block[offset] - whole) / factor[number, number]
+            block[offset + 1 :] -= factor[number, number + 1 : stop, None] * errors[offset]
         rest[stop:] -= factor[start:stop, stop:].T @ errors
     return rounded
 

@@ -100,10 +100,10 @@ class WrittenWeights:
     def map(self, name: str, folder: Path) -> NDArray[Any]:
         """The tensor as a memory-mapped array; `folder` is that of the graph."""
         tensor = self._tensors[name]
-        place = _place(tensor)
+        entry = _place(tensor)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-        offset, shape = int(place["offset"]), tuple(tensor.dims)
-        return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
+        offset, shape = int(entry["offset"]), tuple(tensor.dims)
+        return np.asarray(np.memmap(folder / entry["location"], dtype, "r", offset, shape))
 
 
 class ExtendedWeights(WrittenWeights):
@@ -125,10 +125,10 @@ def read_graph(file: Path) -> ModelProto:
 
 def count_bytes(graphs: Sequence[ModelProto], data_type: int) -> int:
     """The bytes of the weights file that hold tensors of a type of ONNX; those that several share count once."""
-    tensors = [one for graph in graphs for one in graph.graph.initializer if one.external_data]
-    places = [_place(one) for one in tensors if one.data_type == data_type]
+    tensors = [tensor for graph in graphs for tensor in graph.graph.initializer if tensor.external_data]
+    places = [_place(tensor) for tensor in tensors if tensor.data_type == data_type]
     total = end = 0
-    for start, length in sorted((int(place["offset"]), int(place["length"])) for place in places):
+    for start, length in sorted((int(location["offset"]), int(location["length"])) for location in places):
         total += max(0, start + length - max(start, end))
         end = max(end, start + length)
     return total
@@ -139,8 +139,8 @@ def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None
 
     Tensors that share bytes, or lie one behind the other, do so in the new file too.
     """
-    tensors = [one for graph in graphs for one in graph.graph.initializer if one.external_data]
-    places = {(place["location"], int(place["offset"]), int(place["length"])) for place in map(_place, tensors)}
+    tensors = [stored for graph in graphs for stored in graph.graph.initializer if stored.external_data]
+    places = {(entry["location"], int(entry["offset"]), int(entry["length"])) for entry in map(_place, tensors)}
     moved: dict[tuple[str, int], int] = {}  # by file and offset of a tensor, the new offset
     with file.open("xb") as content:
         for name, start, stop, offsets in _runs(sorted(places)):
@@ -150,10 +150,10 @@ def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None
                 old.seek(start)
                 _copy(old, content, stop - start)
     for tensor in tensors:
-        place = _place(tensor)
-        offset = moved[place["location"], int(place["offset"])]
+        entry = _place(tensor)
+        offset = moved[entry["location"], int(entry["offset"])]
         del tensor.external_data[:]
-        for key, value in (("location", file.name), ("offset", str(offset)), ("length", place["length"])):
+        for key, value in (("location", file.name), ("offset", str(offset)), ("length", entry["length"])):
             tensor.external_data.add(key=key, value=value)
 
 
@@ -184,9 +184,9 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
 
 def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:
     """A reference to rows `start` to `stop` of a tensor of the weights file, as the tensor `name`."""
-    place = _place(tensor)
-    row = int(place["length"]) // tensor.dims[0]
-    return _reference(tensor, name, stop - start, int(place["offset"]) + start * row)
+    entry = _place(tensor)
+    row = int(entry["length"]) // tensor.dims[0]
+    return _reference(tensor, name, stop - start, int(entry["offset"]) + start * row)
 
 
 def whole_of(first: TensorProto, name: str, rows: int) -> TensorProto:
@@ -196,12 +196,12 @@ def whole_of(first: TensorProto, name: str, rows: int) -> TensorProto:
 
 def _reference(like: TensorProto, name: str, rows: int, offset: int) -> TensorProto:
     """`rows` rows from `offset` on of the file in which `like` is."""
-    place = _place(like)
-    row = int(place["length"]) // like.dims[0]
+    entry = _place(like)
+    row = int(entry["length"]) // like.dims[0]
     tensor = TensorProto(
         name=name, dims=(rows, *like.dims[1:]), data_type=like.data_type, data_location=TensorProto.EXTERNAL
     )
-    for key, value in (("location", place["location"]), ("offset", offset), ("length", rows * row)):
+    for key, value in (("location", entry["location"]), ("offset", offset), ("length", rows * row)):
         tensor.external_data.add(key=key, value=str(value))
     return tensor
 

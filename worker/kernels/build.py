@@ -87,7 +87,7 @@ def _build(into: Path) -> None:
         # Under another name first: a process may have the old one open.
         made = Path(name, into.name)
         symbols = [] if "-g" in command else ["-s"]
-        _run([*command, "-shared", *symbols, "-o", str(made), *(str(one.result()) for one in objects)])
+        _run([*command, "-shared", *symbols, "-o", str(made), *(str(compiled.result()) for compiled in objects)])
         shutil.copy2(made, part := into.with_name(f"{into.name}.part"))
         part.replace(into)
 

@@ -56,10 +56,10 @@ def open_library(file: Path = LIBRARY) -> Library:
     if wanted == OFF:
         raise NoKernelsError(f"{VARIABLE} is {OFF}", f"unset {VARIABLE}")
     functions = load(file)
-    found = functions.kvjobs_choose_kernels(wanted.encode() or None)
-    if found is None:
+    chosen = functions.kvjobs_choose_kernels(wanted.encode() or None)
+    if chosen is None:
         raise NoKernelsError(f"{VARIABLE} is {wanted!r}, which this processor does not have", f"unset {VARIABLE}")
-    return Library(file, found.decode(), functions)
+    return Library(file, chosen.decode(), functions)
 
 
 def load(file: Path) -> Any:

@@ -68,10 +68,10 @@ def _wrong_operators(kernels: Kernels, cases: list[_Case]) -> list[str]:
     try:
         options.register_custom_ops_library(str(kernels.file))
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        found = dict(zip(wanted, session.run([*wanted], feed), strict=True))
+        outputs = dict(zip(wanted, session.run([*wanted], feed), strict=True))
     except Exception:  # onnxruntime has no common base class for what it raises
         return sorted({case.node.op_type for case in cases})
-    return sorted({case.node.op_type for case in cases if not _is_right(case, found)})
+    return sorted({case.node.op_type for case in cases if not _is_right(case, outputs)})
 
 
 def _info(entry: tuple[str, Array]) -> Any:
@@ -79,9 +79,9 @@ def _info(entry: tuple[str, Array]) -> Any:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def _is_right(case: _Case, found: dict[str, Array]) -> bool:
+def _is_right(case: _Case, outputs: dict[str, Array]) -> bool:
     return all(
-        np.allclose(found[name].astype(np.float32), wanted, rtol=0, atol=case.tolerance.get(name, 1e-4))
+        np.allclose(outputs[name].astype(np.float32), wanted, rtol=0, atol=case.tolerance.get(name, 1e-4))
         for name, wanted in case.wanted.items()
     )
 

@@ -90,13 +90,13 @@ def _cut_behind(sentence: str, ends: re.Pattern[str]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=64)
 def _lists(code: str) -> _Lists:
-    found = _data()
-    words = {kind: found.get(code, {}).get(kind, "").split() for kind in ("inside", "number", "lower", "ends")}
-    words["inside"] += found["common"]["inside"].split()
+    languages = _data()
+    words = {kind: languages.get(code, {}).get(kind, "").split() for kind in ("inside", "number", "lower", "ends")}
+    words["inside"] += languages["common"]["inside"].split()
     parts = [
-        (name[: place + 1].rstrip("~"), name[place + 1 :].lstrip("~"))
+        (name[: tilde + 1].rstrip("~"), name[tilde + 1 :].lstrip("~"))
         for name in words["inside"] + words["ends"]
-        for place in (match.start() for match in re.finditer("~", name))
+        for tilde in (match.start() for match in re.finditer("~", name))
     ]
     return _Lists(
         inside=re.compile(f"{_any(words['inside'])}$"),

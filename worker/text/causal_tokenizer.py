@@ -148,7 +148,7 @@ class CausalTokenizer:
         text = _SURROGATE.sub("\ufffd", text)
         encoding = _encoding(self._tokenizer, text)
         ids: list[int] = encoding.ids
-        starts, stops = to_bytes(text, encoding.offsets, lambda place: self._num_bytes(ids[place]))
+        starts, stops = to_bytes(text, encoding.offsets, lambda index: self._num_bytes(ids[index]))
         return Encoded(ids, starts, stops)
 
     def encode_prompt(self, text: str) -> list[int]:
@@ -237,4 +237,4 @@ def _has_type(part: Any, kind: str) -> bool:
     if not isinstance(part, dict):
         return False
     inner = [*(part.get("pretokenizers") or ()), *(part.get("decoders") or ())]
-    return part.get("type") == kind or any(_has_type(one, kind) for one in inner)
+    return part.get("type") == kind or any(_has_type(step, kind) for step in inner)

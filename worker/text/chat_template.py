@@ -116,15 +116,15 @@ def _source(folder: Path) -> tuple[Path, str | None]:
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(f"{file} cannot be read: {error}") from error
     file = folder / "tokenizer_config.json"
-    found = read_object(file, is_optional=True).get("chat_template")
-    if isinstance(found, list):
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get(_DEFAULT)
-        if found is None:
+    source = read_object(file, is_optional=True).get("chat_template")
+    if isinstance(source, list):
+        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
+        source = named.get(_DEFAULT)
+        if source is None:
             raise ModelError(f"{file} has several chat templates, and none is called {_DEFAULT}")
-    if found is not None and not isinstance(found, str):
+    if source is not None and not isinstance(source, str):
         raise ModelError(f"{file} has a chat_template that is no text: download it again")
-    return file, found
+    return file, source
 
 
 # Methods and filters of texts that look for their arguments.
@@ -142,11 +142,11 @@ def _sought(template: nodes.Template) -> Iterator[str]:
         for assigned in template.find_all(nodes.Assign)
         if isinstance(assigned.target, nodes.Name) and isinstance(assigned.node, nodes.Const)
     }
-    for place in _seeking(template):
-        constants = [place] if isinstance(place, nodes.Const) else list(place.find_all(nodes.Const))
-        values = [one.value for one in constants]
-        names = [place] if isinstance(place, nodes.Name) else list(place.find_all(nodes.Name))
-        values += [named.get(one.name) for one in names]
+    for condition in _seeking(template):
+        constants = [condition] if isinstance(condition, nodes.Const) else list(condition.find_all(nodes.Const))
+        values = [constant.value for constant in constants]
+        names = [condition] if isinstance(condition, nodes.Name) else list(condition.find_all(nodes.Name))
+        values += [named.get(name.name) for name in names]
         yield from (value for value in values if isinstance(value, str))
 
 

@@ -51,15 +51,15 @@ class ChatTokenizer:
         tokenizer's `encode` does."""
         if self._special is None:
             return self._tokenizer.encode_rendered(self._template.render(messages))
-        marked = [Message(one.role, self._special.sub(self._hiding(one.role), one.content)) for one in messages]
-        rendered = self._special.sub(lambda found: self._names[found[0]], self._template.render(marked))
+        marked = [Message(turn.role, self._special.sub(self._hiding(turn.role), turn.content)) for turn in messages]
+        rendered = self._special.sub(lambda match: self._names[match[0]], self._template.render(marked))
         return self._tokenizer.encode_rendered(rendered.replace(self._mark, ""))
 
     def _hiding(self, role: str) -> Callable[[re.Match[str]], str]:
         return self._hidden_unless_sought if role == "assistant" else self._hidden
 
-    def _hidden(self, found: re.Match[str]) -> str:
-        return f"{found[0][0]}{self._mark}{found[0][1:]}"
+    def _hidden(self, match: re.Match[str]) -> str:
+        return f"{match[0][0]}{self._mark}{match[0][1:]}"
 
-    def _hidden_unless_sought(self, found: re.Match[str]) -> str:
-        return found[0] if found[0] in self._sought else self._hidden(found)
+    def _hidden_unless_sought(self, match: re.Match[str]) -> str:
+        return match[0] if match[0] in self._sought else self._hidden(match)

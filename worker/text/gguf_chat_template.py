@@ -30,10 +30,10 @@ _OF_SENTENCEPIECE = {"bos_token": 1, "eos_token": 2, "unk_token": 0}  # where th
 
 def template_in(metadata: Mapping[str, Any], file: Path) -> str | None:
     """The text of the template; None where there is none. Raises ModelError for one that is no text."""
-    found = metadata.get(KEY)
-    if not isinstance(found, str | None):
+    template = metadata.get(KEY)
+    if not isinstance(template, str | None):
         raise ModelError(f"{file} has a {KEY} that is no text: download it again")
-    return found or None
+    return template or None
 
 
 def open_gguf_template(metadata: Mapping[str, Any], file: Path) -> ChatTemplate | None:
@@ -47,5 +47,7 @@ def named_tokens(metadata: Mapping[str, Any]) -> dict[str, str]:
     listed = metadata.get("tokenizer.ggml.tokens")
     tokens = listed if isinstance(listed, list) else []
     defaults = _OF_SENTENCEPIECE if metadata.get("tokenizer.ggml.model") == "llama" else {}
-    found = {name: metadata.get(f"tokenizer.ggml.{key}", defaults.get(name)) for name, key in _IDS.items()}
-    return {name: tokens[number] for name, number in found.items() if type(number) is int and 0 <= number < len(tokens)}
+    token_ids = {name: metadata.get(f"tokenizer.ggml.{key}", defaults.get(name)) for name, key in _IDS.items()}
+    return {
+        name: tokens[number] for name, number in token_ids.items() if type(number) is int and 0 <= number < len(tokens)
+    }

@@ -118,9 +118,9 @@ def _sentencepiece(values: "_Values", tokens: Sequence[str], types: Sequence[int
     # cut as if it were alone. Where a space is put before a text, it is unknown which of these parts get one.
     has_unknown_spaces = has_prefix and _USER_DEFINED in types
     if values.flag("remove_extra_whitespaces", default=False) or has_unknown_spaces:
-        what = "tokens of its own behind a space" if has_unknown_spaces else "remove_extra_whitespaces"
+        setting = "tokens of its own behind a space" if has_unknown_spaces else "remove_extra_whitespaces"
         raise UnknownVocabularyError(
-            f"{values.name} has a SentencePiece tokenizer with {what}, which is not supported: {_WAY_OUT}"
+            f"{values.name} has a SentencePiece tokenizer with {setting}, which is not supported: {_WAY_OUT}"
         )
     if (unknown := values.token("unknown_token_id", tokens, 0)) is None or types.count(_BYTE) != 256:
         raise UnknownVocabularyError(
@@ -168,9 +168,9 @@ def _merges(pieces: Mapping[str, float], ids: Mapping[str, int]) -> list[list[st
     """All pairs of pieces that make a piece, the highest scores first, among equals as transformers has them."""
     pairs = []
     for piece, score in pieces.items():
-        halves = ((piece[:place], piece[place:]) for place in range(1, len(piece)))
+        halves = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
         pairs += [(-score, ids[piece], ids[a], ids[b], a, b) for a, b in halves if a in pieces and b in pieces]
-    return [[one, other] for *_, one, other in sorted(pairs)]
+    return [[left, right] for *_, left, right in sorted(pairs)]
 
 
 def _numbered(tokens: Sequence[str]) -> dict[str, int]:

@@ -54,9 +54,9 @@ def has_loop(text: str, source: str = "") -> bool:
     allowed = list(_primitive(_runs(folded, lambda period: _MIN_SOURCE_REPEATS, _MIN_SOURCE_LENGTH)))
     return not all(
         any(
-            _has_letter(text, run) == _has_letter(folded, one)
-            and _LEAST_OF_SOURCE <= run.repeats / one.repeats <= _MOST_OF_SOURCE
-            for one in allowed
+            _has_letter(text, run) == _has_letter(folded, in_source)
+            and _LEAST_OF_SOURCE <= run.repeats / in_source.repeats <= _MOST_OF_SOURCE
+            for in_source in allowed
         )
         for run in loops
     )
@@ -66,7 +66,7 @@ def _has_equal_grams(text: str) -> bool:
     """Whether a loop is possible: of a length L and a period p, all but p of its L - 7 sequences of 8 characters are
     equal to one before. That is 5 for 16 characters and a period of 4, and more for any others."""
     num_grams = max(len(text) - 7, 0)
-    return len({text[place : place + 8] for place in range(num_grams)}) <= num_grams - 5
+    return len({text[start : start + 8] for start in range(num_grams)}) <= num_grams - 5
 
 
 def _has_letter(text: str, run: _Run) -> bool:
@@ -75,10 +75,11 @@ def _has_letter(text: str, run: _Run) -> bool:
 
 def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
     """Without those that lie in one of a shorter period: what is repeated every 2 characters is so every 4, too."""
-    found: list[_Run] = []
+    kept: list[_Run] = []
     for run in runs:
-        if not any(one.start <= run.start and run.start + run.length <= one.start + one.length for one in found):
-            found.append(run)
+        stop = run.start + run.length
+        if not any(outer.start <= run.start and stop <= outer.start + outer.length for outer in kept):
+            kept.append(run)
             yield run
 
 
@@ -89,12 +90,12 @@ def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN
         # So many characters in a row equal the one a period later, so every so many-th place is looked at.
         needed = max(math.ceil(min_repeats(period) * period) - 1, min_length) - period
         before = -1  # the last place that is known to differ
-        place = needed - 1
-        while place < end:
-            if text[place] != text[place + period]:
-                before = place
+        index = needed - 1
+        while index < end:
+            if text[index] != text[index + period]:
+                before = index
             else:
-                start, stop = place, place + 1
+                start, stop = index, index + 1
                 while start > before + 1 and text[start - 1] == text[start - 1 + period]:
                     start -= 1
                 while stop < end and text[stop] == text[stop + period]:
@@ -102,4 +103,4 @@ def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN
                 if stop - start >= needed:
                     yield _Run(start, stop - start + period, period)
                 before = stop
-            place = before + needed
+            index = before + needed

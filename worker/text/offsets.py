@@ -40,13 +40,13 @@ def to_bytes(
     # Runs of tokens that share characters: the library gives the place of the run, the pieces how to divide it.
     highest = np.maximum.accumulate(spans[:, 1])
     shares = np.flatnonzero(spans[1:, 0] < highest[:-1])  # token i + 1 begins before what came up to i has ended
-    place = 0
-    while place < len(shares):
-        first = int(shares[place])
+    index = 0
+    while index < len(shares):
+        first = int(shares[index])
         last = first + 1
-        while place + 1 < len(shares) and shares[place + 1] == last:
-            place, last = place + 1, last + 1
-        place += 1
+        while index + 1 < len(shares) and shares[index + 1] == last:
+            index, last = index + 1, last + 1
+        index += 1
         begin, end = int(at[spans[first, 0]]), int(at[highest[last]])
         sizes = [num_bytes(token) for token in range(first, last + 1)]
         cuts = _share(end - begin, sizes, starts_with_space=text[spans[first, 0]].isspace())
@@ -67,9 +67,9 @@ def _share(size: int, sizes: Sequence[tuple[int, bool]], *, starts_with_space: b
 
 def _take_dropped(text: str, spans: NDArray[np.int64]) -> None:
     """Extend each token over the characters behind it that belong to none, without trailing white space. In place."""
-    for place in np.flatnonzero(spans[1:, 0] > spans[:-1, 1]):
-        begin, end = spans[place, 1], spans[place + 1, 0]
-        spans[place, 1] = begin + len(text[begin:end].rstrip())
+    for index in np.flatnonzero(spans[1:, 0] > spans[:-1, 1]):
+        begin, end = spans[index, 1], spans[index + 1, 0]
+        spans[index, 1] = begin + len(text[begin:end].rstrip())
     spans[-1, 1] += len(text[spans[-1, 1] :].rstrip())
 
 

@@ -44,7 +44,7 @@ def vocabulary(description: Mapping[str, Any]) -> dict[str, int]:
     """The id of every piece and added token."""
     pieces = description["model"].get("vocab")
     if isinstance(pieces, list):  # Unigram: [piece, score], by id
-        pieces = {entry[0]: place for place, entry in enumerate(pieces) if isinstance(entry, list) and entry}
+        pieces = {entry[0]: piece_id for piece_id, entry in enumerate(pieces) if isinstance(entry, list) and entry}
     added = {token["content"]: token["id"] for token in _added_tokens(description)}
     return {**(pieces if isinstance(pieces, dict) else {}), **added}
 

@@ -28,7 +28,7 @@ def _before(processor: Any) -> list[int]:
         return []
     match processor.get("type"):
         case "Sequence":
-            return [token_id for one in reversed(processor.get("processors") or ()) for token_id in _before(one)]
+            return [token_id for step in reversed(processor.get("processors") or ()) for token_id in _before(step)]
         case "TemplateProcessing":
             return _before_template(processor)
         case "BertProcessing" | "RobertaProcessing":

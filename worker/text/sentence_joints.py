@@ -45,7 +45,7 @@ def between_pieces(left: str, right: str) -> str:
     either side. Two words of another script, or two numbers, never touch."""
     if not left or not right or _is_wide_mark(left[-1]) or _is_wide_mark(right[0]):
         return ""
-    if all(_is_of_word(one) and not _WORDS_TOUCH.match(one) for one in (left[-1], right[0])):
+    if all(_is_of_word(character) and not _WORDS_TOUCH.match(character) for character in (left[-1], right[0])):
         return " "
     return "" if _is_written_in(_WORDS_TOUCH, left) or _is_written_in(_WORDS_TOUCH, right) else " "
 

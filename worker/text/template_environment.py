@@ -146,9 +146,9 @@ def _check_bits(bits: int) -> None:
 
 
 def _check_arguments(arguments: Iterable[Any]) -> None:
-    for one in arguments:
-        if isinstance(one, int) and one > _MAX_ARGUMENT:
-            raise TooMuchError(f"it asks for {one.bit_length()} bits of width or count; at most {_MAX_ARGUMENT:,}")
+    for argument in arguments:
+        if isinstance(argument, int) and argument > _MAX_ARGUMENT:
+            raise TooMuchError(f"it asks for {argument.bit_length()} bits of width or count; at most {_MAX_ARGUMENT:,}")
 
 
 def _counted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -168,7 +168,7 @@ def _template(tokenizer: Tokenizer, file: Path, *, has_types: bool) -> PairTempl
             encoding = tokenizer.encode(token, token)
             break
     sequences = [] if encoding is None else encoding.sequence_ids
-    if encoding is None or len(sequences) == 2 or [one for one in sequences if one is not None] != [0, 1]:
+    if encoding is None or len(sequences) == 2 or [text for text in sequences if text is not None] != [0, 1]:
         raise ModelError(
             f"{file} does not say how a pair of texts is put together (post_processor): take the tokenizer.json that "
             "the model's author published"
@@ -183,8 +183,8 @@ def _template(tokenizer: Tokenizer, file: Path, *, has_types: bool) -> PairTempl
             raise ModelError(f"{file} gives special tokens beside each other different types, which is not supported")
         types.append(kinds.pop() if kinds else 0)
     before, _, between, _, after = (tuple(ids[span]) for span in spans)
-    one, two, three, four, five = types
-    return PairTemplate(before, between, after, (one, two, three, four, five))
+    in_before, in_query, in_between, in_document, in_after = types
+    return PairTemplate(before, between, after, (in_before, in_query, in_between, in_document, in_after))
 
 
 def _max_length(config: dict[str, Any]) -> int | None:
@@ -195,6 +195,6 @@ def _max_length(config: dict[str, Any]) -> int | None:
 def _contents(named: dict[str, Any]) -> set[str]:
     """The special tokens of special_tokens_map.json."""
     tokens = [*named.values()]
-    tokens += [one for value in named.values() if isinstance(value, list) for one in value]
+    tokens += [token for value in named.values() if isinstance(value, list) for token in value]
     contents = (token.get("content") if isinstance(token, dict) else token for token in tokens)
     return {content for content in contents if isinstance(content, str)}

@@ -94,7 +94,7 @@ def _add_tokens(description: dict[str, Any], tokens: Iterable[Mapping[str, Any]]
     existing = {token["content"]: token for token in added}
     pieces = description["model"].get("vocab")
     if isinstance(pieces, list):  # Unigram: [piece, score], by id
-        pieces = {entry[0]: place for place, entry in enumerate(pieces)}
+        pieces = {entry[0]: piece_id for piece_id, entry in enumerate(pieces)}
     next_id = max([len(pieces), *(1 + token["id"] for token in added)])
     for token in tokens:
         content = token["content"]

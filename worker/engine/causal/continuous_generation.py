@@ -68,9 +68,9 @@ class _Prompt:
     order: tuple[int, ...]  # when it is its turn
     documents: list[tuple[int, int]]  # their indices, and how many tokens of each are read for another one
 
-    def continued(self, found: Continuation) -> Generated:
+    def continued(self, continuation: Continuation) -> Generated:
         """The continuation of each document."""
-        return [(index, dataclasses.replace(found, num_shared=shared)) for index, shared in self.documents]
+        return [(index, dataclasses.replace(continuation, num_shared=shared)) for index, shared in self.documents]
 
 
 class ContinuousGenerator:
@@ -112,8 +112,12 @@ class ContinuousGenerator:
             with halve_on_out_of_memory(num_rows, "prompts") as attempt:
                 longest = max(len(distinct[number].ids) for number in waiting)
                 batch.make_room(longest, self._max_new_tokens(rules, longest))
-                for found in batch.steps():
-                    yield [pair for number, one in found.items() for pair in distinct[number].continued(one)]
+                for ended in batch.steps():
+                    yield [
+                        pair
+                        for number, continuation in ended.items()
+                        for pair in distinct[number].continued(continuation)
+                    ]
             if not attempt.fits:  # running prompts begin again
                 self._max_rows = attempt.half
                 waiting.extendleft(sorted(batch.running, key=lambda number: distinct[number].order, reverse=True))
@@ -164,12 +168,12 @@ class _Batch:
             self._run.raise_if_stopped("steps")
             logits, scales = rows.step(search.last_ids, self._run, number)
             number += 1
-            found, order = search.advance(logits, scales)
+            ended, order = search.advance(logits, scales)
             if order is not None:
                 rows.select(order)
-            if found:
-                self.running -= found.keys()
-                yield found
+            if ended:
+                self.running -= ended.keys()
+                yield ended
 
     def _fill_rows(self, num_free: int) -> None:
         """Read waiting prompts into the free rows, those with the same prefix together."""
@@ -195,15 +199,15 @@ def _distinct(prompts: Sequence[Sequence[int]], *, shares_prefixes: bool) -> lis
     """Each prompt once. With `shares_prefixes`, also the prefixes that are worth reading once."""
     pairs = [(tuple(ids[:-1]), (ids[-1],)) for ids in prompts]
     grouped = group_by_prefix(pairs) if shares_prefixes else group_separately(pairs)
-    found: dict[tuple[int, int], _Prompt] = {}
+    distinct: dict[tuple[int, int], _Prompt] = {}
     for index, member in enumerate(grouped.members):
         group = grouped.groups[member.group]
         prefix = tuple(group.prefix) if len(group.suffixes) > 1 else ()
-        prompt = found.get((member.group, member.suffix))
+        prompt = distinct.get((member.group, member.suffix))
         if prompt is None:
             ids = tuple(prompts[index])
             # Prompts that share a prefix come one after the other, and of these the longest first.
             order = (0, member.group, -len(ids), index) if prefix else (1, 0, -len(ids), index)
-            prompt = found[member.group, member.suffix] = _Prompt(ids, prefix, order, [])
+            prompt = distinct[member.group, member.suffix] = _Prompt(ids, prefix, order, [])
         prompt.documents.append((index, min(member.num_shared, len(prompt.ids) - 1)))
-    return list(found.values())
+    return list(distinct.values())

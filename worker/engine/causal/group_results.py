@@ -15,9 +15,9 @@ class GroupResults:
     def add(self, group: int, suffix: int, log_probs: LogProbs) -> list[LogProbs] | None:
         """Add the result of one suffix. Returns the results of all suffixes of the group, in their order, if this was
         the last missing one; else None."""
-        found = self._incomplete.setdefault(group, {})
-        found[suffix] = log_probs
-        if len(found) < len(self._groups[group].suffixes):
+        results = self._incomplete.setdefault(group, {})
+        results[suffix] = log_probs
+        if len(results) < len(self._groups[group].suffixes):
             return None
         del self._incomplete[group]
-        return [found[suffix] for suffix in range(len(found))]
+        return [results[suffix] for suffix in range(len(results))]

@@ -153,6 +153,6 @@ def _divide(pairs: Iterable[Pair], group_cost: float, suffix_cost: float) -> lis
     return divided
 
 
-def _common_length(one: TokenIds, other: TokenIds) -> int:
+def _common_length(first: TokenIds, second: TokenIds) -> int:
     """The length of the common prefix."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

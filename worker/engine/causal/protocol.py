@@ -127,5 +127,5 @@ class CausalModel(Protocol):
 
 def read_all(reader: Reader, groups: Sequence[Group], run: RunContext) -> list[list[LogProbs]]:
     """The arrays of every group, in the order of the groups."""
-    found = dict(reader.read(groups, run))
-    return [found[index] for index in range(len(groups))]
+    by_group = dict(reader.read(groups, run))
+    return [by_group[index] for index in range(len(groups))]

@@ -25,7 +25,7 @@ def target_log_probs(
     if scratch is None:
         scratch = np.empty(scratch_size(vocab_size), np.float32)
     rows = max(1, SLICE_FLOATS // vocab_size)
-    found = np.empty(num_rows, np.float32)
+    log_probs = np.empty(num_rows, np.float32)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         for start in range(0, num_rows, rows):
             part, ids = logits[start : start + rows], targets[start : start + rows]
@@ -35,8 +35,8 @@ def target_log_probs(
             chosen = shifted[np.arange(len(ids)), ids].astype(np.float64)
             np.exp(shifted, out=shifted)
             # numpy adds float32 pairwise, so a long row needs no sum in float64.
-            found[start : start + rows] = chosen - np.log(shifted.sum(axis=1), dtype=np.float64)
-    return found
+            log_probs[start : start + rows] = chosen - np.log(shifted.sum(axis=1), dtype=np.float64)
+    return log_probs
 
 
 def first_log_probs(logits: NDArray[np.float32], targets: NDArray[Any]) -> LogProbs:

@@ -107,7 +107,7 @@ class NativePairScorer:
 
     def __init__(self, session: InferenceSession, limits: Limits = LIMITS) -> None:
         self._session = session
-        self._inputs = [one.name for one in session.get_inputs()]
+        self._inputs = [node.name for node in session.get_inputs()]
         self._limits = limits
 
     def score(self, pairs: Sequence[PairIds], run: RunContext) -> Iterator[tuple[int, float]]:

@@ -62,5 +62,5 @@ class CrossEncoder(Protocol):
 
 def score_all(scorer: PairScorer, pairs: Sequence[PairIds], run: RunContext) -> list[float]:
     """The logit of every pair, in the order of the pairs."""
-    found = dict(scorer.score(pairs, run))
-    return [found[index] for index in range(len(pairs))]
+    by_pair = dict(scorer.score(pairs, run))
+    return [by_pair[index] for index in range(len(pairs))]

@@ -31,7 +31,7 @@ def attends_to_int8() -> bool:
     qkv = rng.normal(size=(rows, 1, 3 * width)).astype(np.float32)
     feed = {"qkv": qkv, "key": key, "value": value, "key_scale": key_scale, "value_scale": value_scale, "last": _LAST}
     session = onnxruntime.InferenceSession(_graph(), providers=["CPUExecutionProvider"])
-    found = session.run(["attended"], feed | {"length": np.array([_CAPACITY], np.int32)})[0]
+    attended = session.run(["attended"], feed | {"length": np.array([_CAPACITY], np.int32)})[0]
 
     q, new_key, new_value = qkv.reshape(rows, 3, _HEADS, _HEAD_SIZE).swapaxes(0, 1)
     for row, last in enumerate(_LAST):
@@ -42,7 +42,7 @@ def attends_to_int8() -> bool:
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights /= weights.sum(axis=2, keepdims=True)
     wanted = np.einsum("rnt,rnth->rnh", weights, value * value_scale).reshape(rows, 1, width)
-    return np.allclose(found, wanted, rtol=0, atol=1e-4)
+    return np.allclose(attended, wanted, rtol=0, atol=1e-4)
 
 
 def _quantized(new: NDArray[np.float32], scale: NDArray[np.float32]) -> NDArray[np.int8]:

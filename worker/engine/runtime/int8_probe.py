@@ -46,7 +46,7 @@ def exact_int8() -> Int8:
             file = Path(name, f"{kind}.onnx")
             file.write_bytes(graph)
             session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-            found = session.run(["y"], {"x": np.full((2, _WIDTH), 255, np.uint8)})[0]
-            if np.allclose(found, (255 - 128) * _WIDTH, rtol=1e-4):
+            sums = session.run(["y"], {"x": np.full((2, _WIDTH), 255, np.uint8)})[0]
+            if np.allclose(sums, (255 - 128) * _WIDTH, rtol=1e-4):
                 return kind
     return Int8.NEITHER

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 _SIGNS = ("failed to allocate memory", "bad_alloc", "bfcarena", "out of memory", "cuda_error_out_of_memory")
 
 
-def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> "Attempt":
+def halve_on_out_of_memory(size: int, noun: str, *, least: int = 1) -> "Attempt":
     """Run the block. If it runs out of memory, log that `size` of `what` do not fit, and continue after the block:
 
         with halve_on_out_of_memory(len(batch), "sentences") as attempt:
@@ -21,7 +21,7 @@ def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> "Attempt"
     Buffers are freed after the block, not inside it, because until then the error holds the arrays of the call. Raises
     the error itself if `size` is already `least`, and every other error.
     """
-    return Attempt(size, what, least)
+    return Attempt(size, noun, least)
 
 
 @dataclass(slots=True)

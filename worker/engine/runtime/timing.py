@@ -47,16 +47,16 @@ class Stopwatch:
             self._sums[phase] = _sum(self._sums.get(phase), timing)
 
 
-def _sum(one: StepTiming | None, other: StepTiming) -> StepTiming:
+def _sum(total: StepTiming | None, call: StepTiming) -> StepTiming:
     """The sum of two timings: every field except the step number is added; a mean is a field divided by `calls`."""
-    if one is None:
-        return StepTiming(other.phase, 0, other.rows, other.tokens, other.past_length, other.seconds, other.calls)
+    if total is None:
+        return StepTiming(call.phase, 0, call.rows, call.tokens, call.past_length, call.seconds, call.calls)
     return StepTiming(
-        one.phase,
+        total.phase,
         0,
-        one.rows + other.rows,
-        one.tokens + other.tokens,
-        one.past_length + other.past_length,
-        one.seconds + other.seconds,
-        one.calls + other.calls,
+        total.rows + call.rows,
+        total.tokens + call.tokens,
+        total.past_length + call.past_length,
+        total.seconds + call.seconds,
+        total.calls + call.calls,
     )

@@ -102,13 +102,13 @@ class BeamSearch:
         if broken is not None:
             done |= broken
         continued = self._continue(scores, parents, ids)
-        found = {
+        ended = {
             int(self._sentences[index]): self._broken(index)
             if broken is not None and broken[index]
             else self._ended.of(index)
             for index in np.flatnonzero(done).tolist()
         }
-        return found, self._reorder(continued, done, width)
+        return ended, self._reorder(continued, done, width)
 
     @property
     def _width(self) -> int:
@@ -136,13 +136,13 @@ class BeamSearch:
             logits, normalizer = np.repeat(logits, k, axis=0), np.repeat(normalizer, k)
             scales = None if scales is None else np.repeat(scales, k)
             before, order = self._scores, self._rows
-        found = best_continuations(logits, scales, normalizer, before, order, 2 * k)
+        candidates = best_continuations(logits, scales, normalizer, before, order, 2 * k)
         forces_first = rules.forced_bos_id is not None and int(self._lengths.min()) == 1
         if forces_first or (rules.forced_eos_id is not None and longest >= rules.max_new_tokens):
-            self._force(found)
+            self._force(candidates)
         if width < k:
-            found.rows[:] = 0  # all beams are alike
-        return found, broken
+            candidates.rows[:] = 0  # all beams are alike
+        return candidates, broken
 
     def _force(self, candidates: Continuations) -> None:
         """Let the beams of sentences whose next id is forced continue with it, at no cost."""

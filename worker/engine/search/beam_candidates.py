@@ -54,11 +54,11 @@ def best_continuations(
             if kernels is not None and count <= kernels.MAX_CONTINUATIONS and logits.flags.c_contiguous:
                 scales = None if scales is None else np.ascontiguousarray(scales)
                 best = kernels.best_continuations(logits, scales, normalizer, np.ascontiguousarray(before), count)
-                found, is_sure = Continuations(*best[:3]), best[3]
+                continuations, is_sure = Continuations(*best[:3]), best[3]
             else:
-                found, is_sure = _from_blocks(logits, scales, normalizer, before, count, block)
+                continuations, is_sure = _from_blocks(logits, scales, normalizer, before, count, block)
             if is_sure.all():
-                return found
+                return continuations
             unsure = np.flatnonzero(~is_sure)
         else:
             unsure = np.arange(n)
@@ -73,8 +73,8 @@ def best_continuations(
         )
     if len(unsure) == n:
         return slow
-    found.replace(unsure, slow)
-    return found
+    continuations.replace(unsure, slow)
+    return continuations
 
 
 def _from_blocks(
@@ -117,9 +117,9 @@ def _from_blocks(
     scores, chosen = scores.reshape(-1)[ranks], chosen.reshape(-1)[ranks]
     is_sure &= found_all
     is_sure &= (scores[:, 1:] < scores[:, :-1]).all(axis=1)
-    which, inside = np.divmod(chosen, size)
-    ids = blocks.reshape(-1)[which] + num_blocks * inside
-    return Continuations(scores, rows.reshape(-1)[which] % width, ids), is_sure
+    block_indices, in_block = np.divmod(chosen, size)
+    ids = blocks.reshape(-1)[block_indices] + num_blocks * in_block
+    return Continuations(scores, rows.reshape(-1)[block_indices] % width, ids), is_sure
 
 
 def _highest(values: Floats, count: int) -> tuple[Ids, NDArray[np.bool_]]:

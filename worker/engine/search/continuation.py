@@ -100,27 +100,27 @@ class ContinuationSearch:
         self._lengths += 1
         is_eos = np.isin(ids, self._eos_ids)
         is_last = self._lengths == self._limits
-        ended = is_eos | is_last | np.isnan(self._log_probs)
+        has_ended = is_eos | is_last | np.isnan(self._log_probs)
         stopped = np.zeros(len(rows), np.bool_)
         if self._ends_in is not None:
             for row in np.flatnonzero(~is_eos).tolist():
                 stopped[row] = self._ends_in(
                     int(self._prompts[row]), self._tokens[row, self._starts[row] : self._lengths[row]]
                 )
-            ended |= stopped
-        found = {}
-        for row in np.flatnonzero(ended).tolist():
+            has_ended |= stopped
+        ended = {}
+        for row in np.flatnonzero(has_ended).tolist():
             finish = Finish.EOS if is_eos[row] else Finish.STOP if stopped[row] else Finish.LENGTH
-            found[int(self._prompts[row])] = self._continuation(row, finish)
-        if not found:
-            return found, None
-        stay = compact_rows(~ended)
+            ended[int(self._prompts[row])] = self._continuation(row, finish)
+        if not ended:
+            return ended, None
+        stay = compact_rows(~has_ended)
         self._prompts, self._starts, self._lengths = self._prompts[stay], self._starts[stay], self._lengths[stay]
         self._limits, self._log_probs = self._limits[stay], self._log_probs[stay]
         self._tokens = self._tokens[stay]
-        for index in found:
+        for index in ended:
             self._numbers.pop(index, None)
-        return found, stay
+        return ended, stay
 
     def _choose(self, logits: Floats, scales: Floats | None) -> tuple[Ids, Floats]:
         """The next token of each row, and its log-probability under the model itself (R,)."""

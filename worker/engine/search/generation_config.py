@@ -82,7 +82,8 @@ class GenerationConfig:
             "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
         }
         if options.allow_pad and self.unlisted_pad_id is not None:
-            wanted["suppressed_ids"] = tuple(one for one in self.suppressed_ids if one != self.unlisted_pad_id)
+            suppressed = (token_id for token_id in self.suppressed_ids if token_id != self.unlisted_pad_id)
+            wanted["suppressed_ids"] = tuple(suppressed)
         rules = dataclasses.replace(self, **{name: value for name, value in wanted.items() if value is not None})
         if options.n_best > rules.num_beams:
             raise SpecError(
@@ -183,7 +184,8 @@ class ForbiddenIds:
     def of(cls, settings: Mapping[str, Any], eos_ids: Sequence[int], file: str, vocab_size: int) -> Self:
         """From bad_words_ids, suppress_tokens and begin_suppress_tokens; raise ModelError for an id that does not
         exist. A bad word that is one of `eos_ids` does not count, as in transformers."""
-        words = [tuple(words) for words in settings.get("bad_words_ids", []) if words not in [[one] for one in eos_ids]]
+        ends = [[eos_id] for eos_id in eos_ids]
+        words = [tuple(words) for words in settings.get("bad_words_ids", []) if words not in ends]
         never, first = settings.get("suppress_tokens", []), settings.get("begin_suppress_tokens", [])
         for token_id in (*never, *first, *chain.from_iterable(words)):
             in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)

@@ -73,17 +73,17 @@ class GreedySearch:
         self._tokens[rows, self._lengths] = ids
         last = self._lengths == rules.max_new_tokens
         self._lengths += 1
-        ended = (ids == rules.eos_id) | np.isnan(self._log_probs) | last
-        found = {
+        has_ended = (ids == rules.eos_id) | np.isnan(self._log_probs) | last
+        ended = {
             int(self._sentences[row]): [self._hypothesis(row, bool(last[row] and wanted[row] != rules.eos_id))]
-            for row in np.flatnonzero(ended).tolist()
+            for row in np.flatnonzero(has_ended).tolist()
         }
-        if not found:
-            return found, None
-        stay = compact_rows(~ended)
+        if not ended:
+            return ended, None
+        stay = compact_rows(~has_ended)
         self._sentences, self._lengths = self._sentences[stay], self._lengths[stay]
         self._log_probs, self._tokens = self._log_probs[stay], self._tokens[stay]
-        return found, stay
+        return ended, stay
 
     def _hypothesis(self, row: int, truncated: bool) -> Hypothesis:
         log_prob, length = float(self._log_probs[row]), int(self._lengths[row]) - 1

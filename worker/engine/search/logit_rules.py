@@ -209,5 +209,5 @@ def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: LogitRules)
             tokens, size, axis=1
         )  # (m, length - size + 1, size)
         beginning = tokens[:, length - size + 1 :]  # (m, size - 1): the next token would complete it
-        which, places = np.nonzero((ngrams[:, :, :-1] == beginning[:, None, :]).all(axis=2))
-        logits[rows[which], ngrams[which, places, -1]] = -np.inf
+        row_indices, ngram_indices = np.nonzero((ngrams[:, :, :-1] == beginning[:, None, :]).all(axis=2))
+        logits[rows[row_indices], ngrams[row_indices, ngram_indices, -1]] = -np.inf

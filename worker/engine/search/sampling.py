@@ -75,12 +75,12 @@ class Sampling:
             k = min(k, logits.shape[1])
             values, ids = top_k(logits[left], k)
             open_rows = []
-            for place, row in enumerate(left.tolist()):
-                shares = np.cumsum(_weights(values[place], factors[row]))
+            for index, row in enumerate(left.tolist()):
+                shares = np.cumsum(_weights(values[index], factors[row]))
                 if k < logits.shape[1] and shares[-1] < self.top_p * totals[row]:
                     open_rows.append(row)
                     continue
-                drawn[row] = ids[place, _pick(shares[: self._num_kept(shares, totals[row])], numbers[row])]
+                drawn[row] = ids[index, _pick(shares[: self._num_kept(shares, totals[row])], numbers[row])]
             left, k = np.asarray(open_rows, np.int64), 8 * k
         return drawn
 

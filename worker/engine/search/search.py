@@ -58,10 +58,10 @@ def search(steps: Steps, num_rows: int, rules: GenerationConfig) -> list[list[Hy
 def run_search(running: Search, steps: Steps, num_rows: int) -> list[list[Hypothesis]]:
     """Run an empty search to its end, with `num_rows` sentences that begin together."""
     running.add(range(num_rows))
-    found: dict[int, list[Hypothesis]] = {}
+    hypotheses: dict[int, list[Hypothesis]] = {}
     while running.num_sentences:
         ended, order = running.advance(steps.step(running.last_ids))
-        found |= ended
+        hypotheses |= ended
         if order is not None and running.num_sentences:
             steps.select(order)
-    return [found[sentence] for sentence in range(num_rows)]
+    return [hypotheses[sentence] for sentence in range(num_rows)]

@@ -101,5 +101,5 @@ def decode_all(
     batch_size: int | None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every segment, best first, in the order of the segments."""
-    found = dict(chain.from_iterable(decoder.decode(segments, rules, run, batch_size=batch_size)))
-    return [found[index] for index in range(len(segments))]
+    by_segment = dict(chain.from_iterable(decoder.decode(segments, rules, run, batch_size=batch_size)))
+    return [by_segment[index] for index in range(len(segments))]

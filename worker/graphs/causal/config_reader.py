@@ -38,17 +38,17 @@ class ConfigReader:
         """The sizes that every network has, by their names in most families. `defaults`: of those that may be missing
         or null."""
         defaults = defaults or {}
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, aliases in _ALIASES.items():
             given = next((self.content[alias] for alias in aliases if self.content.get(alias) is not None), None)
             value = defaults.get(name) if given is None else given
             try:
-                found[name] = int(value)  # type: ignore[arg-type]
+                sizes[name] = int(value)  # type: ignore[arg-type]
             except (TypeError, ValueError) as error:
                 raise ModelError(f"config.json lacks '{name}', or gives it a value that is not a size") from error
-        if (layers := found["num_hidden_layers"]) > MAX_LAYERS:
+        if (layers := sizes["num_hidden_layers"]) > MAX_LAYERS:
             raise ModelError(f"config.json asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
-        return found
+        return sizes
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A setting that is on or off; null is off, as in transformers, and only a missing one has the default."""
@@ -56,15 +56,15 @@ class ConfigReader:
 
     def number(self, name: str, default: float) -> float:
         """A finite number; null counts as missing."""
-        found = self.optional_number(name)
-        return default if found is None else found
+        value = self.optional_number(name)
+        return default if value is None else value
 
     def positive(self, name: str, default: float) -> float:
         """A number above 0."""
-        found = self.number(name, default)
-        if found <= 0:
-            raise ModelError(f"config.json says {name} = {found:g}, which has to be above 0")
-        return found
+        value = self.number(name, default)
+        if value <= 0:
+            raise ModelError(f"config.json says {name} = {value:g}, which has to be above 0")
+        return value
 
     def cap(self, name: str, default: float | None) -> float | None:
         """A soft cap; null stands for none, and a missing setting for the default."""
@@ -74,8 +74,8 @@ class ConfigReader:
 
     def window(self, default: int | None) -> int | None:
         """`sliding_window`; null stands for none, and a missing one for the default."""
-        found = self.cap("sliding_window", default)
-        return None if found is None else int(found)
+        size = self.cap("sliding_window", default)
+        return None if size is None else int(size)
 
     def optional_number(self, name: str) -> float | None:
         """A finite number, None where it is missing or null."""

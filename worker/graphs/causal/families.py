@@ -66,8 +66,8 @@ def _family_of(config: Mapping[str, Any]) -> str:
     if family in _READERS:
         return str(family)
     named = config.get("architectures") or []
-    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
+    names = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
-        f"the architecture {what or '(config.json names none)'} is not supported; supported are "
+        f"the architecture {names or '(config.json names none)'} is not supported; supported are "
         f"{', '.join(CAUSAL_ARCHITECTURES)}"
     )

@@ -56,16 +56,16 @@ def head_graph(
         name, stop = f"block.{number}", min(start + BLOCK, sizes.vocab_size)
         logits = blocks.logits(name, start, stop)  # (M, stop - start)
         log_probs = net.op("LogSoftmax", logits, name=f"{name}.log_probs", axis=-1)
-        one, its_log_prob = (
-            net.op("Gather", each, first, name=f"{name}.{what}", axis=1)
-            for each, what in ((logits, "first_logit"), (log_probs, "first_log_prob"))
+        first_logit, its_log_prob = (
+            net.op("Gather", scores, first, name=f"{name}.{kind}", axis=1)
+            for scores, kind in ((logits, "first_logit"), (log_probs, "first_log_prob"))
         )
-        log_sum = net.op("Sub", one, its_log_prob, name=f"{name}.log_sum")
+        log_sum = net.op("Sub", first_logit, its_log_prob, name=f"{name}.log_sum")
         here = column
         if stop - start < BLOCK:  # an id outside of this block gets a wrong value here, and is taken from its own block
             here = net.op("Min", column, net.constant("last_column", [[stop - start - 1]]), name=f"{name}.columns")
-        found = net.op("GatherElements", logits, here, name=f"{name}.found", axis=1)
-        parts.append(net.op("Concat", found, log_sum, name=f"{name}.found_and_sum", axis=1))  # (M, 2)
+        target_logit = net.op("GatherElements", logits, here, name=f"{name}.found", axis=1)
+        parts.append(net.op("Concat", target_logit, log_sum, name=f"{name}.found_and_sum", axis=1))  # (M, 2)
     shape = net.constant("parts_shape", [0, len(parts), 2])
     by_block = net.op("Reshape", net.op("Concat", *parts, name="parts", axis=1), shape, name="by_block")  # (M, J, 2)
     all_found, all_sums = (
@@ -104,8 +104,8 @@ def logits_graph(sizes: CausalSizes, store: Store, precision: Precision) -> Grap
     if precision is Precision.INT8:
         blocks = _Blocks(net, hidden, sizes, CausalWeights({}, sizes), precision)
         starts = range(0, sizes.vocab_size, BLOCK)
-        found = [blocks.unscaled(start, min(start + BLOCK, sizes.vocab_size)) for start in starts]
-        logits, scale = net.op("Concat", *found, name="all", axis=1), blocks.scale
+        block_logits = [blocks.unscaled(start, min(start + BLOCK, sizes.vocab_size)) for start in starts]
+        logits, scale = net.op("Concat", *block_logits, name="all", axis=1), blocks.scale
     else:
         rows = net.joined(rows_name(sizes), sizes.vocab_size)
         logits = net.op("Gemm", hidden, rows, name="product", transB=1)

@@ -118,7 +118,7 @@ class CausalSizes:
             places[:size] = np.arange(size)
             return places
         rest = (size - rotated) // 2
-        for start, first, other in ((0, 0, rotated), (half, rotated // 2, rotated + rest)):
+        for start, first, first_unrotated in ((0, 0, rotated), (half, rotated // 2, rotated + rest)):
             places[start : start + rotated // 2] = np.arange(first, first + rotated // 2)
-            places[start + rotated // 2 : start + size // 2] = np.arange(other, other + rest)
+            places[start + rotated // 2 : start + size // 2] = np.arange(first_unrotated, first_unrotated + rest)
         return places

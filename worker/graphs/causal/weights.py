@@ -50,13 +50,13 @@ def tensor_shapes(sizes: CausalSizes) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor of a checkpoint of these sizes, by name."""
     names, block, roles = sizes.tensors, sizes.block, role_shapes(sizes)
     embedded = sizes.embedding_width or sizes.width
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def add(module: str, shape: tuple[int, ...], *, weight: bool = True, bias: bool = False) -> None:
         if weight:
-            found[f"{module}.weight"] = shape
+            shapes[f"{module}.weight"] = shape
         if bias:
-            found[f"{module}.bias"] = shape[:1]
+            shapes[f"{module}.bias"] = shape[:1]
 
     add(names.embeddings, (sizes.vocab_size, embedded))
     add(names.head, (sizes.vocab_size, embedded), bias=block.head_bias)
@@ -74,7 +74,7 @@ def tensor_shapes(sizes: CausalSizes) -> dict[str, tuple[int, ...]]:
         for role, (has_weight, has_bias) in in_layers.items():
             for module in sizes.modules(layer, role):
                 add(module, roles[role], weight=has_weight, bias=has_bias)
-    return found
+    return shapes
 
 
 def role_shapes(sizes: CausalSizes) -> dict[str, tuple[int, ...]]:

@@ -82,14 +82,14 @@ def _query_rows(graph: GraphEditor, q: str, beams: int) -> str | None:
 
 def _rows_again(graph: GraphEditor, attended: str, beams: int) -> list[NodeProto] | None:
     """The nodes that make (R, D) of the result."""
-    found: list[NodeProto] = []
+    readers: list[NodeProto] = []
     for kind in ("Reshape",) if beams == 1 else ("Reshape", "Transpose", "Reshape"):
         reader = graph.only_reader(attended, kind)
         if reader is None:
             return None
-        found.append(reader)
+        readers.append(reader)
         attended = reader.output[0]
-    return found
+    return readers
 
 
 def _replace_whole(graph: GraphEditor, node: NodeProto) -> None:
@@ -100,7 +100,7 @@ def _replace_whole(graph: GraphEditor, node: NodeProto) -> None:
     reshapes = [graph.maker(name, "Reshape") for name in node.input]
     after = graph.only_reader(node.output[0], "Reshape")
     split = None if reshapes[0] is None else graph.maker(reshapes[0].input[0], "Split")
-    if split is None or after is None or [one and one.input[0] for one in reshapes] != list(split.output):
+    if split is None or after is None or [reshape and reshape.input[0] for reshape in reshapes] != list(split.output):
         return
     if graph.dtype_of(split.input[0]) != TensorProto.FLOAT:
         return

@@ -72,8 +72,8 @@ class GraphEditor:
         """The input of the graph of that name."""
         if (entry := self._inputs.get(tensor)) is None:
             return None
-        found = entry.type.tensor_type
-        return Input(found.elem_type, [axis.dim_param or axis.dim_value for axis in found.shape.dim])
+        tensor_type = entry.type.tensor_type
+        return Input(tensor_type.elem_type, [axis.dim_param or axis.dim_value for axis in tensor_type.shape.dim])
 
     def weight(self, tensor: str) -> TensorProto | None:
         """The initializer of that name."""
@@ -81,10 +81,10 @@ class GraphEditor:
 
     def value(self, tensor: str) -> NDArray[Any] | None:
         """The value of a small initializer; None where it is none, or lies in the weights file."""
-        found = self._initializers.get(tensor)
-        if found is None or found.data_location == TensorProto.EXTERNAL:
+        initializer = self._initializers.get(tensor)
+        if initializer is None or initializer.data_location == TensorProto.EXTERNAL:
             return None
-        return numpy_helper.to_array(found)
+        return numpy_helper.to_array(initializer)
 
     def dtype_of(self, tensor: str) -> int | None:
         """The type of a product of weights, with its bias or without; None: it is something else."""
@@ -137,12 +137,12 @@ class GraphEditor:
 
 def _in_order(nodes: list[NodeProto]) -> list[NodeProto]:
     """Each behind those whose results it reads. With a cycle as they are: onnxruntime says so, and names the file."""
-    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = {
-        place: {makers[name] for name in _reads(node) if name in makers} - {place} for place, node in enumerate(nodes)
+        index: {makers[name] for name in _reads(node) if name in makers} - {index} for index, node in enumerate(nodes)
     }
     try:
-        return [nodes[place] for place in TopologicalSorter(waits).static_order()]
+        return [nodes[index] for index in TopologicalSorter(waits).static_order()]
     except CycleError:
         return nodes
 
@@ -151,7 +151,7 @@ def _reads(node: NodeProto) -> list[str]:
     """The tensors that a node reads. Graphs inside it (of an If) read those around them by name; the names of their own
     tensors are there too."""
     inside = [part.g for part in node.attribute if part.type == AttributeProto.GRAPH]
-    within = [name for graph in inside for one in graph.node for name in _reads(one)]
+    within = [name for graph in inside for inner in graph.node for name in _reads(inner)]
     return [*node.input, *within, *(entry.name for graph in inside for entry in graph.output)]
 
 

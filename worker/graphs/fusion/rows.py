@@ -72,8 +72,8 @@ def fuse_rows(graph: GraphEditor) -> None:
             chain = _Chain(node.input[0], node.input[0])
             _take_norm(chain, node)
             _write(graph, chain, quantized.pop(chain.y, None))
-    for x, found in quantized.items():
-        _write(graph, _Chain(x, x), found)
+    for x, quantization in quantized.items():
+        _write(graph, _Chain(x, x), quantization)
 
 
 def _replace(graph: GraphEditor, product: NodeProto, quantized: dict[str, _Quantization]) -> None:
@@ -95,11 +95,11 @@ def _replace(graph: GraphEditor, product: NodeProto, quantized: dict[str, _Quant
         _take_norm_of_sums(graph, chain)
     if not chain.nodes:
         return
-    found = quantized.pop(chain.y, None)
-    if len(chain.nodes) == 1 and chain.bias and found is None:
+    quantization = quantized.pop(chain.y, None)
+    if len(chain.nodes) == 1 and chain.bias and quantization is None:
         _add_bias_in_product(graph, product, chain)
     else:
-        _write(graph, chain, found, "FinishProduct")
+        _write(graph, chain, quantization, "FinishProduct")
 
 
 def _take_norm_of_sums(graph: GraphEditor, chain: _Chain) -> None:
@@ -132,21 +132,22 @@ def _add_bias_in_product(graph: GraphEditor, product: NodeProto, chain: _Chain) 
     graph.replace([product, *chain.nodes], node)
 
 
-def _write(graph: GraphEditor, chain: _Chain, found: _Quantization | None, operator: str = "FinishRows") -> None:
+def _write(graph: GraphEditor, chain: _Chain, quantization: _Quantization | None, operator: str = "FinishRows") -> None:
     """Put one node in the place of the chain and of the quantization of its result. `operator`: FinishProduct writes
     its result into the memory of a product, which only this chain reads."""
     outputs = [chain.y if chain.nodes else "", chain.sums]  # y is memory for a row, too, where nothing else reads it
-    if found is not None:
-        outputs += [found.quantized, found.scales]
+    if quantization is not None:
+        outputs += [quantization.quantized, quantization.scales]
     node = helper.make_node(
         operator,
         [chain.product, chain.factors, chain.bias, chain.residual, chain.norm_weight, chain.norm_bias],
         outputs,
         name=chain.y if chain.nodes else f"{chain.y}.quantized", domain=KERNELS,
-        activation=chain.activation, norm=chain.norm, epsilon=chain.epsilon, lowest=found.lowest if found else 0.0,
-        mixed=int(found is not None and found.is_mixed),
+        activation=chain.activation, norm=chain.norm, epsilon=chain.epsilon,
+        lowest=quantization.lowest if quantization else 0.0,
+        mixed=int(quantization is not None and quantization.is_mixed),
     )  # fmt: skip
-    graph.replace([*chain.nodes, *(found.nodes if found else [])], node)
+    graph.replace([*chain.nodes, *(quantization.nodes if quantization else [])], node)
 
 
 def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
@@ -154,16 +155,16 @@ def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
 
     All that share an array of zero points, or none of them: the number of zero points is that of one of their scales.
     """
-    found: dict[str, _Quantization] = {}
+    quantizations: dict[str, _Quantization] = {}
     for expand in [node for node in graph.nodes if node.op_type == "Expand"]:
         readers = graph.readers(expand.output[0])
         made = [_quantization(graph, node) for node in readers if node.op_type == "QuantizeLinear"]
-        complete = {one.x: one for one in made if one is not None}
+        complete = {quantization.x: quantization for quantization in made if quantization is not None}
         shape = graph.maker(expand.input[1], "Shape")
         if shape is not None and complete and len(complete) == len(readers):
             next(iter(complete.values())).nodes.extend((shape, expand))
-            found |= complete
-    return found
+            quantizations |= complete
+    return quantizations
 
 
 def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | None:
@@ -196,15 +197,15 @@ def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | No
 
 def _mixing(graph: GraphEditor, x: str) -> list[NodeProto]:
     """The nodes of `worker.graphs.mixing.add_mixing` that end with `x`, in their order; none: it is not mixed."""
-    found: list[NodeProto] = []
+    makers: list[NodeProto] = []
     tensor = x
     for kind, side in (("Reshape", 0), ("MatMul", 1), ("MatMul", 0), ("Reshape", 0)):
         maker = graph.maker(tensor, kind)
         if maker is None:
             return []
-        found.insert(0, maker)
+        makers.insert(0, maker)
         tensor = maker.input[side]
-    return found if found[1].input[1].startswith(MIXING) and found[2].input[0].startswith(MIXING) else []
+    return makers if makers[1].input[1].startswith(MIXING) and makers[2].input[0].startswith(MIXING) else []
 
 
 def _are_scales(graph: GraphEditor, tensor: str) -> bool:

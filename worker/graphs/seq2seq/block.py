@@ -67,9 +67,9 @@ class Block:
         net, weights = self._net, self._weights
         name = "embeddings" if self._network.shared_embeddings else f"{side}.embeddings"
         table = net.weight(name, lambda: weights.embeddings(side).astype(self.dtype))
-        found = net.op("Gather", table, ids, name=f"{side}.found")
+        gathered = net.op("Gather", table, ids, name=f"{side}.found")
         scale = net.constant("embedding_scale", self._network.scale, self.dtype)
-        return self._widened(net.op("Mul", found, scale, name=f"{side}.embedded"))
+        return self._widened(net.op("Mul", gathered, scale, name=f"{side}.embedded"))
 
     def add_first_positions(self, embedded: str, side: str, length: str, name: str) -> str:
         """Embeddings (..., T, D) with the vectors of the first positions added; `length` (1,), T."""

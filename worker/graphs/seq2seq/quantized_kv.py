@@ -56,11 +56,11 @@ class KVScales:
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """By name, what the graphs of the model need."""
-        found = {_CROSS: self.cross.reshape(-1)}
+        tensors = {_CROSS: self.cross.reshape(-1)}
         for kind, scales in (("self_attn", self.past), ("encoder_attn", self.cross)):
             for index, scale in enumerate(scales):
-                found[_name(index // 2, kind, PARTS[index % 2])] = scale[None, :, None, :]
-        return found
+                tensors[_name(index // 2, kind, PARTS[index % 2])] = scale[None, :, None, :]
+        return tensors
 
 
 def kv_dtype(net: GraphBuilder, layer: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -125,8 +125,9 @@ def as_cached(net: GraphBuilder, x: str, layer: int, part: str, heads: int, head
 def _quantize(net: GraphBuilder, x: str, scales: str, name: str) -> str:
     """(..., D) in int8, by the scale of each channel. As a division first, since QuantizeLinear with a scale for each
     channel of the last axis takes 132 ms for 512 x 6,144, and with one scale 1."""
-    one, zero = net.constant("one_scale", np.ones(()), np.float32), net.constant("int8_zero", np.zeros(()), np.int8)
-    return net.op("QuantizeLinear", net.op("Div", x, scales, name=f"{name}.scaled"), one, zero, name=name)
+    unit_scale = net.constant("one_scale", np.ones(()), np.float32)
+    zero = net.constant("int8_zero", np.zeros(()), np.int8)
+    return net.op("QuantizeLinear", net.op("Div", x, scales, name=f"{name}.scaled"), unit_scale, zero, name=name)
 
 
 def _scale_of(net: GraphBuilder, layer: int, kind: str, part: str) -> str:

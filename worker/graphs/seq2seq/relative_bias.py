@@ -26,8 +26,8 @@ def bias_by_distance(
     that of the query, from -P to P (2 P + 1, N); else by how far the key is behind, from 0 to P (P + 1, N)."""
     farthest = positions.max_distance
     ahead = np.arange(-farthest, farthest + 1) if both_ways else -np.arange(farthest + 1)
-    found: NDArray[np.float32] = buckets[_buckets(ahead, positions, both_ways=both_ways)]
-    return found
+    bias: NDArray[np.float32] = buckets[_buckets(ahead, positions, both_ways=both_ways)]
+    return bias
 
 
 class RelativeBias:

@@ -79,7 +79,7 @@ def _activation(config: Mapping[str, Any]) -> tuple[str, bool]:
     if named == "gated-gelu":  # which older checkpoints mean by it
         activation = "gelu_new"
     if activation not in ACTIVATIONS:
-        known = ", ".join((*ACTIVATIONS, *(f"gated-{one}" for one in ACTIVATIONS)))
+        known = ", ".join((*ACTIVATIONS, *(f"gated-{name}" for name in ACTIVATIONS)))
         raise ModelError(f"config.json says feed_forward_proj = {named}; supported are {known}")
     activation = str(config.get("dense_act_fn", activation))
     if activation not in ACTIVATIONS:

@@ -38,17 +38,17 @@ class Seq2SeqWeights:
     def one(self, name: str) -> NDArray[np.float32]:
         """A tensor of the network, by its role. Raises ModelError for one that lacks, or has another shape than
         config.json says."""
-        found = self._get(name_of(self._network, name))
+        tensor = self._get(name_of(self._network, name))
         wanted = _shape_of(self._network, name)
-        if len(found.shape) != len(wanted) or any(
-            size not in (None, has) for size, has in zip(wanted, found.shape, strict=True)
+        if len(tensor.shape) != len(wanted) or any(
+            size not in (None, has) for size, has in zip(wanted, tensor.shape, strict=True)
         ):
             sizes = ", ".join("any" if size is None else str(size) for size in wanted)
             raise ModelError(
-                f"the tensor {name_of(self._network, name)} has the shape {found.shape}, and config.json gives "
+                f"the tensor {name_of(self._network, name)} has the shape {tensor.shape}, and config.json gives "
                 f"({sizes}): the files do not belong together"
             )
-        return found
+        return tensor
 
     def norm(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weight and bias (D,) of a norm; the bias of a network without is 0."""
@@ -70,12 +70,12 @@ class Seq2SeqWeights:
                 f"the checkpoint lacks the tensor {names[0]}: by its config.json (share_encoder_decoder_embeddings, or "
                 "tie_word_embeddings = false) each side has embeddings of its own"
             )
-        found = self._get(*names)
-        if found.ndim != 2 or found.shape[1] != self._network.width:
+        table = self._get(*names)
+        if table.ndim != 2 or table.shape[1] != self._network.width:
             raise ModelError(
-                f"the embeddings have the shape {found.shape}, and config.json d_model = {self._network.width}"
+                f"the embeddings have the shape {table.shape}, and config.json d_model = {self._network.width}"
             )
-        return found
+        return table
 
     def head(self) -> NDArray[np.float32]:
         """(V, D)."""
@@ -156,13 +156,13 @@ def _fairseq_sinusoids(position: NDArray[np.int64], width: int) -> NDArray[np.fl
 
 def _shape_of(network: Seq2SeqNetwork, role: str) -> tuple[int | None, ...]:
     """The sizes that config.json gives a tensor; None: it does not say. A linear map has (outputs, inputs)."""
-    width, (place, _, kind) = network.width, role.rpartition(".")
-    side, _, rest = place.partition(".")
+    width, (module_path, _, kind) = network.width, role.rpartition(".")
+    side, _, rest = module_path.partition(".")
     module = rest.rpartition(".")[2]
     if module == "relative_bias":
         assert network.relative is not None
         return network.relative.buckets, network.heads(side).number
-    if place == "shared" or module.startswith("embed_"):  # of tokens, and of positions
+    if module_path == "shared" or module.startswith("embed_"):  # of tokens, and of positions
         return None, width
     heads = network.heads(side)
     inner = network.encoder_inner if side == "encoder" else network.decoder_inner

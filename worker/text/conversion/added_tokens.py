@@ -39,10 +39,10 @@ class AddedToken:
     @classmethod
     def of(cls, value: Mapping[str, Any], where: str) -> Self:
         """The token of a JSON object. Raises ModelError for one of another form."""
-        values = {key: one for key, one in value.items() if key not in ("__type", "id")}
+        values = {key: flag for key, flag in value.items() if key not in ("__type", "id")}
         content = values.pop("content", None)
         if not (
-            isinstance(content, str) and {*values} <= {*_FLAGS} and all(type(one) is bool for one in values.values())
+            isinstance(content, str) and {*values} <= {*_FLAGS} and all(type(flag) is bool for flag in values.values())
         ):
             raise ModelError(f"{where} has an added token of an unknown form ({value!r:.80}): download it again")
         return cls(content, **values)
@@ -88,17 +88,17 @@ class NamedTokens:
             return int(token_id)
 
         for named_id, token in sorted(self.added.items()):
-            found = put(replace(token, special=token.special or token.content in special))
-            if found != named_id:
+            given_id = put(replace(token, special=token.special or token.content in special))
+            if given_id != named_id:
                 raise UnknownVocabularyError(
                     f"the tokenizer's files give the added token {token.content!r:.40} the id {named_id}, and "
-                    f"transformers gives it {found}"
+                    f"transformers gives it {given_id}"
                 )
-        for one in self.special:
-            if isinstance(one, AddedToken):
-                put(replace(one, special=True))
-            elif one not in entries:
-                put(AddedToken(one, special=True))
+        for special_token in self.special:
+            if isinstance(special_token, AddedToken):
+                put(replace(special_token, special=True))
+            elif special_token not in entries:
+                put(AddedToken(special_token, special=True))
         return sorted(entries.values(), key=lambda entry: int(entry["id"]))
 
 
@@ -108,7 +108,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any], of_class: SpecialToken
     if config.get("extra_special_tokens"):
         raise UnknownVocabularyError(f"{folder / _CONFIG} has special tokens of its own (extra_special_tokens)")
     named = {key: _of_config(folder, config[key]) for key in ROLES if key in config}
-    more = [token for one in _list(folder / _CONFIG, config.get(_MORE)) if (token := _of_config(folder, one))]
+    more = [token for entry in _list(folder / _CONFIG, config.get(_MORE)) if (token := _of_config(folder, entry))]
     if "added_tokens_decoder" in config:
         added = _declared(folder, config["added_tokens_decoder"])
         by_content = {token.content: token for token in added.values()}
@@ -117,7 +117,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any], of_class: SpecialToken
         file, legacy = folder / _MAP, read_object(folder / _MAP, is_optional=True)
         named |= {key: _of_map(file, legacy[key]) for key in ROLES if key in legacy}
         known = [_content(token) for token in more]
-        of_map = [token for one in _list(file, legacy.get(_MORE)) if (token := _of_map(file, one))]
+        of_map = [token for entry in _list(file, legacy.get(_MORE)) if (token := _of_map(file, entry))]
         more += [token for token in of_map if _content(token) not in known]
         added = _legacy(folder, {_content(token) for token in (*named.values(), *more) if token})
     tokens = {key: named[key] if key in named else of_class.names.get(key) for key in ROLES}

@@ -49,15 +49,15 @@ def find_language(wanted: str, codes: Collection[str], side: str) -> str:
     by_folded = {_folded(code): code for code in codes}
     if (exact := by_folded.get(_folded(wanted))) is not None:
         return exact
-    found = sorted(code for code in codes if _language(code) == _language(wanted)) or sorted(
+    matches = sorted(code for code in codes if _language(code) == _language(wanted)) or sorted(
         code for code in codes if _is_alias(_language(wanted), _language(code))
     )
     if (script := _script(wanted)) is not None:
-        found = [code for code in found if _script(code) in (script, None)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise SpecError(f"the {side} language {wanted!r} can be {' or '.join(found)} in this model: name one of them")
+        matches = [code for code in matches if _script(code) in (script, None)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SpecError(f"the {side} language {wanted!r} can be {' or '.join(matches)} in this model: name one of them")
     raise SpecError(f"this model has no {side} language {wanted!r}; it has {some_languages(codes, wanted)}")
 
 
@@ -82,6 +82,6 @@ def _script(code: str) -> str | None:
     return next((part.lower() for part in _SEPARATOR.split(code)[1:] if len(part) == 4), None)
 
 
-def _is_alias(one: str, other: str) -> bool:
+def _is_alias(code: str, other_code: str) -> bool:
     """Whether a code of two letters and one of three are of the same language."""
-    return other in _THREE_LETTERS.get(one, "").split() or one in _THREE_LETTERS.get(other, "").split()
+    return other_code in _THREE_LETTERS.get(code, "").split() or code in _THREE_LETTERS.get(other_code, "").split()

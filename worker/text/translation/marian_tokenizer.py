@@ -128,8 +128,8 @@ class MarianTokenizer:
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
         """The ids of a made-up sentence, for measuring a model: so many pieces of the source, by turns a frequent one
         (Zipf's law) and any, then EOS; with the label of any language if the model has several."""
-        places = range(len(self._source))  # by frequency
-        frequent = rng.choices(places, [1 / (place + 1) for place in places], k=num_pieces)
+        ranks = range(len(self._source))  # by frequency
+        frequent = rng.choices(ranks, [1 / (rank + 1) for rank in ranks], k=num_pieces)
         drawn = [self._id(self._source.id_to_piece(index)) for index in frequent]
         drawn[1::2] = rng.choices([*self._ids.values()], k=num_pieces // 2)
         return self._wrap(drawn, rng.choice(sorted(self.languages)) if self.languages else None)
@@ -148,9 +148,9 @@ class MarianTokenizer:
 
     def cut_target(self, text: str) -> list[TargetPiece]:
         """The pieces of a target sentence with their ids and places in the text; without EOS."""
-        found = self._target_ids
+        target_ids = self._target_ids
         return [
-            TargetPiece(found.get(piece, self.target_unk_id), start, stop)
+            TargetPiece(target_ids.get(piece, self.target_unk_id), start, stop)
             for piece, start, stop in _places(self._target, text)
         ]
 
@@ -251,15 +251,15 @@ def _special_id(
 
     Published models have any: eos 0 and pad V-1 in opus-mt, eos 43311 and pad 53016 in tc-big-fr-en.
     """
-    found, configured = vocabulary.get(piece), (config or {}).get(key)
+    listed, configured = vocabulary.get(piece), (config or {}).get(key)
     if isinstance(configured, list) and len(configured) == 1:
         configured = configured[0]
-    if found is not None and configured is not None and found != configured:
+    if listed is not None and configured is not None and listed != configured:
         raise ModelError(
-            f"{file} has {piece} as {found}, but config.json beside it says {key} = {configured}: the files belong to "
+            f"{file} has {piece} as {listed}, but config.json beside it says {key} = {configured}: the files belong to "
             "different models"
         )
-    special_id = found if found is not None else configured
+    special_id = listed if listed is not None else configured
     if type(special_id) is not int:
         raise ModelError(f"{file} has no piece {piece}: it is not the vocabulary of a Marian model")
     return special_id

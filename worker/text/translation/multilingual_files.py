@@ -91,7 +91,7 @@ def _open_m2m100(folder: Path, config: Mapping[str, Any]) -> MultilingualTokeniz
     pieces = {piece: piece_id for piece, piece_id in vocabulary.items() if piece not in special}
     return MultilingualTokenizer(
         cutter=SentencePieceCutter(processor, pieces, special["<unk>"], joins=True),
-        language_ids={code: len(vocabulary) + place for place, code in enumerate(languages)},
+        language_ids={code: len(vocabulary) + index for index, code in enumerate(languages)},
         eos_id=special["</s>"],
         given_language=_given_language(
             folder, {len(vocabulary) + at: code for at, code in enumerate(languages)}, "forced_bos_token_id"
@@ -108,9 +108,9 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
     else:
         processor = read_sentencepiece(folder / SENTENCEPIECE_BPE, _OWNER)
         pieces = {
-            processor.id_to_piece(place): place + FAIRSEQ_OFFSET
-            for place in range(len(processor))
-            if not (processor.is_control(place) or processor.is_unknown(place))
+            processor.id_to_piece(piece_id): piece_id + FAIRSEQ_OFFSET
+            for piece_id in range(len(processor))
+            if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
         }
         cutter, added = (
             SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=named == "MBart50"),
@@ -118,7 +118,7 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
         )
         if named in _ORDERED:  # whose ids do not depend on what else is written
             first = len(processor) + FAIRSEQ_OFFSET
-            added = FAIRSEQ | {code: first + place for place, code in enumerate(_ORDERED[named].split())}
+            added = FAIRSEQ | {code: first + index for index, code in enumerate(_ORDERED[named].split())}
     languages = {name: token_id for name, token_id in added.items() if _LANGUAGE[named].fullmatch(name)}
     if not languages or "</s>" not in added:
         raise ModelError(
@@ -193,7 +193,7 @@ def _read_vocabulary(file: Path) -> dict[str, int]:
         content = orjson.loads(read_tokenizer_file(file, _OWNER))
     except orjson.JSONDecodeError as error:
         raise ModelError(f"{file} is not JSON ({error}): download or export it again") from error
-    if not isinstance(content, dict) or any(type(one) is not int or one < 0 for one in content.values()):
+    if not isinstance(content, dict) or any(type(token_id) is not int or token_id < 0 for token_id in content.values()):
         raise ModelError(f"{file} is not a table of pieces and ids: download or export it again")
     return content
 

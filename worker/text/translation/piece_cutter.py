@@ -75,7 +75,7 @@ class SentencePieceCutter:
         ]
 
     def join(self, ids: Sequence[int]) -> str:
-        pieces = [self._pieces[int(one)] for one in ids if int(one) in self._pieces]
+        pieces = [self._pieces[int(piece_id)] for piece_id in ids if int(piece_id) in self._pieces]
         text: str = self._processor.decode_pieces(pieces) if self._joins else "".join(pieces)
         return text.replace(_WORD_START, " ").strip()
 
@@ -94,9 +94,9 @@ class TokenizerJsonCutter:
         self._tokenizer = tokenizer
 
     def cut(self, text: str) -> list[CutPiece]:
-        found = self._tokenizer.encode(text)
-        places = zip(found.ids, found.starts.tolist(), found.stops.tolist(), strict=True)
-        return [CutPiece(self._tokenizer.piece(one), one, start, stop) for one, start, stop in places]
+        encoded = self._tokenizer.encode(text)
+        places = zip(encoded.ids, encoded.starts.tolist(), encoded.stops.tolist(), strict=True)
+        return [CutPiece(self._tokenizer.piece(piece_id), piece_id, start, stop) for piece_id, start, stop in places]
 
     def join(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(ids)
@@ -110,4 +110,4 @@ class TokenizerJsonCutter:
     @cached_property
     def _by_frequency(self) -> Sequence[int]:
         special = set(self._tokenizer.special_ids.values())
-        return [one for one in range(self._tokenizer.vocab_size) if one not in special]
+        return [piece_id for piece_id in range(self._tokenizer.vocab_size) if piece_id not in special]

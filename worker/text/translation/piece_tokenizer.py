@@ -29,7 +29,8 @@ class PieceTokenizer:
     def unknown_share(self, text: str) -> float:
         """The share of a sentence's characters that the vocabulary lacks."""
         unk_id = self.cutter.unk_id
-        return share_of_characters(text, ((one.start, one.stop) for one in self.cutter.cut(text) if one.id == unk_id))
+        unknown = ((piece.start, piece.stop) for piece in self.cutter.cut(text) if piece.id == unk_id)
+        return share_of_characters(text, unknown)
 
     def target_piece(self, piece_id: int) -> str:
         """The text of a target piece, for messages."""

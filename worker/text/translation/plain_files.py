@@ -92,9 +92,9 @@ def _open_pegasus(folder: Path, config: Mapping[str, Any]) -> PlainTokenizer:
     processor = read_sentencepiece(folder / SENTENCEPIECE_UNIGRAM, "a Pegasus model")
     offset = int(config.get("offset", _PEGASUS_OFFSET))
     pieces = {
-        processor.id_to_piece(place): place + offset
-        for place in range(len(processor))
-        if not (processor.is_control(place) or processor.is_unknown(place))
+        processor.id_to_piece(piece_id): piece_id + offset
+        for piece_id in range(len(processor))
+        if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
     }
     cutter = SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True)
     return PlainTokenizer(

@@ -70,25 +70,25 @@ def _open_sentencepiece(folder: Path, config: Mapping[str, Any]) -> tuple[PieceC
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
     ids = {
-        processor.id_to_piece(place): place
-        for place in range(len(processor))
-        if not (processor.is_control(place) or processor.is_unknown(place))
+        processor.id_to_piece(piece_id): piece_id
+        for piece_id in range(len(processor))
+        if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
     }
     return SentencePieceCutter(processor, ids, processor.unk_id(), joins=True), processor.eos_id()
 
 
 def _labels(cutter: PieceCutter) -> dict[str, str]:
     """The prefix of each language that a piece of the vocabulary names."""
-    found = (_LABEL.fullmatch(cutter.piece(piece_id)) for piece_id in cutter.by_frequency())
-    return {match[1]: f"<2{match[1]}> " for match in found if match}
+    labels = (_LABEL.fullmatch(cutter.piece(piece_id)) for piece_id in cutter.by_frequency())
+    return {match[1]: f"<2{match[1]}> " for match in labels if match}
 
 
 def _tasks(config: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     """The prefix of each pair of languages that config.json names."""
     tasks = config.get("task_specific_params") or {}
-    found = {}
+    prefixes = {}
     for name, settings in tasks.items() if isinstance(tasks, dict) else ():
         pair, prefix = _TASK.fullmatch(str(name)), settings.get("prefix") if isinstance(settings, dict) else None
         if pair and isinstance(prefix, str) and prefix:
-            found[pair[1], pair[2]] = prefix
-    return found
+            prefixes[pair[1], pair[2]] = prefix
+    return prefixes

@@ -78,7 +78,7 @@ class PrefixTokenizer(PieceTokenizer):
         prefix = self._prefix(language)
         pieces = self.cutter.cut(prefix + text)
         end = len(prefix.rstrip().encode())
-        number = next((place for place, piece in enumerate(pieces) if piece.stop > end), len(pieces))
+        number = next((index for index, piece in enumerate(pieces) if piece.stop > end), len(pieces))
         return [piece.id for piece in pieces[:number]], pieces[number:]
 
     def _prefix(self, language: str | None) -> str:

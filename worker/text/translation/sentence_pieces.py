@@ -43,6 +43,6 @@ def split_ids(
 
 def draw_ids(rng: Random, by_frequency: Sequence[int], num_pieces: int) -> list[int]:
     """So many ids, by turns one of the frequent (Zipf's law) and any."""
-    drawn = rng.choices(by_frequency, [1 / (place + 1) for place in range(len(by_frequency))], k=num_pieces)
+    drawn = rng.choices(by_frequency, [1 / (rank + 1) for rank in range(len(by_frequency))], k=num_pieces)
     drawn[1::2] = rng.choices(by_frequency, k=num_pieces // 2)
     return drawn

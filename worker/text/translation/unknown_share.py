@@ -13,11 +13,11 @@ def share_of_characters(text: str, places: Iterable[tuple[int, int]]) -> float:
     Characters and not tokens: SentencePiece makes one unknown token of any number of unknown characters in a row, so a
     whole sentence in Thai is one of two tokens.
     """
-    found = list(places)
-    if not found:
+    spans = list(places)
+    if not spans:
         return 0.0
     content = _SURROGATE.sub("\ufffd", text).encode()
-    unknown = sum(_num_characters(content[start:stop]) for start, stop in found)
+    unknown = sum(_num_characters(content[start:stop]) for start, stop in spans)
     return min(unknown / max(_num_characters(content), 1), 1.0)
 
 

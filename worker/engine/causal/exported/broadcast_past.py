@@ -49,23 +49,23 @@ class BroadcastPast:
         return self._views(count)
 
     def _fill(self, count: int) -> None:
-        needed = [count * one.size for one in self._past]
+        needed = [count * array.size for array in self._past]
         fits = len(self._memory) == len(self._past) and all(
-            memory.size >= size and memory.dtype == one.dtype
-            for memory, size, one in zip(self._memory, needed, self._past, strict=True)
+            memory.size >= size and memory.dtype == array.dtype
+            for memory, size, array in zip(self._memory, needed, self._past, strict=True)
         )
         if fits:
             self._reuses += 1
         else:
             self._allocations += 1
             self._memory = []  # freed first: both may not fit into memory
-            self._memory = [np.empty(size, one.dtype) for size, one in zip(needed, self._past, strict=True)]
-        for view, one in zip(self._views(count), self._past, strict=True):
-            view[:] = one
+            self._memory = [np.empty(size, array.dtype) for size, array in zip(needed, self._past, strict=True)]
+        for view, array in zip(self._views(count), self._past, strict=True):
+            view[:] = array
         self._filled = count
 
     def _views(self, count: int) -> Past:
         return [
-            memory[: count * math.prod(one.shape)].reshape(count, *one.shape[1:])
-            for memory, one in zip(self._memory, self._past, strict=True)
+            memory[: count * math.prod(array.shape)].reshape(count, *array.shape[1:])
+            for memory, array in zip(self._memory, self._past, strict=True)
         ]

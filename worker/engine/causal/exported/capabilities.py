@@ -41,48 +41,48 @@ def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabi
     size = min(max_positions, _LENGTH)
     vocab_size = graph.layout.vocab_size
     # Two primes, so that the ids are far apart in a vocabulary of any size.
-    one, other = ([(factor * index + 1) % vocab_size for index in range(size)] for factor in (7919, 104_729))
-    short, cut = other[: size // 2], size // 2
+    first, second = ([(factor * index + 1) % vocab_size for index in range(size)] for factor in (7919, 104_729))
+    short, cut = second[: size // 2], size // 2
     try:
-        alone, alone_other, alone_short = (_logits(graph, [row])[0] for row in (one, other, short or other))
+        first_alone, second_alone, short_alone = (_logits(graph, [row])[0] for row in (first, second, short or second))
     except Exception as error:  # onnxruntime has no common base class for what a graph refuses
         raise ModelError(f"{graph.file} cannot run its first step: {str(error).strip()[:300]}") from error
-    limit = _TOLERANCES[graph.layout.logits_dtype] * float(np.ptp(np.concatenate((alone, alone_other))))
+    limit = _TOLERANCES[graph.layout.logits_dtype] * float(np.ptp(np.concatenate((first_alone, second_alone))))
 
     def gives(call: Callable[[], _Rows], *expected: NDArray[np.float32]) -> bool:
         try:
-            found = call()
+            rows = call()
         except Exception:  # as above: the graph refuses such a call
             return False
-        return all(np.allclose(row, right, rtol=0, atol=limit) for row, right in zip(found, expected, strict=True))
+        return all(np.allclose(row, right, rtol=0, atol=limit) for row, right in zip(rows, expected, strict=True))
 
-    batches = gives(lambda: _logits(graph, [one, other]), alone, alone_other)
-    pads = batches and bool(short) and gives(lambda: _logits(graph, [one, short]), alone, alone_short)
+    batches = gives(lambda: _logits(graph, [first, second]), first_alone, second_alone)
+    pads = batches and bool(short) and gives(lambda: _logits(graph, [first, short]), first_alone, short_alone)
     extends = extends_batches = steps = skips_padding = False
     if graph.layout.cache and cut:
-        ending = other[cut : size - 1 if pads else size]
-        extends = gives(lambda: _after_past(graph, one[:cut], [one[cut:]]), alone[cut:])
+        ending = second[cut : size - 1 if pads else size]
+        extends = gives(lambda: _after_past(graph, first[:cut], [first[cut:]]), first_alone[cut:])
         extends_batches = batches and extends and gives(
-            lambda: _after_past(graph, one[:cut], [one[cut:], ending]),
-            alone[cut:],
-            _logits(graph, [one[:cut] + ending])[0][cut:],
+            lambda: _after_past(graph, first[:cut], [first[cut:], ending]),
+            first_alone[cut:],
+            _logits(graph, [first[:cut] + ending])[0][cut:],
         )  # fmt: skip
         steps = batches and gives(
-            lambda: _step(graph, [one[:cut], other[:cut]], [one[cut], other[cut]]),
-            alone[cut : cut + 1],
-            alone_other[cut : cut + 1],
+            lambda: _step(graph, [first[:cut], second[:cut]], [first[cut], second[cut]]),
+            first_alone[cut : cut + 1],
+            second_alone[cut : cut + 1],
         )
         skips_padding = steps and cut > 1 and gives(
-            lambda: _step(graph, [one[:cut], other[: cut - 1]], [one[cut], other[cut - 1]]),
-            alone[cut : cut + 1],
-            alone_other[cut - 1 : cut],
+            lambda: _step(graph, [first[:cut], second[: cut - 1]], [first[cut], second[cut - 1]]),
+            first_alone[cut : cut + 1],
+            second_alone[cut - 1 : cut],
         )  # fmt: skip
     return Capabilities(batches, pads, extends, extends_batches, steps, skips_padding)
 
 
 def _logits(graph: ExportedCausalGraph, rows: Sequence[Sequence[int]], past: Sequence[NDArray[Any]] = ()) -> _Rows:
-    found, _ = graph.call(rows, past, is_quiet=True)
-    return [found[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
+    logits, _ = graph.call(rows, past, is_quiet=True)
+    return [logits[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
 
 
 def _after_past(graph: ExportedCausalGraph, beginning: Sequence[int], endings: Sequence[Sequence[int]]) -> _Rows:

@@ -47,7 +47,7 @@ class ExportedRows:
     @property
     def buffer_stats(self) -> BufferStats:
         """The memory of keys and values, which each step allocates again."""
-        return BufferStats(sum(one.nbytes for one in (*self._past, *self._prefix_past)))
+        return BufferStats(sum(array.nbytes for array in (*self._past, *self._prefix_past)))
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
         """See `Rows.allocate`."""
@@ -78,7 +78,7 @@ class ExportedRows:
         """See `Rows.select`. Positions that no row has any more are dropped."""
         self._lengths = self._lengths[rows]
         longest = int(self._lengths.max(initial=0))
-        self._past = [np.ascontiguousarray(one[rows][:, :, self._length - longest :]) for one in self._past]
+        self._past = [np.ascontiguousarray(array[rows][:, :, self._length - longest :]) for array in self._past]
 
     @property
     def _length(self) -> int:
@@ -109,7 +109,7 @@ class ExportedRows:
     def _read(self, parts: Sequence[Sequence[int]], past: Past, run: RunContext) -> Past:
         """Read equally many tokens, or fewer in later rows, after one past (1, K, P, H) or from the start. Returns keys
         and values (B, K, P + S, H)."""
-        past = [np.repeat(one, len(parts), axis=0) for one in past]
+        past = [np.repeat(array, len(parts), axis=0) for array in past]
         if not parts[0]:
             shape = len(parts), self._cache.num_heads, 0
             return past or [np.empty((*shape, size), self._cache.dtype) for size in self._cache.sizes]

@@ -66,8 +66,8 @@ class ExportedCausalGraph:
         options = onnxruntime.RunOptions()
         if is_quiet:
             options.log_severity_level = 4
-        found = self.session.run(outputs, feed, options)
-        return (found[0], found[1:]) if wants_logits else (np.empty((len(rows), 0, 0), np.float32), found)
+        results = self.session.run(outputs, feed, options)
+        return (results[0], results[1:]) if wants_logits else (np.empty((len(rows), 0, 0), np.float32), results)
 
     def step(
         self, ids: NDArray[np.int64], past: Past, lengths: NDArray[np.int64], *, is_quiet: bool = False

@@ -110,17 +110,21 @@ class ExportedReader:
                 _Sequence(0, index, [last, *suffix], group.num_given(index))
                 for index, suffix in enumerate(group.suffixes)
             ]
-            found = {one.suffix: log_probs for one, log_probs in self._read_sequences(sequences, past, run)}
+            by_suffix = {
+                sequence.suffix: log_probs for sequence, log_probs in self._read_sequences(sequences, past, run)
+            }
         finally:
             self._shared_past.end()
-        return [found[index] for index in range(len(sequences))]
+        return [by_suffix[index] for index in range(len(sequences))]
 
     def _read_sequences(
         self, sequences: Sequence[_Sequence], past: Past, run: RunContext
     ) -> Iterator[tuple[_Sequence, LogProbs]]:
         """Every sequence once, longest first, after one past."""
-        yield from ((one, np.empty(0, np.float32)) for one in sequences if not one.length)  # nothing predicts its token
-        waiting = deque(sorted(filter(lambda one: one.length, sequences), key=lambda one: -one.length))
+        # Nothing predicts the only token of a sequence without context.
+        yield from ((alone, np.empty(0, np.float32)) for alone in sequences if not alone.length)
+        longest_first = sorted(sequences, key=lambda sequence: -sequence.length)
+        waiting = deque(sequence for sequence in longest_first if sequence.length)
         max_rows = len(sequences)
         while waiting:
             batch = self._take_batch(waiting, past, max_rows)
@@ -172,14 +176,17 @@ class ExportedReader:
 
     def _read_batch(self, batch: Sequence[_Sequence], past: Past, run: RunContext) -> list[LogProbs]:
         if len(batch) == 1:
-            (one,) = batch
-            return [self._read_in_pieces(one.ids, one.num_unscored, past, run)[0]]
-        rows = [one.ids[:-1] for one in batch]
+            (sequence,) = batch
+            return [self._read_in_pieces(sequence.ids, sequence.num_unscored, past, run)[0]]
+        rows = [sequence.ids[:-1] for sequence in batch]
         logits, _ = self._call(rows, self._shared_past.rows(len(rows)) if past else (), run)
-        with run.measure("head", rows=len(rows), tokens=sum(one.length - one.num_unscored for one in batch)):
+        num_scored = sum(sequence.length - sequence.num_unscored for sequence in batch)
+        with run.measure("head", rows=len(rows), tokens=num_scored):
             return [
-                self._log_probs(logits[row, one.num_unscored : one.length], one.ids[one.num_unscored + 1 :])
-                for row, one in enumerate(batch)
+                self._log_probs(
+                    logits[row, sequence.num_unscored : sequence.length], sequence.ids[sequence.num_unscored + 1 :]
+                )
+                for row, sequence in enumerate(batch)
             ]
 
     def _read_in_pieces(
@@ -191,7 +198,7 @@ class ExportedReader:
         With `wants_present` all ids are fed, as those of a prefix, and their keys and values are returned.
         """
         end = len(ids) if wants_present else len(ids) - 1
-        found = np.empty(end - num_unscored, np.float32)
+        log_probs = np.empty(end - num_unscored, np.float32)
         start = 0
         while start < end:
             size = end - start
@@ -212,11 +219,11 @@ class ExportedReader:
                 continue
             if first < stop:
                 with run.measure("head", rows=1, tokens=stop - first):
-                    found[first - num_unscored : stop - num_unscored] = self._log_probs(
+                    log_probs[first - num_unscored : stop - num_unscored] = self._log_probs(
                         logits[0, first - start :], ids[first + 1 : stop + 1]
                     )
             past, start = present, stop
-        return found, past
+        return log_probs, past
 
     def _call(
         self,

@@ -51,8 +51,8 @@ def first_error() -> str:
     """What llama.cpp first called an error in this thread since `forget_error`: a line, maybe with text of a file.
 
     The first, because those that follow say less: failed to load model."""
-    found: str = getattr(_first_error, "text", "")
-    return found
+    message: str = getattr(_first_error, "text", "")
+    return message
 
 
 def _log_message(level: int, text: bytes, data: Any) -> None:

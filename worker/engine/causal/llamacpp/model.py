@@ -71,7 +71,8 @@ class LlamaCppCausal:
         """The ids that end a text, by the file; it has no other rule for a continuation."""
         vocabulary = self.network.vocabulary
         is_end = llama_cpp().llama_vocab_is_eog
-        return ContinuationRules(eos_ids=tuple(one for one in range(self.vocab_size) if is_end(vocabulary, one)))
+        end_ids = (token_id for token_id in range(self.vocab_size) if is_end(vocabulary, token_id))
+        return ContinuationRules(eos_ids=tuple(end_ids))
 
     def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen
         """One lane's generator. Raises SpecError where the cache is to be off: llama.cpp always has one."""

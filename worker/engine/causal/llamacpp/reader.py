@@ -67,9 +67,9 @@ class LlamaCppReader:
         left = dict(enumerate(groups))
         while left:
             with halve_on_out_of_memory(self._tokens, "tokens of a call", least=LEAST_TOKENS) as attempt:
-                for index, found in self._read(dict(left), groups, run):
+                for index, log_probs in self._read(dict(left), groups, run):
                     del left[index]
-                    yield index, found
+                    yield index, log_probs
             if not attempt.fits:
                 self._context = None
                 self.buffer_stats = self.buffer_stats.freed()
@@ -91,8 +91,8 @@ class LlamaCppReader:
         for pack in self._packs(tails, num_prefixes=0):
             context = self._context_for(sum(len(tail.fed) for tail in pack))
             context.clear()
-            for tail, found in zip(pack, self._read_tails(context, pack, 0, run), strict=True):
-                if (done := results.add(tail.group, tail.suffix, found)) is not None:
+            for tail, log_probs in zip(pack, self._read_tails(context, pack, 0, run), strict=True):
+                if (done := results.add(tail.group, tail.suffix, log_probs)) is not None:
                     yield tail.group, done
 
     def _read_shared(
@@ -101,9 +101,9 @@ class LlamaCppReader:
         """Read the prefixes of some groups, then all their suffixes behind them."""
         prefixes = [groups[index].prefix for index in wave]
         tails = [
-            _behind(groups[index], index, place, sequence)
+            _behind(groups[index], index, suffix_index, sequence)
             for sequence, index in enumerate(wave)
-            for place in range(len(groups[index].suffixes))
+            for suffix_index in range(len(groups[index].suffixes))
         ]
         longest = max(len(tail.fed) for tail in tails)
         context = self._context_for(sum(map(len, prefixes)) + max(longest, self._tokens))
@@ -112,8 +112,8 @@ class LlamaCppReader:
         for index, logits in zip(wave, self._read_prefixes(context, prefixes, run), strict=True):
             targets = np.array([suffix[0] for suffix in groups[index].suffixes])
             with run.measure("head", rows=1, tokens=len(targets)):
-                found = first_log_probs(logits, targets)
-            first |= {(index, place): found[place : place + 1] for place in range(len(targets))}
+                log_probs = first_log_probs(logits, targets)
+            first |= {(index, number): log_probs[number : number + 1] for number in range(len(targets))}
         for tail in tails:
             if not tail.fed:
                 done = results.add(tail.group, tail.suffix, first[tail.group, tail.suffix])
@@ -150,14 +150,14 @@ class LlamaCppReader:
         ]
         targets = np.concatenate([np.asarray(tail.targets, np.int64) for tail in pack])
         calls = [pieces] if len(pieces) > 1 else [[chunk] for chunk in _chunks(pieces[0], context.size.tokens)]
-        found, num_done = [], 0
+        log_probs, num_done = [], 0
         for call in calls:
             self._call(context, call, run)
             logits = context.logits()
             with run.measure("head", rows=len(logits), tokens=len(logits)):
-                found.append(target_log_probs(logits, targets[num_done : num_done + len(logits)], self._scratch))
+                log_probs.append(target_log_probs(logits, targets[num_done : num_done + len(logits)], self._scratch))
             num_done += len(logits)
-        return np.split(np.concatenate(found), np.cumsum([len(tail.targets) for tail in pack])[:-1])
+        return np.split(np.concatenate(log_probs), np.cumsum([len(tail.targets) for tail in pack])[:-1])
 
     def _call(self, context: Context, pieces: Sequence[Piece], run: RunContext) -> None:
         run.raise_if_stopped("calls of the model")
@@ -223,16 +223,16 @@ def _waves(groups: Mapping[int, Group], max_tokens: int, max_groups: int) -> Ite
 
 def _whole_sequences(index: int, group: Group) -> Iterator[_Tail]:
     """Each suffix of a group after its own copy of the prefix."""
-    for place, suffix in enumerate(group.suffixes):
+    for suffix_index, suffix in enumerate(group.suffixes):
         ids = [*group.prefix, *suffix]
-        first = max(1, len(group.prefix) + group.num_given(place))  # the first token that is scored
-        yield _Tail(index, place, 0, 0, ids[:-1], first - 1, ids[first:])
+        first = max(1, len(group.prefix) + group.num_given(suffix_index))  # the first token that is scored
+        yield _Tail(index, suffix_index, 0, 0, ids[:-1], first - 1, ids[first:])
 
 
-def _behind(group: Group, index: int, place: int, sequence: int) -> _Tail:
+def _behind(group: Group, index: int, suffix_index: int, sequence: int) -> _Tail:
     """A suffix of a group whose prefix is this sequence of the context. The prefix predicts its first token."""
-    suffix, first = group.suffixes[place], max(1, group.num_given(place))
-    return _Tail(index, place, sequence, len(group.prefix), suffix[:-1], first - 1, suffix[first:])
+    suffix, first = group.suffixes[suffix_index], max(1, group.num_given(suffix_index))
+    return _Tail(index, suffix_index, sequence, len(group.prefix), suffix[:-1], first - 1, suffix[first:])
 
 
 def _chunks(piece: Piece, max_tokens: int) -> Iterator[Piece]:

@@ -70,23 +70,25 @@ class LlamaCppTokenizer:
         functions = llama_cpp()
         special = functions.LLAMA_TOKEN_ATTR_CONTROL | functions.LLAMA_TOKEN_ATTR_UNKNOWN
         attributes = functions.llama_vocab_get_attr
-        found = (one for one in range(self._network.vocab_size) if attributes(self._vocabulary, one) & special)
-        texts = {functions.llama_vocab_get_text(self._vocabulary, one).decode("utf-8", "replace"): one for one in found}
-        return {text: f"{self._mark}{one}{self._mark}" for text, one in texts.items() if text}
+        every_id = range(self._network.vocab_size)
+        special_ids = (token_id for token_id in every_id if attributes(self._vocabulary, token_id) & special)
+        text_of = functools.partial(functions.llama_vocab_get_text, self._vocabulary)
+        texts = {text_of(token_id).decode("utf-8", "replace"): token_id for token_id in special_ids}
+        return {text: f"{self._mark}{token_id}{self._mark}" for text, token_id in texts.items() if text}
 
     def encode_rendered(self, text: str) -> list[int]:
         """The ids of a text in which the names of special tokens stand for these tokens: those that llama.cpp gives it
         with `parse_special`, which cuts a text at its special tokens too. Raises ModelError as `encode` does."""
         parts = re.split(f"{self._mark}([0-9]+){self._mark}", text)  # text, id, text, id, text
         ids: list[int] = []
-        for place in range(0, len(parts), 2):
-            plain = parts[place]
-            if place and self._strips(int(parts[place - 1]), "RSTRIP"):
+        for index in range(0, len(parts), 2):
+            plain = parts[index]
+            if index and self._strips(int(parts[index - 1]), "RSTRIP"):
                 plain = plain.lstrip(_BLANKS)
-            if place + 1 < len(parts) and self._strips(int(parts[place + 1]), "LSTRIP"):
+            if index + 1 < len(parts) and self._strips(int(parts[index + 1]), "LSTRIP"):
                 plain = plain.rstrip(_BLANKS)
             ids += self._tokenize(_SURROGATE.sub("\ufffd", plain).encode())
-            ids += map(int, parts[place + 1 : place + 2])
+            ids += map(int, parts[index + 1 : index + 2])
         return ids
 
     def _strips(self, token_id: int, side: str) -> bool:
@@ -97,7 +99,7 @@ class LlamaCppTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
-        pieces = [self._piece(int(one)) for one in ids if not self.is_silent(int(one))]
+        pieces = [self._piece(int(token_id)) for token_id in ids if not self.is_silent(int(token_id))]
         return b"".join(pieces).decode("utf-8", "replace")
 
     def is_silent(self, token_id: int) -> bool:
@@ -115,11 +117,11 @@ class LlamaCppTokenizer:
             raise ModelError(f"the text has {len(content):,} bytes, and llama.cpp tokenizes {_MAX_BYTES:,} at most")
         functions = llama_cpp()
         room = len(content) + 2  # a token has a byte or more, and a space may come before the text
-        found = (ctypes.c_int32 * room)()
-        count = functions.llama_tokenize(self._vocabulary, content, len(content), found, room, False, False)
+        token_ids = (ctypes.c_int32 * room)()
+        count = functions.llama_tokenize(self._vocabulary, content, len(content), token_ids, room, False, False)
         if count < 0:
             raise ModelError("llama.cpp makes more tokens of the text than it has bytes")
-        return found[:count]
+        return token_ids[:count]
 
     def _piece(self, token_id: int) -> bytes:
         """The bytes of text that a token stands for."""

@@ -169,7 +169,7 @@ def _packs(parts: Sequence[Sequence[int]], max_tokens: int, max_padded: int) -> 
     for index, part in enumerate(parts):
         if not part:
             continue
-        padded = max(len(parts[one]) for one in (*pack, index)) * (len(pack) + 1)
+        padded = max(len(parts[member]) for member in (*pack, index)) * (len(pack) + 1)
         if pack and (tokens + len(part) > max_tokens or padded > max_padded or index != pack[-1] + 1):
             yield pack
             pack, tokens = [], 0

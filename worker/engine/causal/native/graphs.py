@@ -92,9 +92,9 @@ class NativeCausalGraphs:
         else:
             layers = (range(sizes.layers),) if split is None else split.layers()
             names = [BODY] if split is None else [stage_graph(number) for number in range(len(layers))]
-            stages = [files.open_stage(*one) for one in zip(names, map(len, layers), devices, strict=True)]
+            stages = [files.open_stage(*stage) for stage in zip(names, map(len, layers), devices, strict=True)]
             parts = SessionParts(stages, SessionHeads(files, devices[-1]))
-        on_cpu = all(Device.of(one).kind == "cpu" for one in devices)
+        on_cpu = all(Device.of(device).kind == "cpu" for device in devices)
         shape = files.slot_shape(sizes.layers)
         return cls(sizes, precision, shape, on_cpu and not sizes.has_window, parts)
 

@@ -42,8 +42,8 @@ class SessionScoringHead:
         self._session = session
 
     def log_probs(self, hidden: States, targets: NDArray[np.int64]) -> LogProbs:
-        found: LogProbs = self._session.run(["log_probs"], {HIDDEN: hidden, "targets": targets})[0]
-        return found
+        log_probs: LogProbs = self._session.run(["log_probs"], {HIDDEN: hidden, "targets": targets})[0]
+        return log_probs
 
 
 class SessionLogitsHead:
@@ -62,7 +62,7 @@ class SessionLogitsHead:
     def buffer_stats(self) -> BufferStats:
         """The memory of the outputs. Reuse happens at every step and is not counted."""
         buffers = tuple(self._buffers.values())
-        return BufferStats(sum(one.num_bytes for one in buffers), sum(one.allocations for one in buffers))
+        return BufferStats(sum(buffer.num_bytes for buffer in buffers), sum(buffer.allocations for buffer in buffers))
 
     def logits(self, hidden: States) -> tuple[Floats, Floats | None]:
         bound = hidden.ctypes.data, hidden.shape

@@ -78,8 +78,8 @@ class PackedReader:
             if not sequence.fed and (done := results.add(sequence.group, sequence.suffix, _UNSCORED)) is not None:
                 yield sequence.group, done
         for pack in _packs([sequence for sequence in sequences if sequence.fed], self._limits):
-            for sequence, found in zip(pack, self._read_pack(pack, calls), strict=True):
-                if (done := results.add(sequence.group, sequence.suffix, found)) is not None:
+            for sequence, log_probs in zip(pack, self._read_pack(pack, calls), strict=True):
+                if (done := results.add(sequence.group, sequence.suffix, log_probs)) is not None:
                     yield sequence.group, done
 
     def _read_pack(self, pack: Sequence[_Sequence], calls: TimedCalls) -> list[LogProbs]:
@@ -93,8 +93,8 @@ class PackedReader:
             [np.arange(end - len(sequence.ids) + sequence.first, end) for sequence, end in zip(pack, ends, strict=True)]
         )
         targets = [sequence.targets() for sequence in pack]
-        found = calls.log_probs(hidden[scored], np.concatenate(targets))
-        return np.split(found, np.cumsum([len(each) for each in targets])[:-1])
+        log_probs = calls.log_probs(hidden[scored], np.concatenate(targets))
+        return np.split(log_probs, np.cumsum([len(tokens) for tokens in targets])[:-1])
 
     def _read_in_chunks(
         self,
@@ -110,16 +110,16 @@ class PackedReader:
         `first` is the index of the state that predicts targets[0]. With `past_state` (1, D), the state of the last
         token of the past, that one predicts it, and `first` the next.
         """
-        found = [calls.log_probs(past_state, targets[:1])] if past_state is not None else []
-        num_done = len(found)
+        log_probs = [calls.log_probs(past_state, targets[:1])] if past_state is not None else []
+        num_done = len(log_probs)
         for start in range(0, len(ids), self._limits.tokens):
             chunk = ids[start : start + self._limits.tokens]
             hidden = calls.read_sequence(PackedRows.after_past(past + start, chunk), past + start)
             states = hidden[max(first - start, 0) :]
             if len(states):
-                found.append(calls.log_probs(states, targets[num_done : num_done + len(states)]))
+                log_probs.append(calls.log_probs(states, targets[num_done : num_done + len(states)]))
                 num_done += len(states)
-        return np.concatenate(found) if found else _UNSCORED
+        return np.concatenate(log_probs) if log_probs else _UNSCORED
 
     def _read_shared(self, group: Group, calls: TimedCalls) -> list[LogProbs]:
         """Read the prefix once, then its suffixes, as many per call as memory allows."""
@@ -131,14 +131,14 @@ class PackedReader:
             chunk = group.prefix[start : start + self._limits.tokens]
             hidden = calls.read_sequence(PackedRows.after_past(start, chunk), start)
         past_state = hidden[-1:]  # (1, D)
-        found = [_UNSCORED] * len(group.suffixes)
+        by_suffix = [_UNSCORED] * len(group.suffixes)
         wanted = [np.asarray(ids[group.num_given(index) :], np.int64) for index, ids in enumerate(group.suffixes)]
         for pack in _suffix_packs(group.suffixes, max_tokens):
             suffixes = [group.suffixes[index] for index in pack]
             targets, given = [wanted[index] for index in pack], [group.num_given(index) for index in pack]
             if len(pack) == 1:
                 before = None if given[0] else past_state
-                found[pack[0]] = self._read_in_chunks(
+                by_suffix[pack[0]] = self._read_in_chunks(
                     past, suffixes[0][:-1], targets[0], max(given[0] - 1, 0), calls, before
                 )
                 continue
@@ -149,10 +149,10 @@ class PackedReader:
                 for part in ((own[count - 1 :],) if count else (past_state, own))
             ]
             log_probs = calls.log_probs(np.concatenate(states), np.concatenate(targets))
-            parts = np.split(log_probs, np.cumsum([len(each) for each in targets])[:-1])
+            parts = np.split(log_probs, np.cumsum([len(tokens) for tokens in targets])[:-1])
             for index, part in zip(pack, parts, strict=True):
-                found[index] = part
-        return found
+                by_suffix[index] = part
+        return by_suffix
 
     def _read_together(
         self, past: int, suffixes: Sequence[Sequence[int]], no_states: NDArray[Any], calls: TimedCalls
@@ -203,7 +203,7 @@ def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Seq
     """Sequences of about one length that fit into one call, the longest first."""
     pack: list[_Sequence] = []
     tokens = 0
-    for sequence in sorted(sequences, key=lambda each: -len(each.ids)):
+    for sequence in sorted(sequences, key=lambda unpacked: -len(unpacked.ids)):
         length = len(sequence.fed)
         padded = len(pack[0].fed) * (len(pack) + 1) if pack else 0
         if pack and (tokens + length > limits.tokens or padded > limits.padded):

@@ -42,8 +42,8 @@ class RowTable:
         """Write the row of each id (M,) into `rows` (M, D). Raises ModelError for an id that has no row, and for a file
         that ends before its row."""
         for row, token_id in zip(rows, ids.tolist(), strict=True):
-            place = self._offset + token_id * row.nbytes
-            if not 0 <= token_id < self._shape[0] or os.preadv(self._descriptor, [row], place) != row.nbytes:
+            offset = self._offset + token_id * row.nbytes
+            if not 0 <= token_id < self._shape[0] or os.preadv(self._descriptor, [row], offset) != row.nbytes:
                 raise ModelError(f"{self._file} has no row {token_id} of the table of embeddings")
 
 
@@ -55,15 +55,15 @@ def with_row_table(file: Path) -> tuple[bytes | None, RowTable | None]:
     except ModelError:
         return None, None
     graph = model.graph
-    table = next((one for one in graph.initializer if one.name == EMBEDDINGS), None)
+    table = next((tensor for tensor in graph.initializer if tensor.name == EMBEDDINGS), None)
     gather = next((node for node in graph.node if EMBEDDINGS in node.input), None)
     if table is None or gather is None or table.data_type != TensorProto.FLOAT or 4 * np.prod(table.dims) < LEAST:
         return None, None
-    place = {entry.key: entry.value for entry in table.external_data}
-    if not (weights := file.parent / place["location"]).is_file():
+    location = {entry.key: entry.value for entry in table.external_data}
+    if not (weights := file.parent / location["location"]).is_file():
         return None, None
-    rows = RowTable(weights, int(place["offset"]), (table.dims[0], table.dims[1]))
-    ids = next(one for one in graph.input if one.name == IDS)
+    rows = RowTable(weights, int(location["offset"]), (table.dims[0], table.dims[1]))
+    ids = next(graph_input for graph_input in graph.input if graph_input.name == IDS)
     graph.node.remove(gather)
     graph.initializer.remove(table)
     graph.input.remove(ids)

@@ -64,8 +64,8 @@ class SeparateStages:
 
     def __init__(self, files: GraphFiles, split: Split) -> None:
         openers = [
-            StageOpener(files.folder, files.precision, files.threads, number, place.layers, place.device)
-            for number, place in enumerate(split.stages)
+            StageOpener(files.folder, files.precision, files.threads, number, stage.layers, stage.device)
+            for number, stage in enumerate(split.stages)
         ]
         self.processes = StageProcesses(files.folder.name, openers, split.memory_limit)
 
@@ -132,8 +132,8 @@ class RemoteScoringHead:
         self._head = head
 
     def log_probs(self, hidden: States, targets: NDArray[np.int64]) -> LogProbs:
-        found: LogProbs = self._head.call("log_probs", hidden, targets)
-        return found
+        log_probs: LogProbs = self._head.call("log_probs", hidden, targets)
+        return log_probs
 
 
 class RemoteLogitsHead:
@@ -147,5 +147,5 @@ class RemoteLogitsHead:
         return self._head.buffer_stats
 
     def logits(self, hidden: States) -> tuple[Floats, Floats | None]:
-        found: tuple[Floats, Floats | None] = self._head.call("logits", hidden)
-        return found
+        logits: tuple[Floats, Floats | None] = self._head.call("logits", hidden)
+        return logits

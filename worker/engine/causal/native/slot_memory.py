@@ -70,9 +70,9 @@ class SlotMemory:
         self._past = self._lay_out(old.shape[1], capacity)
         self._past[:, :rows, :, :longest] = old[:, :rows, :, :longest]
 
-    def take(self, cache: SequenceCache, start: int, stop: int, row: int, place: int) -> None:
+    def take(self, cache: SequenceCache, start: int, stop: int, row: int, position: int) -> None:
         """Copy positions `start` to `stop` of a sequence into a row, from position `place` on."""
-        self._past[:, row, :, place : place + stop - start] = cache.positions(start, stop)
+        self._past[:, row, :, position : position + stop - start] = cache.positions(start, stop)
 
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
         """Copy rows, one after the other: (to, from, its length)."""

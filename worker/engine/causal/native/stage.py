@@ -93,10 +93,10 @@ class SessionLane:
         self._stage = stage
         self._session = stage.session
         self._dtype = stage.shape.dtype
-        names = [one.name for one in self._session.get_inputs()]
+        names = [node.name for node in self._session.get_inputs()]
         self._reads_ids = RESIDUAL not in names
         self._past = [name for name in names if name.startswith("past.")]
-        self._output = next(one.name for one in self._session.get_outputs() if one.name in (HIDDEN, NEXT_RESIDUAL))
+        self._output = next(node.name for node in self._session.get_outputs() if node.name in (HIDDEN, NEXT_RESIDUAL))
         shape = stage.shape
         self._cache = SequenceCache(shape.num_layers, shape.kv_heads, shape.head_size, shape.dtype)
         self._slots = SlotMemory(shape)
@@ -113,7 +113,7 @@ class SessionLane:
     def buffer_stats(self) -> BufferStats:
         """The memory of the sequence, the slots, and a step's residual and result."""
         outputs = (self._input, self._result)
-        own = BufferStats(sum(one.num_bytes for one in outputs), sum(one.allocations for one in outputs))
+        own = BufferStats(sum(buffer.num_bytes for buffer in outputs), sum(buffer.allocations for buffer in outputs))
         return self._slots.buffer_stats + self._cache.buffer_stats + own
 
     def begin_sequence(self, positions: int) -> None:
@@ -127,8 +127,8 @@ class SessionLane:
         self._slots.grow(capacity, rows, longest)
 
     def take(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
-        for start, stop, slot, place in rows:
-            self._slots.take(self._cache, start, stop, slot, place)
+        for start, stop, slot, position in rows:
+            self._slots.take(self._cache, start, stop, slot, position)
 
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
         self._slots.move(moves)

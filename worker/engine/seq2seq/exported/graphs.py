@@ -98,9 +98,9 @@ class ExportedSeq2SeqGraphs:
         options = onnxruntime.RunOptions()
         options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         options.log_severity_level = 4
-        one = np.ones((1, 1), np.int64)
+        token = np.ones((1, 1), np.int64)
         with contextlib.suppress(Exception):  # onnxruntime has no common base class; only an attempt
-            self.encoder.run(["last_hidden_state"], {"input_ids": one, "attention_mask": one}, options)
+            self.encoder.run(["last_hidden_state"], {"input_ids": token, "attention_mask": token}, options)
 
 
 def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Seq2SeqLayout) -> int:

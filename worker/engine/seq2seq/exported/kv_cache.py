@@ -73,18 +73,18 @@ class ExportedKVCache:
         self._reserve_self(self.rows, max(length, _FIRST_LENGTH))
         self._reserve_cross(self.rows)
         self._reuses += self._allocations == before
-        self._bind_self(binding.bind_output, 1 - self._past, length, which=1)
-        self._bind_cross(binding.bind_output, which=1)
+        self._bind_self(binding.bind_output, 1 - self._past, length, key_or_value=1)
+        self._bind_cross(binding.bind_output, key_or_value=1)
 
     def bind_source(self, binding: IOBinding) -> None:
         """Bind the keys and values of the source as inputs. They stay bound until the rows change."""
-        self._bind_cross(binding.bind_input, which=0)
+        self._bind_cross(binding.bind_input, key_or_value=0)
 
     def bind_step(self, binding: IOBinding) -> None:
         """Bind the past as input, and the present, one position longer, as output; `advance` makes it the past."""
         self._reserve_self(self.rows, self.length + 1)  # before anything is bound, because it may move the past
-        self._bind_self(binding.bind_input, self._past, self.length, which=0)
-        self._bind_self(binding.bind_output, 1 - self._past, self.length + 1, which=1)
+        self._bind_self(binding.bind_input, self._past, self.length, key_or_value=0)
+        self._bind_self(binding.bind_output, 1 - self._past, self.length + 1, key_or_value=1)
 
     def advance(self, length: int) -> None:
         """Make the present, `length` positions long, the past."""
@@ -143,17 +143,17 @@ class ExportedKVCache:
             grown[:, :used] = self._cross[:, :used]
             self._cross = grown
 
-    def _bind_self(self, bind: Callable[..., None], half: int, length: int, which: int) -> None:
+    def _bind_self(self, bind: Callable[..., None], half: int, length: int, key_or_value: int) -> None:
         shape = (self.rows, self._shape.num_heads, length, self._shape.head_size)
         pointer = self._self.ctypes.data + half * self._self.strides[0]
         for index, names in enumerate(self._self_names):
-            bind(names[which], "cpu", 0, self._shape.dtype.type, shape, pointer + index * self._self.strides[1])
+            bind(names[key_or_value], "cpu", 0, self._shape.dtype.type, shape, pointer + index * self._self.strides[1])
 
-    def _bind_cross(self, bind: Callable[..., None], which: int) -> None:
+    def _bind_cross(self, bind: Callable[..., None], key_or_value: int) -> None:
         shape = (self.rows, self._shape.num_heads, self._cross_length, self._shape.head_size)
         for index, names in enumerate(self._cross_names):
             pointer = self._cross.ctypes.data + index * self._cross.strides[0]
-            bind(names[which], "cpu", 0, self._shape.dtype.type, shape, pointer)
+            bind(names[key_or_value], "cpu", 0, self._shape.dtype.type, shape, pointer)
 
 
 def _bucket(needed: int, capacity: int) -> int:

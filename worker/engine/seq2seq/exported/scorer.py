@@ -41,13 +41,13 @@ class ExportedScorer:
         targets = [[self._start_id if pair.start_id is None else pair.start_id, *pair.target] for pair in pairs]
         longest = max(map(len, targets)) - 1
         rows_per_call = max(1, MAX_LOGITS // (longest * self._graphs.layout.vocab_size))
-        found: list[Floats] = []
+        by_pair: list[Floats] = []
         for start in range(0, len(pairs), rows_per_call):
             rows = slice(start, start + rows_per_call)
             logits = self._decode([ids[:-1] for ids in targets[rows]], hidden[rows], sources.attention_mask[rows], run)
             with run.measure("head", rows=len(logits), tokens=sum(len(pair.target) for pair in pairs[rows])):
-                found.extend(_gather(row, pair.target) for row, pair in zip(logits, pairs[rows], strict=True))
-        return found
+                by_pair.extend(_gather(row, pair.target) for row, pair in zip(logits, pairs[rows], strict=True))
+        return by_pair
 
     def _decode(
         self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], run: RunContext
@@ -74,5 +74,5 @@ def _gather(logits: NDArray[Any], target: Sequence[int]) -> Floats:
     """Logits of one row (T, V) -> log-probabilities of its tokens."""
     logits = np.asarray(logits[: len(target)], np.float32)
     with np.errstate(invalid="ignore"):  # the task finds infinities in the result
-        found: Floats = logits[np.arange(len(target)), np.asarray(target)] - log_normalizer(logits)
-    return found
+        log_probs: Floats = logits[np.arange(len(target)), np.asarray(target)] - log_normalizer(logits)
+    return log_probs

@@ -79,15 +79,15 @@ class CandidateScreen:
         if self.bias is not None:
             exact += self.bias[ids]
         best, best_logits = np.zeros(len(logits), np.int64), np.full(len(logits), np.nan, np.float32)
-        found, starts = np.unique(rows, return_index=True)
-        if len(found):
-            best_logits[found] = np.maximum.reduceat(exact, starts)
+        screened, starts = np.unique(rows, return_index=True)
+        if len(screened):
+            best_logits[screened] = np.maximum.reduceat(exact, starts)
             is_best = np.flatnonzero(exact == best_logits[rows])
             first = np.unique(rows[is_best], return_index=True)[1]  # of equal logits the lowest id, as argmax gives
-            best[found] = ids[is_best[first]]
+            best[screened] = ids[is_best[first]]
             shares = np.exp(exact - normalizer[rows]) - np.exp(logits[rows, ids] * scales[rows] - normalizer[rows])
             normalizer = normalizer.copy()
-            normalizer[found] += np.log1p(np.add.reduceat(shares, starts))
+            normalizer[screened] += np.log1p(np.add.reduceat(shares, starts))
         if is_dense.any():
             normalizer = normalizer.copy()
             for row, exact in zip(np.flatnonzero(is_dense), self.product(hidden[is_dense]), strict=True):

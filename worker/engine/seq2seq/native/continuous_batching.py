@@ -61,8 +61,8 @@ class ContinuousDecoder:
             step = self._step_for(head.rules(rules))
             batch = _Batch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
             with halve_on_out_of_memory(num_slots, "sentences") as attempt:
-                for found in batch.steps(head.rules(rules)):
-                    ended += [(index, list(map(head.hypothesis, best))) for index, best in found.items()]
+                for hypotheses in batch.steps(head.rules(rules)):
+                    ended += [(index, list(map(head.hypothesis, best))) for index, best in hypotheses.items()]
                     if len(ended) >= batch_size:
                         yield ended
                         ended = []
@@ -129,12 +129,12 @@ class _Batch:
             self._run.raise_if_stopped("steps")
             logits, scales = self._step.run(search.last_ids, slots, self._run, number)
             number += 1
-            found, order = search.advance(logits, scales)
+            ended, order = search.advance(logits, scales)
             if order is not None:
                 slots.select(order)
-            if found:
-                self._running -= found.keys()
-                yield found
+            if ended:
+                self._running -= ended.keys()
+                yield ended
 
     def _fill_slots(self, search: Search, num_free: int) -> None:
         """Move sentences into the free slots."""

@@ -106,13 +106,13 @@ class DecoderGraphs:
     def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         """Run one of these graphs. Inputs that it has not are left out."""
         session = self.other(kind)
-        taken = {one.name: feed[one.name] for one in session.get_inputs()}
-        found: list[NDArray[Any]] = session.run(list(names), taken)
-        return found
+        taken = {graph_input.name: feed[graph_input.name] for graph_input in session.get_inputs()}
+        outputs: list[NDArray[Any]] = session.run(list(names), taken)
+        return outputs
 
     def num_target_ids(self) -> int:
         """V: of the last stage, the ids that its head has."""
-        (logits,) = (one for one in self.decoder(StepKind(1)).get_outputs() if one.name == "logits")
+        (logits,) = (output for output in self.decoder(StepKind(1)).get_outputs() if output.name == "logits")
         return int(logits.shape[1])
 
     def _rebuild(self, beams: int) -> bytes | None:

@@ -106,11 +106,11 @@ class _BoundStep:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._input = next(one.name for one in session.get_inputs() if one.name in (IDS, RESIDUAL))
+        self._input = next(node.name for node in session.get_inputs() if node.name in (IDS, RESIDUAL))
         self._given = {
-            one.name: (int(one.shape[1]), np.dtype(_DTYPES[one.type]))
-            for one in session.get_outputs()
-            if one.name in ("logits", "scales", "hidden", NEXT_RESIDUAL)
+            node.name: (int(node.shape[1]), np.dtype(_DTYPES[node.type]))
+            for node in session.get_outputs()
+            if node.name in ("logits", "scales", "hidden", NEXT_RESIDUAL)
         }  # width and type of each output
         self._buffers: dict[str, GrowingBuffer] = {}  # by name
         self._bound: dict[int, _BoundRows] = {}  # by the number of rows
@@ -119,7 +119,7 @@ class _BoundStep:
     def buffer_stats(self) -> BufferStats:
         """The memory of input and outputs. Reuse happens at every step and is not counted."""
         buffers = tuple(self._buffers.values())
-        return BufferStats(sum(one.num_bytes for one in buffers), sum(one.allocations for one in buffers))
+        return BufferStats(sum(buffer.num_bytes for buffer in buffers), sum(buffer.allocations for buffer in buffers))
 
     def run(self, x: NDArray[Any], slots: Slots) -> Outputs:
         bound = self._bound.get(len(x)) or self._bind(x)

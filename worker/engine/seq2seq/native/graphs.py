@@ -139,9 +139,9 @@ class NativeSeq2SeqGraphs:
 
     def score_head(self, hidden: NDArray[Any], next_rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """hidden (M, D), next_rows (M, 1) of the head -> log-probabilities (M, 1)."""
-        found: NDArray[np.float32]
-        (found,) = self._parts.stages()[-1].run(HEAD, ["log_probs"], {"hidden": hidden, "next": next_rows})
-        return found
+        log_probs: NDArray[np.float32]
+        (log_probs,) = self._parts.stages()[-1].run(HEAD, ["log_probs"], {"hidden": hidden, "next": next_rows})
+        return log_probs
 
     def screen(self) -> CandidateScreen | None:
         """What corrects the logits of a decoder with an approximate head, for greedy search; None if there is none, or

@@ -57,8 +57,8 @@ def measure_scales(
 def largest_seen(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], rules: GenerationConfig) -> Largest:
     """The largest keys and values of sentences of ids, longest first, and of their translations by these rules.
     `graphs` keep keys and values in float32."""
-    found = decode_all(ContinuousDecoder(graphs), sources, rules, RunContext(), batch_size=None)
-    targets = [[rules.start_id, *best[0].ids][: rules.max_new_tokens] for best in found]
+    translations = decode_all(ContinuousDecoder(graphs), sources, rules, RunContext(), batch_size=None)
+    targets = [[rules.start_id, *best[0].ids][: rules.max_new_tokens] for best in translations]
     shape = graphs.shape
     past = cross = np.zeros((2 * shape.num_layers, shape.num_heads, shape.head_size), np.float32)
     for _, group in groupby(range(len(sources)), key=lambda index: len(sources[index])):

@@ -80,15 +80,15 @@ class KVMemory:
         return self.buffer.lay_out((kinds, rows, heads, capacity, head_size))
 
 
-def copy_rows(cache: NDArray[Any], rows: Ids, others: Ids, first: NDArray[np.int32], last: NDArray[np.int32]) -> None:
+def copy_rows(cache: NDArray[Any], rows: Ids, sources: Ids, first: NDArray[np.int32], last: NDArray[np.int32]) -> None:
     """Copy the positions [first, last) of rows `others` to `rows` (m,) each, one after the other, of (2 L, R, N, C, H).
     No row may be overwritten before it is copied."""
     kernels = compiled_kernels()
     if kernels is not None:
-        kernels.copy_rows(cache, rows, others, first, last)
+        kernels.copy_rows(cache, rows, sources, first, last)
         return
-    for row, other, start, stop in zip(rows.tolist(), others.tolist(), first.tolist(), last.tolist(), strict=True):
-        cache[:, row, :, start:stop] = cache[:, other, :, start:stop]
+    for row, source, start, stop in zip(rows.tolist(), sources.tolist(), first.tolist(), last.tolist(), strict=True):
+        cache[:, row, :, start:stop] = cache[:, source, :, start:stop]
 
 
 def round_up(length: int, step: int) -> int:

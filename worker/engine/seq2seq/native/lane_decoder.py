@@ -115,7 +115,7 @@ class ChainedGraph:
 
     def run(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[NDArray[Any]]:
         """As of a session."""
-        found: dict[str, NDArray[Any]] = {}
+        outputs: dict[str, NDArray[Any]] = {}
         shared = {name: value for name, value in feed.items() if not name.startswith("cross.")}
         for stage, layers in zip(self._stages, self._layers, strict=True):
             own = {
@@ -132,9 +132,9 @@ class ChainedGraph:
                 if (name := f"present.{layer}.{part}") in names
             }
             x, *kept = stage.run(self._kind, [gives, *present], shared | own)
-            found |= dict(zip(present.values(), kept, strict=True)) | ({self._last: x} if is_last else {})
+            outputs |= dict(zip(present.values(), kept, strict=True)) | ({self._last: x} if is_last else {})
             shared = shared | {RESIDUAL: x}
-        return [found[name] for name in names]
+        return [outputs[name] for name in names]
 
 
 def _num_sentences(cross: Any) -> int:

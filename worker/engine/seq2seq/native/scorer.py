@@ -39,20 +39,20 @@ class NativeScorer:
         targets = _PackedTargets(pairs, self._start_id)
         with run.measure("prefill", rows=len(pairs), tokens=len(targets.ids)):
             hidden = body.run(["hidden"], feed | targets.feed())[0]  # (M, D)
-        found = targets.split(self._run_head(hidden, targets.next_ids, run))
+        log_probs = targets.split(self._run_head(hidden, targets.next_ids, run))
         for index in np.flatnonzero(broken_sentences(cross[0, :, :, 0])).tolist():
-            found[index][:] = np.nan
-        return found
+            log_probs[index][:] = np.nan
+        return log_probs
 
     def _run_head(self, hidden: NDArray[Any], next_ids: Ids, run: RunContext) -> Floats:
         """hidden (M, D), next_ids (M,) -> log-probabilities (M,)."""
         next_rows = self._graphs.head.to_rows(next_ids)[:, None]
-        found = np.empty(len(hidden), np.float32)
+        log_probs = np.empty(len(hidden), np.float32)
         for start in range(0, len(hidden), _HEAD_ROWS):
             part = slice(start, start + _HEAD_ROWS)
             with run.measure("head", rows=len(next_rows[part]), tokens=len(next_rows[part])):
-                found[part] = self._graphs.score_head(hidden[part], next_rows[part])[:, 0]
-        return found
+                log_probs[part] = self._graphs.score_head(hidden[part], next_rows[part])[:, 0]
+        return log_probs
 
 
 class _PackedTargets:

@@ -72,10 +72,10 @@ class SeparateStages:
     """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
 
     def __init__(self, files: Sequence[DecoderFile], threads: int, split: Split) -> None:
-        encoder, *places = split.stages
+        encoder, *stages = split.stages
         openers: list[Opener] = [
             EncoderOpener(files[0], threads, encoder.device),
-            *(DecoderOpener(file, threads, place.device) for file, place in zip(files, places, strict=True)),
+            *(DecoderOpener(file, threads, stage.device) for file, stage in zip(files, stages, strict=True)),
         ]
         self.processes = StageProcesses(files[0].file.parent.name, openers, split.memory_limit)
 
@@ -103,8 +103,8 @@ class RemoteDecoder:
         return RemoteDecoderLane(self.stage.make("new_lane"))
 
     def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        found: list[NDArray[Any]] = self.stage.call("run", kind, names, feed)
-        return found
+        outputs: list[NDArray[Any]] = self.stage.call("run", kind, names, feed)
+        return outputs
 
     def num_target_ids(self) -> int:
         return int(self.stage.call("num_target_ids"))

@@ -42,12 +42,12 @@ class TargetHead:
         """Rows of the head -> vocabulary ids."""
         return rows if self.ids is None else self.ids[rows]
 
-    def hypothesis(self, found: Hypothesis) -> Hypothesis:
+    def hypothesis(self, hypothesis: Hypothesis) -> Hypothesis:
         """A hypothesis in rows of the head -> the same in vocabulary ids."""
         if self.ids is None:
-            return found
-        ids = tuple(self._ids[row] for row in found.ids)
-        return Hypothesis(ids, found.log_prob, found.score, found.truncated)
+            return hypothesis
+        ids = tuple(self._ids[row] for row in hypothesis.ids)
+        return Hypothesis(ids, hypothesis.log_prob, hypothesis.score, hypothesis.truncated)
 
     def rules(self, rules: GenerationConfig) -> GenerationConfig:
         """The rules of a search, in vocabulary ids -> the same rules in rows of the head.

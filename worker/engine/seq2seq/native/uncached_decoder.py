@@ -59,8 +59,8 @@ class UncachedDecoder:
             size = min(len(waiting), batch_size, self._max_sentences or batch_size)
             batch = [waiting.popleft() for _ in range(size)]
             with halve_on_out_of_memory(size, "sentences") as attempt:
-                found = self._search([segments[index] for index in batch], rules, run)
-                yield list(zip(batch, found, strict=True))
+                hypotheses = self._search([segments[index] for index in batch], rules, run)
+                yield list(zip(batch, hypotheses, strict=True))
             if not attempt.fits:
                 self._max_sentences = attempt.half
                 waiting.extendleft(reversed(batch))
@@ -74,10 +74,10 @@ class UncachedDecoder:
         head = self._graphs.head
         steps = _UncachedSteps(self._graphs, self._slots, sources, rules, self._num_uncached, run)
         broken = steps.broken
-        found = run_search(new_search(head.rules(rules)), steps, len(sources))
+        hypotheses = run_search(new_search(head.rules(rules)), steps, len(sources))
         return [
             [NOT_FINITE] if is_broken else list(map(head.hypothesis, best))
-            for best, is_broken in zip(found, broken.tolist(), strict=True)
+            for best, is_broken in zip(hypotheses, broken.tolist(), strict=True)
         ]
 
 
