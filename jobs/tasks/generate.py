@@ -1,6 +1,6 @@
 """Generating: a prompt is continued."""
 
-from jobs.outcome import Flag
+from jobs.outcome import Flag, Generation
 from jobs.spec import Task
 from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
 
@@ -12,6 +12,7 @@ GENERATE = Kind(
     about="The result of a document of a generating job: what its prompt was continued with.",
     words=Words("prompt", "continue", "continuing", "continued"),
     main="generation",
+    outcome=Generation,
     mean=_MEAN,
     length="num_prompt_tokens",
     text="text",
@@ -43,6 +44,7 @@ GENERATE = Kind(
         Field(
             name="finish",
             type=Type.TEXT,
+            value=lambda result: result.finish.value,
             meaning="why it ended: `eos` (the model ended it), `stop` (a stop text appeared) or `length` "
             "(`--max-new-tokens`, or the model's positions)",
             export=Exported.ALWAYS,

@@ -5,7 +5,9 @@ types in parquet, and the sums that a job counts. Knows no SQL, no files and no 
 """
 
 import enum
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,18 @@ class Type(enum.StrEnum):
     JSON = "JSON"  # stored as text
     INTEGER = "integer"
     FLOAT = "float"
+
+
+class NotFinite(ValueError):
+    """A number of a result is NaN or infinite."""
+
+
+def as_json(value: Any) -> str:
+    """Raises NotFinite."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise NotFinite from None
 
 
 class Exported(enum.StrEnum):
@@ -40,6 +54,7 @@ class Field:
     name: str
     type: Type
     meaning: str
+    value: Callable[[Any], Any] | None = None  # of an outcome; None: its attribute of this name
     unit: str | None = None  # of a number
     is_nullable: bool = False
     default: str | None = None  # in results that are older than the field
@@ -140,6 +155,7 @@ class Kind:
     about: str  # what a row of that table is
     words: Words
     main: str  # the result's name in an export
+    outcome: type | None = None  # of `jobs.outcome`: what an engine returns; None: it has no engine
     fields: tuple[Field, ...]  # in the order of the table
     derived: tuple[Derived, ...] = ()
     mean: Mean | None = None  # None: its results have no perplexity
@@ -155,6 +171,18 @@ class Kind:
         """The fields that exports have in this way; with `of_via` those of the text between two models, else the
         others."""
         return tuple(field for field in self.fields if field.export is how and field.of_via is of_via)
+
+    def row_of(self, result: Any) -> dict[str, Any]:
+        """What is stored of an outcome, by the name of the column; JSON as text. Raises NotFinite for NaN and infinity,
+        in JSON too."""
+        row = {
+            field.name: getattr(result, field.name) if field.value is None else field.value(result)
+            for field in self.fields
+        }
+        if not all(map(math.isfinite, [value for value in row.values() if isinstance(value, float)])):
+            raise NotFinite
+        row["flags"] = " ".join(result.flags)
+        return row
 
     @property
     def conditions(self) -> frozenset[str]:

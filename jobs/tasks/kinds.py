@@ -14,6 +14,9 @@ from jobs.tasks.translate import TRANSLATE
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)}
 
 
+OF_OUTCOMES: Mapping[type, Kind] = {kind.outcome: kind for kind in KINDS.values() if kind.outcome}
+
+
 def every_task(last: str, word: Callable[[Words], str]) -> str:
     """A word of all tasks of a model, for help: `translated, scored, reranked or continued`. `last`: what joins the
     last two."""

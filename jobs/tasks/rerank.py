@@ -1,8 +1,21 @@
 """Reranking: the candidates of a query in a new order."""
 
-from jobs.outcome import Flag
+from typing import Any
+
+from jobs.outcome import Flag, Ranking
 from jobs.spec import Task
-from jobs.tasks.kind import Exported, Field, Kind, Measure, Type, Words
+from jobs.tasks.kind import Exported, Field, Kind, Measure, Type, Words, as_json
+
+
+def _candidates(result: Ranking) -> str:
+    """In the form of the export: keys without a value are left out, except the score."""
+    found: list[dict[str, Any]] = []
+    for one in result.candidates:
+        found.append({"id": one.id, "rank": one.rank, "score": one.score})
+        found[-1] |= {} if one.first_score is None else {"first_score": one.first_score}
+        found[-1] |= {} if one.error is None else {"error": one.error}
+    return as_json(found)
+
 
 RERANK = Kind(
     name=Task.RERANK,
@@ -10,6 +23,7 @@ RERANK = Kind(
     about="The result of a query of a reranking job: its candidates in their new order.",
     words=Words("query", "rerank", "reranking", "reranked"),
     main="ranking",
+    outcome=Ranking,
     length="num_tokens",
     measures=(
         Measure("candidates", "num_candidates"),
@@ -20,10 +34,17 @@ RERANK = Kind(
     ),
     flags=(Flag.TRUNCATED, Flag.KEPT_ORDER),
     fields=(
-        Field(name="candidates", type=Type.JSON, meaning="the candidates, best first, a JSON list", view="ranking"),
+        Field(
+            name="candidates",
+            type=Type.JSON,
+            value=_candidates,
+            meaning="the candidates, best first, a JSON list",
+            view="ranking",
+        ),
         Field(
             name="num_candidates",
             type=Type.INTEGER,
+            value=lambda result: len(result.candidates),
             meaning="in the list",
             unit="candidates",
             export=Exported.NEVER,
@@ -31,6 +52,7 @@ RERANK = Kind(
         Field(
             name="num_unscored",
             type=Type.INTEGER,
+            value=lambda result: sum(one.score is None for one in result.candidates),
             meaning="could not be scored and kept their place",
             unit="candidates",
             export=Exported.NEVER,

@@ -1,8 +1,8 @@
 """Scoring: the log-probability of a text, or of a target given its source."""
 
-from jobs.outcome import Flag
+from jobs.outcome import Flag, Score
 from jobs.spec import Task
-from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, Type, Words
+from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, Type, Words, as_json
 
 _PERPLEXITY = Derived(
     name="perplexity",
@@ -26,12 +26,19 @@ _BITS_PER_BYTE = Derived(
     in_bits=True,
 )
 
+
+def _token_scores(result: Score) -> str | None:
+    keys = ("text", "start", "stop", "log_prob")
+    return as_json([{key: getattr(token, key) for key in keys} for token in result.tokens]) if result.tokens else None
+
+
 SCORE = Kind(
     name=Task.SCORE,
     table="scores",
     about="The result of a document of a scoring job: sums, from which the views derive perplexities.",
     words=Words("document", "score", "scoring", "scored"),
     main="score",
+    outcome=Score,
     mean=Mean("nll_sum", "num_tokens", is_cost=True),
     length="num_tokens",
     measures=(
@@ -73,6 +80,7 @@ SCORE = Kind(
         Field(
             name="token_scores",
             type=Type.JSON,
+            value=_token_scores,
             meaning="each token with its log-probability, JSON; null unless asked for",
             is_nullable=True,
             export=Exported.WHERE_ASKED,
@@ -82,6 +90,7 @@ SCORE = Kind(
         Field(
             name="num_reused",
             type=Type.INTEGER,
+            value=lambda result: int(result.reused),
             meaning="1 if the score came from the memory of scores",
             unit="documents",
             default="0",

@@ -1,8 +1,27 @@
 """Translating: a text becomes one in another language, by one model or by two."""
 
-from jobs.outcome import Flag
+from jobs.outcome import Flag, Translation
 from jobs.spec import Task
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+
+
+def _alternatives(result: Translation) -> str | None:
+    found = [{"translation": one.text, "score": one.score} for one in result.alternatives]
+    return as_json(found) if found else None
+
+
+def _segments(result: Translation) -> str | None:
+    """As JSON. (json.dumps takes three times as long, for every document.)"""
+    if not result.segments:
+        return None
+    return f"[{','.join([f'[{a},{b},{c},{d}]' for a, b, c, d in result.segments])}]"
+
+
+def _via_segments(result: Translation) -> str | None:
+    if result.via is None:
+        return None
+    return f"[{','.join([f'[{start},{stop}]' for start, stop in result.via.segments])}]"
+
 
 _MEAN, _MEAN_OF_VIA = Mean("log_prob", "num_target_tokens"), Mean("via_log_prob", "via_target_tokens")
 
@@ -12,6 +31,7 @@ TRANSLATE = Kind(
     about="The result of a document of a translating job.",
     words=Words("document", "translate", "translating", "translated"),
     main="translation",
+    outcome=Translation,
     mean=_MEAN,
     length="num_source_tokens",
     text="text",
@@ -75,6 +95,7 @@ TRANSLATE = Kind(
         Field(
             name="alternatives",
             type=Type.JSON,
+            value=_alternatives,
             meaning="the n best translations, JSON; null unless `--n-best` asks for them",
             is_nullable=True,
             export=Exported.WHERE_ASKED,
@@ -85,6 +106,7 @@ TRANSLATE = Kind(
         Field(
             name="segments",
             type=Type.JSON,
+            value=_segments,
             meaning="where each translated sentence is: a JSON list of [start, stop in the source, start, stop in the "
             "translation], in characters (Unicode code points) from 0, in their order; null for a result of an older "
             "version and where there is no sentence",
@@ -95,6 +117,7 @@ TRANSLATE = Kind(
         Field(
             name="via",
             type=Type.TEXT,
+            value=lambda result: result.via and result.via.text,
             meaning="the text in the middle, where two models translated (`--via`): the first made it, the second read "
             "it; the columns above without `via` are of the source and of the second model's translation",
             view_meaning="the text in the middle, where two models translated (`--via`); then `log_prob` and "
@@ -105,6 +128,7 @@ TRANSLATE = Kind(
         Field(
             name="via_log_prob",
             type=Type.FLOAT,
+            value=lambda result: result.via and result.via.log_prob,
             meaning="log-probability of `via`, summed over the tokens that the first model generated",
             unit="nats",
             is_nullable=True,
@@ -114,6 +138,7 @@ TRANSLATE = Kind(
         Field(
             name="via_source_tokens",
             type=Type.INTEGER,
+            value=lambda result: result.via and result.via.num_source_tokens,
             meaning="of `via`, as the second model reads it",
             unit="tokens",
             is_nullable=True,
@@ -123,6 +148,7 @@ TRANSLATE = Kind(
         Field(
             name="via_target_tokens",
             type=Type.INTEGER,
+            value=lambda result: result.via and result.via.num_target_tokens,
             meaning="that the first model generated for `via`",
             unit="tokens",
             is_nullable=True,
@@ -132,6 +158,7 @@ TRANSLATE = Kind(
         Field(
             name="via_segments",
             type=Type.JSON,
+            value=_via_segments,
             meaning="where each sentence of `segments` is in `via`: a JSON list of [start, stop], in characters, in "
             "their order",
             is_nullable=True,

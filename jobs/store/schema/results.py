@@ -6,9 +6,7 @@ that ten million translations make no scoring job slower.
 Knows: outcomes, tables of results, and which counters their columns feed. Does not know: leases, documents.
 """
 
-import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, CompoundSelect, Connection, and_, exists, select
@@ -19,7 +17,8 @@ from jobs.outcome import Failed, Outcome
 from jobs.store.schema.result_tables import RESULTS as RESULTS
 from jobs.store.schema.result_tables import ResultTable as ResultTable
 from jobs.store.schema.tables import Document, Job
-from jobs.tasks.kind import Exported
+from jobs.tasks.kind import Exported, NotFinite
+from jobs.tasks.kinds import OF_OUTCOMES
 
 Row = dict[str, Any]
 
@@ -59,114 +58,12 @@ def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
     """A result as a row of its table, without the columns that say whose it is and who answered. A result with a number
     that is not finite is returned as Failed (an engine should have found it): a NaN in a table would spoil every sum
     over it."""
-    match document:
-        case outcome.Translation():
-            row = _translation(document)
-            middle = document.via.log_prob if document.via else 0.0
-            numbers = (document.log_prob or 0.0, middle, *(one.score for one in document.alternatives))
-        case outcome.Score():
-            row, numbers = _score(document), (document.nll_sum, *(token.log_prob or 0.0 for token in document.tokens))
-        case outcome.Ranking():
-            row, numbers = _ranking(document), tuple(one.score or 0.0 for one in document.candidates)
-        case outcome.Generation():
-            row, numbers = _generation(document), (document.log_prob or 0.0,)
-        case _:
-            return document
-    if all(map(math.isfinite, numbers)):
-        return row
-    return Failed("non-finite", "the model gave numbers that are not finite (NaN or infinity)")
-
-
-def _translation(translation: outcome.Translation) -> Row:
-    alternatives = [{"translation": one.text, "score": one.score} for one in translation.alternatives]
-    return {
-        "text": translation.text,
-        "log_prob": translation.log_prob,
-        "num_segments": translation.num_segments,
-        "num_reused": translation.num_reused,
-        "num_source_tokens": translation.num_source_tokens,
-        "num_target_tokens": translation.num_target_tokens,
-        "flags": " ".join(translation.flags),
-        "alternatives": _json(alternatives) if alternatives else None,
-        "segments": _segments(translation.segments) if translation.segments else None,
-        "unknown_share": translation.unknown_share,
-        **_via(translation.via),
-    }
-
-
-def _via(via: outcome.Via | None) -> Row:
-    if via is None:
-        return _NO_VIA
-    return {
-        "via": via.text,
-        "via_log_prob": via.log_prob,
-        "via_target_tokens": via.num_target_tokens,
-        "via_source_tokens": via.num_source_tokens,
-        "via_segments": f"[{','.join([f'[{start},{stop}]' for start, stop in via.segments])}]",
-    }
-
-
-_NO_VIA: Row = dict.fromkeys(("via", "via_log_prob", "via_target_tokens", "via_source_tokens", "via_segments"))
-
-
-def _segments(segments: Iterable[outcome.AlignedSegment]) -> str:
-    """As JSON. (json.dumps takes three times as long, for every document.)"""
-    return f"[{','.join([f'[{a},{b},{c},{d}]' for a, b, c, d in segments])}]"
-
-
-def _score(score: outcome.Score) -> Row:
-    tokens = [
-        {"text": token.text, "start": token.start, "stop": token.stop, "log_prob": token.log_prob}
-        for token in score.tokens
-    ]
-    return {
-        "nll_sum": score.nll_sum,
-        "num_tokens": score.num_tokens,
-        "num_words": score.num_words,
-        "num_bytes": score.num_bytes,
-        "num_source_tokens": score.num_source_tokens,
-        "flags": " ".join(score.flags),
-        "token_scores": _json(tokens) if tokens else None,
-        "num_reused": int(score.reused),
-    }
-
-
-def _ranking(ranking: outcome.Ranking) -> Row:
-    return {
-        "candidates": _json([_candidate(one) for one in ranking.candidates]),
-        "num_candidates": len(ranking.candidates),
-        "num_unscored": sum(one.score is None for one in ranking.candidates),
-        "num_tokens": ranking.num_tokens,
-        "num_computed": ranking.num_computed,
-        "num_shared": ranking.num_shared,
-        "flags": " ".join(ranking.flags),
-    }
-
-
-def _candidate(candidate: outcome.RankedCandidate) -> Row:
-    """A candidate as JSON in the form of the export: keys without a value are left out, except the score."""
-    row: Row = {"id": candidate.id, "rank": candidate.rank, "score": candidate.score}
-    if candidate.first_score is not None:
-        row["first_score"] = candidate.first_score
-    if candidate.error is not None:
-        row["error"] = candidate.error
-    return row
-
-
-def _generation(generation: outcome.Generation) -> Row:
-    return {
-        "text": generation.text,
-        "log_prob": generation.log_prob,
-        "finish": generation.finish.value,
-        "num_prompt_tokens": generation.num_prompt_tokens,
-        "num_shared": generation.num_shared,
-        "num_new_tokens": generation.num_new_tokens,
-        "flags": " ".join(generation.flags),
-    }
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(document, Failed | outcome.Quarantined):
+        return document
+    try:
+        return OF_OUTCOMES[type(document)].row_of(document)
+    except NotFinite:
+        return Failed("non-finite", "the model gave numbers that are not finite (NaN or infinity)")
 
 
 def in_range(table: Any, job_id: int, start: int, stop: int) -> ColumnElement[bool]:
