@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.checkpoints.gguf_file import write_gguf
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
 from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from worker.cli.models.inspect import describe
+from worker.model_tools.add import gguf_files
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
@@ -263,6 +265,30 @@ def test_a_language_model_in_int8_is_listed_and_described_with_its_drift(kvjobs:
     assert (listed["drift"], listed["perplexity_change"]) == (measured["mean"], measured["perplexity_change"])
     assert kvjobs("models", "inspect", "tiny-lm-int8", "--json").json["drift"] == measured
     assert "\n  drift      from fp32, on " in kvjobs("models", "inspect", "tiny-lm-int8").out
+
+
+def test_add_says_how_many_bits_a_quantized_file_had_and_what_int8_costs_on_top(
+    kvjobs: Kvjobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "MAX_PERPLEXITY_CHANGE", 1.0)
+    monkeypatch.setattr(drift, "MAX_MEAN", 10.0)
+    monkeypatch.setattr(gguf_files, "try_tokenizer", lambda folder: None)  # in another process
+    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama", ffn=64)
+    for precision in ("f16", "q4_0"):
+        write_gguf(checkpoint, tmp_path / f"{precision}.gguf", precision, pre="gpt-2")
+
+    whole, exact, int8 = (
+        kvjobs("models", "add", tmp_path / name, *options)
+        for name, *options in (["f16.gguf"], ["q4_0.gguf"], ["q4_0.gguf", "--precision", "int8"])
+    )
+
+    bits = kvjobs("models", "add", tmp_path / "q4_0.gguf", "--force", "--json").json["bits_per_weight"]
+    assert 4.5 < bits < 5
+    assert "bits" not in whole.err
+    assert f"{bits:.1f} bits" in exact.err
+    assert f"{bits:.1f} bits" in int8.err
+    assert "perplexity" not in exact.err
+    assert int8.err.count("perplexity") == 1
 
 
 def test_a_list_of_80_columns_shows_the_drift_and_the_verdict(

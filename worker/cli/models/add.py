@@ -146,8 +146,8 @@ def _rounded_message(added: "Added") -> str:
     had = f"The weights were already rounded, to about {bits} bits each: graphs of them gain speed"
     if added.precision != Precision.INT8:
         return f"{had}, not accuracy, and are larger. --precision int8 is smaller and faster, and says what it costs."
-    if added.drift is None:
-        return f"{had}, not accuracy. {_drift_message(added)}"
+    if added.drift is None or added.drift.is_large:  # a warning has the figures
+        return f"{had}, not accuracy." if added.drift else f"{had}, not accuracy. {_drift_message(added)}"
     return f"{had}, not accuracy. What int8 costs on top, {added.drift.clause()}."
 
 
