@@ -31,7 +31,7 @@ _FIRST_NEW_TOKENS = 64
 
 
 class Rows(Protocol):
-    """The rows of one lane, with their keys and values. Running rows are always the first ones."""
+    """One lane's rows with their keys and values, in which prompts are continued. Running rows come first."""
 
     @property
     def buffer_stats(self) -> BufferStats: ...
@@ -41,19 +41,20 @@ class Rows(Protocol):
 
     @property
     def equal_lengths(self) -> bool:
-        """Whether only prompts of one length can run together, and begin together."""
+        """Whether all rows have to hold prompts of one length that begin at the same step."""
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """Make room for so many rows of `positions` at first, and `max_positions` at most. Returns how many rows there
-        is memory for, at least one. Every row is free."""
+        """Make room for `rows` rows of `positions` tokens at first, and `max_positions` at most. Returns for how many
+        rows there is memory, at least one. Afterwards every row is free."""
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """Add rows after the others, longest prompt first, and read all tokens but the last of each prompt. All begin
-        with `prefix`, which may be empty and never is a whole prompt."""
+        """Add a row for each prompt, longest first, after the running rows, and read all tokens of it but the last. All
+        prompts begin with `prefix`, which may be empty and is never a whole prompt. Raises Stopped between two
+        calls."""
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """Read one more id (R,) in each row. Returns the logits of the next (R, V), and the factors of the rows (R,),
-        or None; the caller may change them until the next step."""
+        """Read one more id (R,) in each row. Returns the logits of the next id (R, V), and for each row the factor (R,)
+        that turns them into logits of the model, None for 1. The caller may change both until the next step."""
 
     def select(self, rows: Ids) -> None:
         """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
@@ -61,27 +62,27 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """A prompt, and the documents that have it."""
+    """A prompt, and the documents that ask for it to be continued."""
 
     ids: tuple[int, ...]
-    prefix: tuple[int, ...]  # the beginning that other prompts have too, and that is read once; mostly empty
-    order: tuple[int, ...]  # when it is its turn
-    documents: list[tuple[int, int]]  # their indices, and how many tokens of each are read for another one
+    prefix: tuple[int, ...]  # the beginning shared with other prompts, read once for all; mostly empty
+    order: tuple[int, ...]  # sort key: prompts with smaller ones are read first
+    documents: list[tuple[int, int]]  # the index of each, and how many of its tokens another one has read
 
     def continued(self, continuation: Continuation) -> Generated:
-        """The continuation of each document."""
+        """The continuation with the index of each document that has this prompt."""
         return [(index, dataclasses.replace(continuation, num_shared=shared)) for index, shared in self.documents]
 
 
 class ContinuousGenerator:
-    """One lane's rows for one model. See `protocol.Generator`."""
+    """Continues prompts in one lane's rows for one model (`protocol.Generator`)."""
 
     def __init__(self, new_rows: Callable[[], Rows], max_positions: int) -> None:
         self._new_rows = new_rows
         self._rows = new_rows()
         self._dropped = BufferStats()  # of rows that did not fit into memory
         self._max_positions = max_positions
-        self._max_rows = 0  # that fit into memory; 0: not known
+        self._max_rows = 0  # the most rows that fitted into memory so far; 0: not known yet
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -98,7 +99,7 @@ class ContinuousGenerator:
         shares_prefixes: bool = True,
         ends_in: EndsIn | None = None,
     ) -> Iterator[Generated]:
-        """See `protocol.Generator.generate`. Prompts come in the order in which they end."""
+        """As `protocol.Generator.generate`; prompts come in the order in which they end."""
         distinct = _distinct(prompts, shares_prefixes=shares_prefixes and self._rows.shares_prefixes)
 
         def document_ends(number: int, ids: Ids) -> bool:
@@ -189,14 +190,15 @@ class _Batch:
             num_free = 0 if self._rows.equal_lengths else num_free - len(together)
 
     def _goes_with(self, first: _Prompt, number: int) -> bool:
-        """Whether a prompt may be read together with another."""
+        """Whether prompt `number` can be read in one call with `first`."""
         prompt = self._prompts[number]
         is_length_right = len(prompt.ids) == len(first.ids) or not self._rows.equal_lengths
         return prompt.prefix == first.prefix and is_length_right
 
 
 def _distinct(prompts: Sequence[Sequence[int]], *, shares_prefixes: bool) -> list[_Prompt]:
-    """Each prompt once. With `shares_prefixes`, also the prefixes that are worth reading once."""
+    """Each different prompt once; with `shares_prefixes`, divided into the prefix that it shares with others and the
+    rest."""
     pairs = [(tuple(ids[:-1]), (ids[-1],)) for ids in prompts]
     grouped = group_by_prefix(pairs) if shares_prefixes else group_separately(pairs)
     distinct: dict[tuple[int, int], _Prompt] = {}

@@ -13,8 +13,8 @@ class GroupResults:
         self._incomplete: dict[int, dict[int, LogProbs]] = {}  # by group, by suffix
 
     def add(self, group: int, suffix: int, log_probs: LogProbs) -> list[LogProbs] | None:
-        """Add the result of one suffix. Returns the results of all suffixes of the group, in their order, if this was
-        the last missing one; else None."""
+        """Add the log-probabilities of one suffix. Returns the arrays of all suffixes of the group, in their order,
+        once the last one is there; else None."""
         results = self._incomplete.setdefault(group, {})
         results[suffix] = log_probs
         if len(results) < len(self._groups[group].suffixes):

@@ -42,8 +42,9 @@ def open_causal_model(
 ) -> CausalModel:
     """Open the model in `folder`; raise ModelError now, not at the first document.
 
-    Of a GGUF file, `context` bounds the positions (0: those of the model), and `vocab_only` leaves its weights out, to
-    ask what the model could do; it runs on the CPU. Raises NotInstalledError where llama.cpp is missing.
+    For a GGUF file, which runs on the CPU, `context` is the most positions that a sequence may have (0: as many as the
+    model was trained for), and `vocab_only` leaves the weights out, to ask only for properties of the model. Raises
+    NotInstalledError where llama.cpp is missing.
     """
     if is_gguf(folder):
         return LlamaCppCausal.open(folder, threads=threads, context=context, vocab_only=vocab_only)

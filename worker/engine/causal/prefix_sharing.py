@@ -26,13 +26,14 @@ TokenIds = tuple[int, ...]
 Pair = tuple[TokenIds, TokenIds]  # given and scored tokens; neither is empty
 
 # The cost of a group, in tokens: it has its own model calls, for the prefix and for the suffixes after it, whose tokens
-# would otherwise be places in packed rows that are computed anyway. Measured with sgemm on one thread (896 x 9,728, the
+# would otherwise fill up packed rows that are computed anyway. Measured with sgemm on one thread (896 x 9,728, the
 # weights out of memory): M rows take the time that M + 21 take in a row of 512, for every M from 4 to 128. Two calls,
 # and as much again for all that is not a product.
 GROUP_COST = 64
-# The extra cost of a token after a shared prefix: it is in one row with those of the other suffixes, whose scores
-# attention computes and masks. Measured on one thread in rows of 256, as a share of the time per token: 1/4 at a width
-# of 192, next to nothing at 896. So a prefix of 10 before suffixes of 100 is not worth sharing, and one of 20 is.
+# The extra cost of a token after a shared prefix: the other suffixes are in the same row, and attention computes the
+# scores of their tokens only to mask them. Measured on one thread in rows of 256, as a share of the time per token: 1/4
+# at a width of 192, next to nothing at 896. So a prefix of 10 before suffixes of 100 is not worth sharing, and one of
+# 20 is.
 SUFFIX_COST = 1 / 8
 
 
@@ -95,7 +96,7 @@ def group_separately(pairs: Sequence[Pair]) -> PrefixGroups:
 
 
 def _repeated(member: GroupMember) -> GroupMember:
-    """A later occurrence of the same pair."""
+    """The member for a later occurrence of the same pair, which computes nothing."""
     return GroupMember(member.group, member.suffix, member.num_scored, 0, member.num_computed + member.num_shared)
 
 
@@ -129,7 +130,7 @@ def _divide(pairs: Iterable[Pair], group_cost: float, suffix_cost: float) -> lis
     path = [_Node(0, 0)]
 
     def go_up(depth: int, stop: int) -> None:
-        """Close the nodes that are deeper; the last node of the path is then at this depth."""
+        """Close the nodes of the path that are deeper than `depth`."""
         while path[-1].depth > depth:
             node = path.pop()
             node.close(stop, num_tokens[stop] - num_tokens[node.start], group_cost, suffix_cost)

@@ -24,15 +24,15 @@ LogProbs = NDArray[np.float32]  # natural logarithms, one a token
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences with a common prefix, which is computed once. Only the suffixes are scored, without the tokens that are
-    given at the beginning of each.
+    """Sequences with a common prefix, which is computed once. Of each suffix the first `given` tokens are context; the
+    rest is scored.
 
     Without a prefix, the first token of a suffix has no context and is not scored.
     """
 
     prefix: Sequence[int]
     suffixes: Sequence[Sequence[int]]  # none is empty
-    given: Sequence[int] = ()  # of each suffix, the number of tokens that are not scored, never all; (): 0 of each
+    given: Sequence[int] = ()  # for each suffix, how many tokens are not scored, never all; (): 0 for each
 
     @property
     def longest(self) -> int:
@@ -115,7 +115,8 @@ class CausalModel(Protocol):
 
     @property
     def continuation_rules(self) -> ContinuationRules:
-        """How the model's own files want prompts to be continued. Raises ModelError where that is not supported."""
+        """The rules that the model's own files set for continuations. Raises ModelError for a rule that is not
+        supported."""
 
     def new_generator(self, policy: CachePolicy = CachePolicy()) -> Generator:  # noqa: B008 - frozen
         """One lane's generator. Raises SpecError if the graphs cannot follow `policy`."""

@@ -48,5 +48,5 @@ def first_log_probs(logits: NDArray[np.float32], targets: NDArray[Any]) -> LogPr
 
 
 def scratch_size(vocab_size: int) -> int:
-    """The floats of memory that `target_log_probs` needs."""
+    """How many floats of scratch memory `target_log_probs` needs."""
     return max(SLICE_FLOATS, vocab_size)

@@ -40,7 +40,7 @@ class Limits:
     # thread of an Intel Xeon with other work beside it: fp32 5,300 with 256, 5,000 with 512, 4,300 with 1,024, 4,000
     # with 2,048; int8 8,700, 7,800, 7,400 and 5,900.
     tokens: int = 256
-    padded: int = 320  # B x S, the places that attention sees
+    padded: int = 320  # B x S: what attention computes, padding included
 
 
 LIMITS = Limits()
@@ -48,7 +48,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class NativeCrossEncoder:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A cross-encoder with a native graph, shared by all lanes of a process and never changed after `open`."""
 
     session: InferenceSession
     network: EncoderNetwork
@@ -75,7 +75,6 @@ class NativeCrossEncoder:
 
     @property
     def max_positions(self) -> int:
-        """See `CrossEncoder.max_positions`."""
         return self.network.max_positions
 
     @property
@@ -88,7 +87,7 @@ class NativeCrossEncoder:
 
     @property
     def padding_id(self) -> int | None:
-        """See `CrossEncoder.padding_id`: RoBERTa's, from which it counts positions."""
+        """RoBERTa's padding id, from which it counts positions; None for other models."""
         return self.network.first_position - 1 if self.network.first_position else None
 
     def computes_in_float32(self) -> bool:
@@ -101,7 +100,7 @@ class NativeCrossEncoder:
 
 
 class NativePairScorer:
-    """See `PairScorer`."""
+    """One lane's scorer; it keeps no memory between calls."""
 
     buffer_stats = BufferStats()  # it keeps nothing between two calls
 
@@ -111,7 +110,7 @@ class NativePairScorer:
         self._limits = limits
 
     def score(self, pairs: Sequence[PairIds], run: RunContext) -> Iterator[tuple[int, float]]:
-        """See `PairScorer.score`. The longest pairs come first."""
+        """As `protocol.PairScorer.score`; the longest pairs come first."""
         for pack in _packs([len(pair.ids) for pair in pairs], self._limits):
             run.raise_if_stopped("calls of the model")
             packed = PackedPairs.of([pairs[index] for index in pack])

@@ -23,8 +23,8 @@ class PackedPairs:
     ids: NDArray[np.int64]  # (M,)
     types: NDArray[np.int64]  # (M,)
     positions: NDArray[np.int64]  # (M,): from 0 in each pair
-    rows: NDArray[np.int64]  # (B, S): the token at each place; any token beyond the end of a row
-    places: NDArray[np.int64]  # (M,): the place of each token among the B x S
+    rows: NDArray[np.int64]  # (B, S): the index of each token among the M; beyond the end of a row, of any
+    places: NDArray[np.int64]  # (M,): the index of each token among the B x S
     lengths: NDArray[np.int32]  # (B,)
     firsts: NDArray[np.int64]  # (B,): the first token of each pair
 

@@ -17,7 +17,7 @@ class PairIds:
     """A query with a document, as the model reads them."""
 
     ids: Sequence[int]  # special tokens included
-    types: Sequence[int]  # of each token, which of the two it belongs to, as the tokenizer's template has it
+    types: Sequence[int]  # for each token the type of query or document, by the tokenizer's template
 
 
 class PairScorer(Protocol):

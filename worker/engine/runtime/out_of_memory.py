@@ -11,7 +11,7 @@ _SIGNS = ("failed to allocate memory", "bad_alloc", "bfcarena", "out of memory",
 
 
 def halve_on_out_of_memory(size: int, noun: str, *, least: int = 1) -> "Attempt":
-    """Run the block. If it runs out of memory, log that `size` of `what` do not fit, and continue after the block:
+    """Run the block. If it runs out of memory, log that `size` of `noun` do not fit, and continue after the block:
 
         with halve_on_out_of_memory(len(batch), "sentences") as attempt:
             ...                             # may run out of memory

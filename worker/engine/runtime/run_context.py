@@ -1,4 +1,4 @@
-"""What a batch carries down to every model call: may it go on, what is known already, how long did each part take."""
+"""What a batch carries down to every model call: whether to stop, the memory of earlier results, a stopwatch."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -30,17 +30,18 @@ class RunContext:
         return replace(self, stopwatch=Stopwatch(timing), digest=digest)
 
     def raise_if_stopped(self, between: str) -> None:
-        """Raise Stopped if the run is to end here, between two of what `between` names: steps, calls, batches."""
+        """Raise Stopped if the run is to end. `between`: a plural noun for the message, such as steps, calls,
+        batches."""
         if self.should_stop():
             raise Stopped(f"stopped between two {between}")
 
     def measure(
         self, phase: str, *, step: int = 0, rows: int = 0, tokens: int = 0, past_length: int = 0
     ) -> AbstractContextManager[Counted]:
-        """Time the block: see `Stopwatch.measure`."""
+        """Time the block (`Stopwatch.measure`)."""
         return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
 
     @property
     def timings(self) -> list[StepTiming]:
-        """See `Stopwatch.timings`."""
+        """The timings measured so far (`Stopwatch.timings`)."""
         return self.stopwatch.timings

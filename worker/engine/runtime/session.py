@@ -16,7 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from jobs.errors import ModelError
 from worker.engine.runtime.device import CPU_PROVIDER, CUDA_PROVIDER, Device, Provider
 
-# onnxruntime has no common base class for what it raises when it loads a graph.
+# onnxruntime has no common base class for the errors that it raises when it loads a graph.
 _LOAD_ERRORS = (
     ort_errors.EPFail,
     ort_errors.Fail,
@@ -100,7 +100,7 @@ def _load_cuda() -> None:
 
 
 def _explain(file: Path, reason: str) -> str:
-    """What is wrong with the file, and what to do about it."""
+    """A sentence that says what is wrong with the file and what to do about it, from onnxruntime's message."""
     installed = onnxruntime.__version__
     if match := re.search(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)", reason):
         return (
@@ -132,5 +132,5 @@ def _explain(file: Path, reason: str) -> str:
 
 
 def _last_sentence(reason: str) -> str:
-    """The end of onnxruntime's message, without the code, the file and the place in its sources before it."""
+    """The end of onnxruntime's message, without the error code, the file and the line of its sources before it."""
     return reason.strip().split("failed:")[-1].strip().splitlines()[0][:300]

@@ -26,7 +26,7 @@ class Stopwatch:
 
     @property
     def timings(self) -> list[StepTiming]:
-        """One for each measured block; in the mode `batches` one for each phase, their sum."""
+        """A timing for each measured block; in the mode `batches` a sum for each phase."""
         return [*self._steps, *self._sums.values()]
 
     @contextmanager
@@ -48,7 +48,8 @@ class Stopwatch:
 
 
 def _sum(total: StepTiming | None, call: StepTiming) -> StepTiming:
-    """The sum of two timings: every field except the step number is added; a mean is a field divided by `calls`."""
+    """`total` (None: nothing yet) with `call` added in every field except the step number. A mean is a field divided by
+    `calls`."""
     if total is None:
         return StepTiming(call.phase, 0, call.rows, call.tokens, call.past_length, call.seconds, call.calls)
     return StepTiming(

@@ -38,7 +38,7 @@ class BeamSearch:
         self._last = np.empty((0, k), np.int64)  # (n, k): the last token
         self._tokens = np.empty((0, k, 1), np.int64)  # (n, k, T): the start token first
         self._ended = EndedHypotheses(k)
-        self._penalties = np.empty(0, np.float32)  # by number of tokens: what a score is divided by
+        self._penalties = np.empty(0, np.float32)  # by number of tokens: the divisor of a score
 
     @property
     def num_sentences(self) -> int:
@@ -180,7 +180,7 @@ class BeamSearch:
         self._ended.add(some, ends[some], scores, log_probs, lengths, truncated[some], tokens)
 
     def _penalty(self, steps: Ids, longest: int) -> Floats:
-        """What the score of a hypothesis of so many tokens is divided by (n,)."""
+        """The length penalty: what the score of a hypothesis of `steps` (n,) tokens is divided by (n,)."""
         if longest >= len(self._penalties):
             with np.errstate(over="ignore"):
                 lengths = np.arange(1, 2 * longest + 2)
@@ -217,7 +217,7 @@ class BeamSearch:
         return continued
 
     def _reorder(self, continued: Ids, done: Flags, width: int) -> RowOrder:
-        """Drop the sentences that are done; the old row of each row of the others."""
+        """Drop the sentences that are done. Returns the old row of each row that stays."""
         n, k = continued.shape
         if not done.any():
             if width == k and (continued == np.arange(k)).all():

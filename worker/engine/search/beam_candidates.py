@@ -7,7 +7,8 @@ The 2k best continuations of every sentence: one pass over the logits, then a fe
 A score is `logit * scale - normalizer + score of the beam`. Each of these operations keeps the order of two numbers
 (or makes them equal), so the score of the highest logit of a block is the highest score of the block.
 
-Equal scores at a place that matters make the fast way give up: then all logits are sorted, by score, beam, logit, id.
+Where equal scores would decide which continuations are kept, the fast way gives up: then all logits are sorted, by
+score, beam, logit, id.
 
 Shapes: n sentences · w rows of each · k beams · R rows, n x w · V vocabulary.
 """
@@ -30,18 +31,18 @@ class Continuations:
     """The 2k best of each sentence, best first: (n, 2k) each."""
 
     scores: Floats
-    rows: Ids  # that they continue, within the sentence
+    rows: Ids  # the rows that they continue, counted within the sentence
     ids: Ids
 
     def replace(self, sentences: Ids, other: "Continuations") -> None:
-        """Put those of some sentences in the place of these."""
+        """Overwrite the continuations of `sentences` (m,) with `other`, (m, 2k) each."""
         self.scores[sentences], self.rows[sentences], self.ids[sentences] = other.scores, other.rows, other.ids
 
 
 def best_continuations(
     logits: Floats, scales: Floats | None, normalizer: Floats, before: Floats, order: Ids, count: int
 ) -> Continuations:
-    """The `count` best of each sentence.
+    """The `count` best continuations of each sentence, best first: (n, count) each.
 
     `logits` (R, V), to be multiplied by `scales` (R,) and reduced by `normalizer` (R,). `before` (n, w): the score of
     the beam in each row. `order` (n, w): the rows of a sentence in the order of their beams, for equal scores.
@@ -80,7 +81,8 @@ def best_continuations(
 def _from_blocks(
     logits: Floats, scales: Floats | None, normalizer: Floats, before: Floats, count: int, block: int
 ) -> tuple[Continuations, NDArray[np.bool_]]:
-    """The best of each sentence, and whether they are (n,): no equal scores, and no score that is not finite."""
+    """The best continuations of each sentence, and whether they are certain (n,): not if scores are equal or not
+    finite."""
     n, width = before.shape
     vocab_size = logits.shape[1]
     # Block b holds every `num_blocks`-th id, from b on, because a maximum over the *first* axis of (block, num_blocks)
@@ -123,8 +125,8 @@ def _from_blocks(
 
 
 def _highest(values: Floats, count: int) -> tuple[Ids, NDArray[np.bool_]]:
-    """Where the `count` highest values of each row are, in no order, as places in the flat array (n, count); and
-    whether they are certain (n,): not where the last one equals another, or a value is NaN or -inf."""
+    """The indices of the `count` highest values of each row in the flattened array (n, count), in no order; and whether
+    they are certain (n,): not where the lowest of them equals another value, or a value is NaN or -inf."""
     n, size = values.shape
     least = np.partition(values, size - count, axis=1)[:, size - count, None]
     reach = values >= least
@@ -137,7 +139,7 @@ def _highest(values: Floats, count: int) -> tuple[Ids, NDArray[np.bool_]]:
 def _from_all(
     logits: Floats, scales: Floats | None, normalizer: Floats, before: Floats, order: Ids, count: int
 ) -> Continuations:
-    """See `best_continuations`; by sorting all logits."""
+    """As `best_continuations`, by sorting all logits: slow, but certain."""
     n, width = before.shape
     some = min(count, logits.shape[1])
     ids = np.argsort(-logits, axis=1, kind="stable")[:, :some]  # (R, some)

@@ -23,12 +23,12 @@ EndsIn = Callable[[int, Ids], bool]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a prompt was continued with."""
+    """The generated end of one prompt."""
 
     ids: tuple[int, ...]  # without the prompt; the id that ended it included
     log_prob: float  # natural log, summed over ids, under the model itself; NaN where logits were not finite
     finish: Finish
-    num_shared: int = 0  # tokens of the prompt that were read for another one
+    num_shared: int = 0  # tokens of the prompt that were computed for another prompt
 
 
 class ContinuationSearch:
@@ -51,7 +51,7 @@ class ContinuationSearch:
 
     @property
     def num_rows(self) -> int:
-        """R."""
+        """R: how many prompts run."""
         return len(self._prompts)
 
     @property
@@ -66,7 +66,7 @@ class ContinuationSearch:
         return self._prompts.tolist()
 
     def tokens(self, row: int) -> Ids:
-        """The prompt of a row, and what it is continued with so far."""
+        """The prompt of a row followed by the tokens generated so far."""
         return self._tokens[row, : self._lengths[row]]
 
     def add(self, indices: Sequence[int], prompts: Sequence[Sequence[int]]) -> None:
@@ -127,7 +127,7 @@ class ContinuationSearch:
         rules, rows = self._rules, np.arange(len(logits))
         own: Floats | None = None
         if rules.repetition_penalty != 1.0 or rules.renormalize_logits:
-            # The rules change more than what they forbid: keep what the model said.
+            # The rules change logits of allowed tokens too: keep the model's own.
             own = logits.copy() if scales is None else logits * scales[:, None]
         own_normalizer = None if own is None else log_normalizer(own)
         normalizer, scales = apply_rules(

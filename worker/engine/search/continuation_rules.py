@@ -1,6 +1,6 @@
 """
-The rules by which a causal model continues a prompt: those of its generation_config.json (or, where there is none,
-config.json), and what a job asks for.
+The rules by which a causal model continues a prompt: set by its generation_config.json (or, where there is none,
+config.json), and completed by the options of a job.
 
 The options of a job decide length and sampling, so the file's own settings of these do not count: a job without a
 temperature gives what `generate(do_sample=False)` of transformers gives. A setting that would change those tokens and
@@ -86,7 +86,7 @@ class ContinuationRules:
 
 
 def rules_in(folder: Path, vocab_size: int) -> ContinuationRules:
-    """The rules that the files of a model folder set; see `read_continuation_rules`."""
+    """The rules that the files of a model folder set (`read_continuation_rules`)."""
     settings = folder / GENERATION_CONFIG
     generation = read_json(settings) if settings.is_file() else None
     config = folder / CONFIG

@@ -17,7 +17,7 @@ IMPOSSIBLE = np.float32(-1e9)  # the score of a hypothesis that does not exist, 
 
 
 class EndedHypotheses:
-    """k places for each sentence, best first; the ones that are not taken come last."""
+    """Up to k ended hypotheses for each sentence, best first; empty entries come last."""
 
     def __init__(self, num_beams: int) -> None:
         self._num_beams = num_beams
@@ -29,13 +29,13 @@ class EndedHypotheses:
 
     @property
     def are_full(self) -> Flags:
-        """Whether all k places of a sentence are taken (n,)."""
+        """Whether a sentence has k hypotheses (n,)."""
         full: Flags = self._lengths[:, -1] > 0
         return full
 
     @property
     def worst(self) -> Floats:
-        """The lowest score of each sentence (n,); IMPOSSIBLE where a place is not taken."""
+        """The lowest score of each sentence (n,); IMPOSSIBLE where it has fewer than k hypotheses."""
         return self._scores[:, -1]
 
     def extend(self, count: int) -> None:

@@ -53,7 +53,9 @@ class GenerationConfig:
     length_penalty: float = 1.0  # exponent on length when ranking finished beams
     early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
     suppressed_ids: tuple[int, ...] = ()  # never generated
-    unlisted_pad_id: int | None = None  # the one of them that kvjobs added: padding, if the model does not list it
+    unlisted_pad_id: int | None = (
+        None  # of suppressed_ids, the one that kvjobs added: padding, if the model does not list it
+    )
     begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
     bad_sequences: tuple[tuple[int, ...], ...] = ()  # sequences of two ids or more that are never generated
     forced_bos_id: int | None = None  # the first token
@@ -174,7 +176,7 @@ def refuse_unsupported(settings: Mapping[str, Any], file: str, decided: Set[str]
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenIds:
-    """The ids that a model's settings forbid."""
+    """The ids and sequences of ids that a model's settings forbid."""
 
     always: tuple[int, ...]  # ascending
     first: tuple[int, ...]  # as the first token
@@ -227,7 +229,7 @@ def _max_new_tokens(settings: Mapping[str, Any], max_positions: int) -> int:
 
 
 def whole_number(settings: Mapping[str, Any], name: str, default: int, *, at_least: int = 0) -> int:
-    """A setting that counts; raise ValueError where it is no such number."""
+    """The setting `name` as a whole number; raise ValueError if it is none, or below `at_least`."""
     value = settings.get(name, default)
     if type(value) is not int or value < at_least:
         raise ValueError(f"{name} is {json.dumps(value)}, and has to be a whole number from {at_least} on")

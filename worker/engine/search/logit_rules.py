@@ -1,8 +1,8 @@
 """
-From logits to the search: which tokens are allowed, how likely they are, which are best.
+What a search does to logits: forbid tokens, normalize, find the best.
 
-The rules and their order are those of transformers' logits processors. A vocabulary has 65,000 entries and a batch
-many rows, so every function passes over the logits as seldom as possible (figures: 32 rows x 65,001, one core).
+The rules and their order follow transformers' logits processors. A vocabulary has 65,000 entries and a batch many rows,
+so every function passes over the logits as seldom as possible (figures: 32 rows x 65,001, one core).
 
 Shapes: R rows of the step · V vocabulary · T tokens allocated.
 """
@@ -79,9 +79,9 @@ def apply_rules(
     `tokens` (R, T) are the tokens so far, the first `lengths` (R,) of each row, the start token or the prompt included.
     `steps` (R,) count the generated ones.
 
-    `logits * scales - normalizer` are the log-probabilities: those of the model itself, to which forbidden tokens
-    contribute, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken
-    row: its logits hold NaN or +inf, or nothing but -inf.
+    `logits * scales - normalizer` are the log-probabilities of the model itself: forbidden tokens contribute to the
+    normalizer, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken row:
+    its logits hold NaN or +inf, or nothing but -inf.
 
     `to_log_probs`: a repetition penalty acts on log-probabilities (beam search), else on logits (greedy).
     """

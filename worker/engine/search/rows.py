@@ -39,8 +39,8 @@ def compact_rows(stays: Flags) -> Ids:
 
 
 def assign_rows(parents: Ids) -> Ids:
-    """A row for each beam (n, k), of the rows of its sentence: the first beam of a parent keeps the parent's row, the
-    others take free rows.
+    """Choose a row of its sentence for each beam (n, k): the first beam that continues a parent keeps the parent's row,
+    the others take free rows.
 
     parents  0 0 2 0   ->   0 1 2 3
     """

@@ -15,7 +15,7 @@ class IdPair:
 
     source: Sequence[int]  # end-of-sentence included
     target: Sequence[int]  # the ids that are scored: end-of-sentence too, unless the target was cut
-    start_id: int | None = None  # what the decoder is fed before the target; None: what the model's settings say
+    start_id: int | None = None  # the id that the decoder reads before the target; None: the model's own
 
 
 def make_pair_batches(pairs: Sequence[IdPair], max_tokens: int = MAX_TOKENS) -> Iterator[list[int]]:

@@ -40,8 +40,8 @@ class Decoder(Protocol):
         """Yield every segment once, in any order, by its index among `segments`, which are ids with end-of-sentence.
 
         At most `batch_size` segments run at a time (None: as many as suit the model), and fewer if they do not fit into
-        memory. Raises the error of a
-        single segment that does not fit, what else the model raises, and Stopped between two steps.
+        memory. Raises the error of a single segment that does not fit, any other error of the model, and Stopped
+        between two steps.
         """
 
 

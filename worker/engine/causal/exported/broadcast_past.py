@@ -17,7 +17,7 @@ Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
 
 
 class BroadcastPast:
-    """One lane's buffers. All their rows are equal, so a smaller batch uses the first rows."""
+    """One lane's buffers for copies of one past. All rows are equal, so a smaller batch uses the first of them."""
 
     def __init__(self) -> None:
         self._allocations = self._reuses = 0
@@ -39,7 +39,7 @@ class BroadcastPast:
         self._past, self._filled = (), 0
 
     def rows(self, count: int) -> Past:
-        """The past of `count` rows (count, K, P, H), valid until the next `begin`."""
+        """The past of `count` rows (count, K, P, H), valid until `repeat` or `end`."""
         if count == 1:
             return self._past
         if count > self._filled:

@@ -18,7 +18,7 @@ from worker.engine.causal.exported.graph import ExportedCausalGraph
 from worker.engine.causal.exported.padded_past import padded_pasts
 
 _LENGTH = 6  # tokens of a row
-# By how much logits may differ from those of the row alone, as a part of their range.
+# The tolerance: the difference from the logits of the row alone, as a part of the range of all logits.
 _TOLERANCES = {np.dtype(np.float32): 1e-3, np.dtype(np.float16): 1e-2}
 
 _Rows = list[NDArray[np.float32]]
@@ -26,14 +26,14 @@ _Rows = list[NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Which kinds of calls the graph computes correctly. True: such a call was tried and its logits are right."""
+    """The kinds of calls that the graph computes correctly: True if such a call was tried and its logits were right."""
 
     batches: bool  # several rows of one length
     pads: bool  # with shorter rows among them, padded on the right
     extends: bool  # several tokens after a past
-    extends_batches: bool  # the same for several rows; with shorter ones among them, if it `pads`
+    extends_batches: bool  # several tokens after a past in each of several rows, some shorter if it `pads`
     steps: bool  # one token in each of several rows, after pasts of one length
-    skips_padding: bool  # the same where some pasts are shorter, with masked positions before their own
+    skips_padding: bool  # as `steps`, with some shorter pasts, padded on the left and masked there
 
 
 def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabilities:

@@ -29,10 +29,10 @@ MAX_BYTES = 1 << 30  # of keys and values of all rows; a step has them twice
 
 
 class ExportedRows:
-    """See `continuous_generation.Rows`."""
+    """Rows of an exported graph with a cache: each step feeds one id a row and the past of all rows."""
 
     def __init__(self, graph: ExportedCausalGraph, capabilities: Capabilities) -> None:
-        """`graph` has a cache."""
+        """`graph` takes and returns keys and values."""
         assert graph.layout.cache is not None
         self.equal_lengths = not capabilities.skips_padding
         self.shares_prefixes = capabilities.extends
@@ -50,14 +50,12 @@ class ExportedRows:
         return BufferStats(sum(array.nbytes for array in (*self._past, *self._prefix_past)))
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.allocate`."""
         self._past, self._lengths = (), np.empty(0, np.int64)
         if not self._capabilities.steps:
             return 1
         return max(1, min(rows, MAX_BYTES // (self._cache.position_bytes * max_positions)))
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.read_in`."""
         past: Past = ()
         if prefix:
             self._read_prefix(prefix, run)
@@ -66,7 +64,6 @@ class ExportedRows:
             self._add(self._read(part, past, run), np.array([len(prefix) + len(ids) for ids in part]))
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """See `Rows.step`."""
         run.raise_if_stopped("calls of the model")
         rows = len(last_ids)
         with run.measure("decode", step=number, rows=rows, tokens=rows, past_length=self._length):
@@ -75,14 +72,14 @@ class ExportedRows:
         return np.asarray(logits, np.float32), None
 
     def select(self, rows: Ids) -> None:
-        """See `Rows.select`. Positions that no row has any more are dropped."""
+        """As `Rows.select`; positions of the past that only dropped rows had are cut off."""
         self._lengths = self._lengths[rows]
         longest = int(self._lengths.max(initial=0))
         self._past = [np.ascontiguousarray(array[rows][:, :, self._length - longest :]) for array in self._past]
 
     @property
     def _length(self) -> int:
-        """P."""
+        """P, the positions of the past, padding included."""
         return self._past[0].shape[2] if len(self._past) else 0
 
     def _read_prefix(self, prefix: Sequence[int], run: RunContext) -> None:
@@ -92,7 +89,7 @@ class ExportedRows:
         self._prefix = tuple(prefix)
 
     def _together(self, parts: Sequence[Sequence[int]], after_prefix: bool) -> list[list[Sequence[int]]]:
-        """Neighbouring parts that the graph reads in one call."""
+        """Divide prompts into runs of neighbours that the graph can read in one call."""
         capabilities = self._capabilities
         may_batch = capabilities.extends_batches if after_prefix else capabilities.batches
         calls: list[list[Sequence[int]]] = []
@@ -107,8 +104,8 @@ class ExportedRows:
         return calls
 
     def _read(self, parts: Sequence[Sequence[int]], past: Past, run: RunContext) -> Past:
-        """Read equally many tokens, or fewer in later rows, after one past (1, K, P, H) or from the start. Returns keys
-        and values (B, K, P + S, H)."""
+        """Read rows of tokens, the longest first, each after the same past (1, K, P, H), or from the start. Returns the
+        keys and values (B, K, P + S, H), padded on the right."""
         past = [np.repeat(array, len(parts), axis=0) for array in past]
         if not parts[0]:
             shape = len(parts), self._cache.num_heads, 0
@@ -123,9 +120,9 @@ class ExportedRows:
         return past
 
     def _add(self, new: Past, lengths: NDArray[np.int64]) -> None:
-        """Add rows whose first `lengths` positions count (B, K, S, H): they become the last ones."""
+        """Append rows (B, K, S, H), of which the first `lengths` (B,) positions count, and pad all rows on the left."""
         own = [[array[row : row + 1] for array in new] for row in range(len(lengths))]
-        # Of a running row, all positions count, those that are masked too.
+        # A running row is copied whole, its masked positions too.
         running = [[array[row : row + 1] for array in self._past] for row in range(len(self._lengths))]
         kept = np.full(len(running), self._length)
         self._past = padded_pasts([*running, *own], np.concatenate((kept, lengths)))
@@ -145,18 +142,17 @@ class WholeRows:
         self._rows: list[list[int]] = []  # all tokens but the last
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.allocate`. Logits of all positions are computed, so the memory of these bounds the rows."""
+        """As `Rows.allocate`. The graph computes the logits of all positions, so their memory bounds the rows."""
         self._rows = []
         if not self._capabilities.batches:
             return 1
         return max(1, min(rows, MAX_BYTES // (4 * self._graph.layout.vocab_size * max_positions)))
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.read_in`. Nothing is read before the next step."""
+        """As `Rows.read_in`, but only remember the tokens: every step reads all of them."""
         self._rows += [list(prompt[:-1]) for prompt in prompts]
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """See `Rows.step`."""
         run.raise_if_stopped("calls of the model")
         for row, token_id in zip(self._rows, last_ids.tolist(), strict=True):
             row.append(token_id)
@@ -166,5 +162,4 @@ class WholeRows:
         return np.asarray(logits[np.arange(len(lengths)), lengths - 1], np.float32), None
 
     def select(self, rows: Ids) -> None:
-        """See `Rows.select`."""
         self._rows = [self._rows[row] for row in rows.tolist()]

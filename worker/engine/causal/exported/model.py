@@ -33,7 +33,8 @@ _UNNAMED_LIMIT = 2048  # positions, where the configuration names no limit
 
 @dataclass(frozen=True, slots=True)
 class ExportedCausal:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A causal language model with an exported graph, shared by all lanes of a process and never changed after
+    `open`."""
 
     folder: Path
     graph: ExportedCausalGraph
@@ -42,7 +43,7 @@ class ExportedCausal:
     departures: Departures  # of the graph from the configuration
     num_heads: int  # of queries, as far as the configuration says; only to estimate memory
 
-    is_running: ClassVar[bool] = True  # see `CausalModel.is_running`
+    is_running: ClassVar[bool] = True  # no process of its own can end
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
@@ -78,7 +79,7 @@ class ExportedCausal:
 
     @property
     def vocab_size(self) -> int:
-        """V of the logits."""
+        """V: how many ids the graph gives logits for."""
         return self.layout.vocab_size
 
     def computes_in_float32(self) -> bool:
@@ -89,7 +90,6 @@ class ExportedCausal:
 
     @property
     def continuation_rules(self) -> ContinuationRules:
-        """See `CausalModel.continuation_rules`."""
         return rules_in(self.folder, self.vocab_size)
 
     def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen

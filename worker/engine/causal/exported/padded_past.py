@@ -14,8 +14,8 @@ from worker.engine.causal.exported.broadcast_past import Past
 
 
 def padded_pasts(pasts: Sequence[Past], lengths: NDArray[np.int64]) -> list[NDArray[Any]]:
-    """Key and value of each layer (B, K, P, H) of several rows, from those of each (1, K, S, H), of which the first
-    `lengths` (B,) positions count: they become the last ones, with zeros before them."""
+    """Join the pasts of several rows, arrays (1, K, S, H) for the key and the value of each layer, into arrays (B, K,
+    P, H). The first lengths[i] positions of row i count: they move to the end, with zeros before them."""
     longest = int(lengths.max())
     joined = []
     for number, first in enumerate(pasts[0]):

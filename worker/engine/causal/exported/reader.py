@@ -41,7 +41,7 @@ class _Sequence:
 
     group: int
     suffix: int  # its index in the group
-    ids: Sequence[int]  # the model reads all but the last; all but the first are targets
+    ids: Sequence[int]  # the model reads ids[:-1] and predicts ids[1:], the targets
     num_unscored: int  # targets at the beginning whose log-probabilities are not needed
 
     @property
@@ -81,7 +81,6 @@ class ExportedReader:
         return self._shared_past.buffer_stats + (BufferStats() if scratch is None else BufferStats(scratch.nbytes, 1))
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """See `protocol.Reader.read`."""
         shared = [index for index, group in enumerate(groups) if self._is_worth_sharing(group)]
         others = sorted(set(range(len(groups))) - set(shared))
         results = GroupResults(groups)
@@ -120,7 +119,7 @@ class ExportedReader:
     def _read_sequences(
         self, sequences: Sequence[_Sequence], past: Past, run: RunContext
     ) -> Iterator[tuple[_Sequence, LogProbs]]:
-        """Every sequence once, longest first, after one past."""
+        """Yield each sequence with its log-probabilities, longest first; all follow the same past."""
         # Nothing predicts the only token of a sequence without context.
         yield from ((alone, np.empty(0, np.float32)) for alone in sequences if not alone.length)
         longest_first = sorted(sequences, key=lambda sequence: -sequence.length)
@@ -135,7 +134,7 @@ class ExportedReader:
                 waiting.extendleft(reversed(batch))
 
     def _take_batch(self, waiting: deque[_Sequence], past: Past, max_rows: int) -> list[_Sequence]:
-        """The rows of the next call, from the front of `waiting`."""
+        """Remove the sequences of the next call from the front of `waiting`: as many as fit into memory."""
         batch = [waiting.popleft()]
         length, capabilities = batch[0].length, self._capabilities
         if not self._is_packed or not (capabilities.extends_batches if past else capabilities.batches):
@@ -153,7 +152,7 @@ class ExportedReader:
         return batch
 
     def _max_rows(self, length: int, past: Past) -> int:
-        """How many rows of `length` tokens a call may have."""
+        """The most rows of `length` tokens whose logits, attention weights and pasts fit into MAX_BYTES each."""
         past_length = _length(past)
         cache = self._graph.layout.cache
         return min(
@@ -164,7 +163,7 @@ class ExportedReader:
         )
 
     def _max_piece(self, past_length: int) -> int:
-        """How many tokens of one sequence a call may have."""
+        """The most tokens of one sequence, after `past_length` others, that a call may have."""
         return max(
             MIN_PIECE,
             min(
@@ -192,10 +191,10 @@ class ExportedReader:
     def _read_in_pieces(
         self, ids: Sequence[int], num_unscored: int, past: Past, run: RunContext, *, wants_present: bool = False
     ) -> tuple[LogProbs, Past]:
-        """One sequence, in as many calls as memory requires; the log-probabilities of its targets but the first
-        `num_unscored`.
+        """Read one sequence after `past`, in as many calls as memory requires. Returns the log-probabilities of its
+        targets without the first `num_unscored`, and the keys and values.
 
-        With `wants_present` all ids are fed, as those of a prefix, and their keys and values are returned.
+        With `wants_present` the ids are a prefix: all of them are fed, and the keys and values cover all.
         """
         end = len(ids) if wants_present else len(ids) - 1
         log_probs = np.empty(end - num_unscored, np.float32)

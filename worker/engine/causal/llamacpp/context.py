@@ -27,7 +27,7 @@ _NO_FLASH = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
 
 @dataclass(frozen=True, slots=True)
 class ContextSize:
-    """What a context has room for. Two of the same size give the same bits."""
+    """How much a context has room for. Contexts of the same size give the same bits."""
 
     cells: int  # tokens of all sequences together
     tokens: int  # of one call

@@ -20,7 +20,7 @@ MAX_CELL_BYTES = 2 << 30  # of one lane's keys and values
 
 
 class LlamaCppRows:
-    """See `continuous_generation.Rows`."""
+    """Rows of a GGUF model: each is a sequence in the memory of one llama.cpp context."""
 
     equal_lengths = False
 
@@ -34,14 +34,14 @@ class LlamaCppRows:
         self._rows: list[int] = []  # the sequence of each row
         self._lengths: list[int] = []  # tokens that each row has read
         self._free: list[int] = []  # sequences
-        self._prefix: tuple[int, ...] = ()  # in the sequence after those of the rows
+        self._prefix: tuple[int, ...] = ()  # what the sequence with the highest number holds
         self._num_rows = 0
         self.buffer_stats = BufferStats()
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.allocate`. A context does not grow, so it has room for the longest of all rows at once."""
+        """As `Rows.allocate`. A context cannot grow, so it gets room for `max_positions` tokens in every row now."""
         most = MAX_CELL_BYTES // max(1, self._bytes_per_cell * max_positions)
-        # A sequence more than rows: that of the prefix.
+        # One sequence more than there are rows holds the prefix.
         rows = max(1, min(rows, most - 1, self._limits.sequences(self._limits.tokens) - 1))
         sequences = rows + 1 if self.shares_prefixes else 1
         size = self._limits.context_size(
@@ -60,7 +60,6 @@ class LlamaCppRows:
         return rows
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.read_in`."""
         context, past = self._opened, len(prefix)
         rows = [self._free.pop(0) for _ in prompts]
         if past:
@@ -76,7 +75,6 @@ class LlamaCppRows:
         self._lengths += [len(prompt) - 1 for prompt in prompts]
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """See `Rows.step`."""
         pieces = [
             Piece(row, length, [token_id], 0)
             for row, length, token_id in zip(self._rows, self._lengths, last_ids.tolist(), strict=True)
@@ -86,7 +84,6 @@ class LlamaCppRows:
         return self._opened.logits(), None
 
     def select(self, rows: Ids) -> None:
-        """See `Rows.select`."""
         kept = [self._rows[row] for row in rows.tolist()]
         for row in set(self._rows) - set(kept):
             self._opened.forget(range(row, row + 1))
@@ -95,11 +92,11 @@ class LlamaCppRows:
 
     @property
     def _opened(self) -> Context:
-        assert self._context is not None  # `begin` comes first
+        assert self._context is not None  # `allocate` comes first
         return self._context
 
     def _read_prefix(self, prefix: Sequence[int], run: RunContext) -> None:
-        """Read a prefix into the sequence after those of the rows, if it is not there."""
+        """Read `prefix` into the prefix's sequence, unless it is there already."""
         if self._prefix == tuple(prefix):
             return
         self._opened.forget(range(self._num_rows, self._num_rows + 1))
@@ -109,7 +106,7 @@ class LlamaCppRows:
         self._prefix = tuple(prefix)
 
     def _calls(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-        """The pieces, cut so that each call has as many tokens as it may. None of them asks for logits."""
+        """Cut the pieces into calls of at most as many tokens as a call may have. None asks for logits."""
         call: list[Piece] = []
         room = self._opened.size.tokens
         for piece in pieces:

@@ -11,7 +11,7 @@ _MOST_TOKENS = (
 )
 _MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
 _MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
-_SCORE_BYTES = 1 << 28  # of attention, which holds those of all heads and cells for the tokens computed at once
+_SCORE_BYTES = 1 << 28  # of attention scores: one for each head, cell and token that is computed at once
 _SEQUENCES = 128  # in a context
 _PAD = 256  # cells; llama.cpp rounds up to as many
 
@@ -25,19 +25,20 @@ class Limits:
     cells: int | None = None  # of every context; None: as many as its sequences need
 
     def sequences(self, tokens: int) -> int:
-        """How many a context has: not more than the tokens of a call, else llama.cpp ends the process."""
+        """The sequences of a context with calls of `tokens` tokens: never more, else llama.cpp ends the process."""
         return min(_SEQUENCES, tokens) if self.is_packed else 1
 
     @classmethod
     def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "Limits":
-        """Those that bound the memory and the seconds of a call."""
+        """The limits for a network that keep a call within its memory and a few seconds."""
         most = min(_MOST_TOKENS, _MOST_LOGITS // network.vocab_size, _MOST_PRODUCTS // max(1, network.num_parameters))
         tokens = max(LEAST_TOKENS, most // LEAST_TOKENS * LEAST_TOKENS)
         is_packed = is_packed and not network.is_recurrent and cells is None
         return cls(min(tokens, cells) if cells else tokens, is_packed, cells)
 
     def context_size(self, network: Network, cells: int, tokens: int, sequences: int) -> ContextSize:
-        """A context with at least so many cells: a power of two, so that it is seldom replaced."""
+        """The size of a context for at least `cells` tokens, rounded up to a power of two so that it is seldom
+        replaced."""
         cells = self.cells or max(_PAD, 1 << (cells - 1).bit_length())
         scores = max(1, network.num_heads) * cells * 4  # bytes, of one token
         computed = min(tokens, max(LEAST_TOKENS, _SCORE_BYTES // scores))

@@ -27,20 +27,20 @@ _PAD = 256  # tokens: llama.cpp rounds the size of a context up to a multiple
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppCausal:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A model in a GGUF file, shared by all lanes of a process and never changed after `open`."""
 
     network: Network
     header: GgufNetwork
     max_positions: int
     threads: int
-    is_running: ClassVar[bool] = True  # see `CausalModel.is_running`
+    is_running: ClassVar[bool] = True  # no process of its own can end
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, context: int = 0, vocab_only: bool = False) -> Self:
         """Open the GGUF file in `folder`; raise ModelError now, not at the first document.
 
-        `context`: at most so many positions; 0: those of the model. `vocab_only`: without the weights, to ask what the
-        model could do.
+        `context`: the most positions that a sequence may have; 0: as many as the model was trained for. `vocab_only`:
+        leave the weights out, to ask only for properties of the model.
         """
         file = folder / GGUF_MODEL
         header = GgufNetwork.of(GgufFile.open(file))  # llama.cpp ends the process on some damaged files
@@ -54,7 +54,7 @@ class LlamaCppCausal:
 
     @property
     def vocab_size(self) -> int:
-        """V of the logits."""
+        """V: how many ids the model gives logits for."""
         return self.network.vocab_size
 
     def computes_in_float32(self) -> bool:
@@ -68,7 +68,7 @@ class LlamaCppCausal:
 
     @property
     def continuation_rules(self) -> ContinuationRules:
-        """The ids that end a text, by the file; it has no other rule for a continuation."""
+        """Rules with the ids that end a text; a GGUF file sets no others."""
         vocabulary = self.network.vocabulary
         is_end = llama_cpp().llama_vocab_is_eog
         end_ids = (token_id for token_id in range(self.vocab_size) if is_end(vocabulary, token_id))

@@ -34,7 +34,7 @@ _UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, whi
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """The tokens of a sequence that follow those in the context: a suffix, or all of it."""
+    """The tokens of a sequence that are not in the context yet: a suffix after its prefix, or the whole sequence."""
 
     group: int
     suffix: int  # its index in the group
@@ -63,7 +63,7 @@ class LlamaCppReader:
         self.buffer_stats = BufferStats()
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """See `protocol.Reader.read`. Groups that share a prefix come first."""
+        """As `protocol.Reader.read`; groups whose prefix is shared come first."""
         left = dict(enumerate(groups))
         while left:
             with halve_on_out_of_memory(self._tokens, "tokens of a call", least=LEAST_TOKENS) as attempt:
@@ -98,7 +98,7 @@ class LlamaCppReader:
     def _read_shared(
         self, wave: Sequence[int], groups: Sequence[Group], results: GroupResults, run: RunContext
     ) -> Iterator[tuple[int, list[LogProbs]]]:
-        """Read the prefixes of some groups, then all their suffixes behind them."""
+        """Read the prefixes of the groups in `wave`, then all suffixes of these groups after their prefixes."""
         prefixes = [groups[index].prefix for index in wave]
         tails = [
             _behind(groups[index], index, suffix_index, sequence)
@@ -132,7 +132,7 @@ class LlamaCppReader:
     def _read_prefixes(
         self, context: Context, prefixes: Sequence[Sequence[int]], run: RunContext
     ) -> list[NDArray[np.float32]]:
-        """Read each prefix into the sequence of its index; the logits (V,) after the last token of each."""
+        """Read prefix i into sequence i of the context. Returns the logits (V,) after the last token of each."""
         pieces = [Piece(number, 0, ids, len(ids) - 1) for number, ids in enumerate(prefixes)]
         if len(pieces) > 1:  # together they fit into a call
             self._call(context, pieces, run)
@@ -144,7 +144,7 @@ class LlamaCppReader:
     def _read_tails(
         self, context: Context, pack: Sequence[_Tail], first_sequence: int, run: RunContext
     ) -> list[LogProbs]:
-        """The log-probabilities of the targets of each tail. A pack of several fits into a call."""
+        """The log-probabilities of the targets of each tail. Several tails fit into one call; a single one is cut."""
         pieces = [
             Piece(first_sequence + number, tail.start, tail.fed, tail.first_row) for number, tail in enumerate(pack)
         ]
@@ -166,7 +166,7 @@ class LlamaCppReader:
             context.read(pieces)
 
     def _packs(self, tails: Sequence[_Tail], *, num_prefixes: int) -> Iterator[list[_Tail]]:
-        """Tails that fit into one call; one that is too long for it is alone."""
+        """Divide the tails into packs that fit into one call; a tail that is too long for a call is alone."""
         pack: list[_Tail] = []
         tokens = 0
         most = self._limits.sequences(self._tokens) - num_prefixes
@@ -180,7 +180,8 @@ class LlamaCppReader:
             yield pack
 
     def _context_for(self, num_cells: int) -> Context:
-        """A context with room for so many tokens: the one that is there, where it gives the same bits as a new one."""
+        """A context for `num_cells` tokens: the present one if a new one would have the same size, hence the same
+        bits."""
         tokens = max(self._tokens, num_cells) if self._is_whole else self._tokens
         wanted = self._size(num_cells, tokens)
         if self._context is not None:
@@ -196,7 +197,7 @@ class LlamaCppReader:
         return self._context
 
     def _size(self, num_cells: int, tokens: int) -> ContextSize:
-        """Powers of two, so that a context is seldom replaced."""
+        """The size of a context, rounded up to powers of two so that it is seldom replaced."""
         wanted = max(num_cells, 2 * self._tokens)
         return self._limits.context_size(self._network, wanted, tokens, self._limits.sequences(tokens))
 
@@ -207,7 +208,7 @@ def _is_worth_sharing(group: Group) -> bool:
 
 
 def _waves(groups: Mapping[int, Group], max_tokens: int, max_groups: int) -> Iterator[list[int]]:
-    """Groups whose prefixes fit into one call; one whose prefix is too long for it is alone."""
+    """Divide groups into waves whose prefixes fit into one call; a group with a longer prefix is alone."""
     wave: list[int] = []
     tokens = 0
     for index in sorted(groups, key=lambda index: (-groups[index].longest, index)):
@@ -230,7 +231,7 @@ def _whole_sequences(index: int, group: Group) -> Iterator[_Tail]:
 
 
 def _behind(group: Group, index: int, suffix_index: int, sequence: int) -> _Tail:
-    """A suffix of a group whose prefix is this sequence of the context. The prefix predicts its first token."""
+    """A suffix of a group whose prefix is in sequence `sequence` of the context and predicts the first token."""
     suffix, first = group.suffixes[suffix_index], max(1, group.num_given(suffix_index))
     return _Tail(index, suffix_index, sequence, len(group.prefix), suffix[:-1], first - 1, suffix[first:])
 

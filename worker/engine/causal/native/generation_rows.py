@@ -32,7 +32,7 @@ MAX_SLOT_BYTES = 2 << 30
 
 
 class CachedRows:
-    """See `continuous_generation.Rows`."""
+    """Rows of native graphs with a cache: each row has a slot for its keys and values."""
 
     shares_prefixes = True
     equal_lengths = False
@@ -49,14 +49,12 @@ class CachedRows:
         return self._body.buffer_stats + self._head.buffer_stats
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.allocate`."""
         most = MAX_SLOT_BYTES // (self._graphs.slot_shape.position_bytes * max_positions)
         rows = max(1, min(rows, most))
         self._body.begin_slots(rows, positions)
         return rows
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.read_in`."""
         first, past, body = self._body.num_rows, len(prefix), self._body
         body.reserve(max(len(prompt) for prompt in prompts))
         body.add_rows(len(prompts))
@@ -78,17 +76,15 @@ class CachedRows:
                 self._read_from_start(rows, parts, run)
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """See `Rows.step`."""
         hidden = self._body.step(last_ids, Call(run, "decode", number, self._body.longest))
         with run.measure("head", step=number, rows=len(last_ids), tokens=len(last_ids)):
             return self._head.logits(hidden)
 
     def select(self, rows: Ids) -> None:
-        """See `Rows.select`."""
         self._body.select(rows)
 
     def _read_prefix(self, prefix: Sequence[int], run: RunContext) -> None:
-        """Read a prefix as the sequence, if it is not there."""
+        """Read `prefix` into the body's sequence cache, unless it is there already."""
         if self._prefix == tuple(prefix):
             return
         self._prefix = ()
@@ -101,7 +97,7 @@ class CachedRows:
     def _read_suffixes(
         self, past: int, rows: Sequence[int], suffixes: Sequence[Sequence[int]], run: RunContext
     ) -> None:
-        """Read tokens that follow the prefix in several rows, in one call."""
+        """Append tokens after the prefix to several rows, in one call."""
         self._body.read_sequence(PackedRows.sharing_past(past, suffixes), self._call(past, run))
         lengths = [len(suffix) for suffix in suffixes]
         self._body.take(rows, (past + np.cumsum([0, *lengths[:-1]])).tolist(), lengths)
@@ -111,7 +107,7 @@ class CachedRows:
         self._body.read_slots(PackedRows.from_start(parts), rows[0], self._call(0, run))
 
     def _read_row(self, row: int, ids: Sequence[int], run: RunContext) -> None:
-        """Read tokens that follow those of one row, in chunks."""
+        """Append tokens to one row, in chunks that fit into a call."""
         for start in range(0, len(ids), self._limits.tokens):
             chunk, past = ids[start : start + self._limits.tokens], int(self._body.lengths[row])
             self._body.read_slots(PackedRows.after_past(past, chunk), row, self._call(past, run))
@@ -135,16 +131,14 @@ class UncachedRows:
         self._rows: list[list[int]] = []  # all tokens but the last
 
     def allocate(self, rows: int, positions: int, max_positions: int) -> int:
-        """See `Rows.allocate`."""
         self._rows = []
         return rows
 
     def read_in(self, prefix: Sequence[int], prompts: Sequence[Sequence[int]], run: RunContext) -> None:
-        """See `Rows.read_in`. Nothing is read before the next step."""
+        """As `Rows.read_in`, but only remember the tokens: every step reads all of them."""
         self._rows += [list(prompt[:-1]) for prompt in prompts]
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        """See `Rows.step`."""
         for row, token_id in zip(self._rows, last_ids.tolist(), strict=True):
             row.append(token_id)
         states = np.empty((len(self._rows), self._width), self._dtype)
@@ -157,13 +151,12 @@ class UncachedRows:
             return self._head.logits(states)
 
     def select(self, rows: Ids) -> None:
-        """See `Rows.select`."""
         self._rows = [self._rows[row] for row in rows.tolist()]
 
 
 def _packs(parts: Sequence[Sequence[int]], max_tokens: int, max_padded: int) -> Iterator[list[int]]:
-    """Indices of neighbouring parts, longest first, that fit into one call; a longer one is alone, an empty one in
-    none."""
+    """Divide token sequences, longest first, into packs of neighbours that fit into one call, and yield their indices.
+    A sequence too long for a call is alone; an empty one is in no pack."""
     pack: list[int] = []
     tokens = 0
     for index, part in enumerate(parts):

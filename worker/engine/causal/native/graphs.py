@@ -34,14 +34,14 @@ class Parts(Protocol):
         """False once a process of a stage has ended."""
 
     def new_stage_lanes(self) -> list[StageLane]:
-        """Each stage as one lane uses it, in their order."""
+        """One lane's part of each stage, in the order of the layers."""
 
     def new_scoring_head(self) -> ScoringHead: ...
     def new_logits_head(self) -> LogitsHead: ...
 
 
 class SessionParts:
-    """See `Parts`: all in this process."""
+    """`Parts` whose stages and heads are all sessions of this process."""
 
     is_running = True
 
@@ -56,14 +56,14 @@ class SessionParts:
 
 @dataclass(frozen=True, slots=True)
 class NativeCausalGraphs:
-    """The body computes hidden states from tokens, the head log-probabilities from hidden states and the tokens that
-    follow; another head, over the same weights, computes logits."""
+    """The body computes hidden states from tokens. The scoring head computes log-probabilities from hidden states and
+    the tokens that follow; the logits head, over the same weights, computes logits."""
 
     sizes: CausalSizes
     precision: Precision
     slot_shape: SlotShape  # of all layers
-    # Whether suffixes may share a row: a GPU's kernel takes no bias, and a window counts places of a row, not
-    # positions.
+    # Whether suffixes of one prefix may share a row: not on a GPU, whose kernel takes no bias, nor with a sliding
+    # window, which counts columns of the row instead of positions of the text.
     shares_rows: bool
     _parts: Parts
 

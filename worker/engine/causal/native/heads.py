@@ -31,12 +31,12 @@ class LogitsHead(Protocol):
     @property
     def buffer_stats(self) -> BufferStats: ...
     def logits(self, hidden: States) -> tuple[Floats, Floats | None]:
-        """States (M, D) -> the logits of the next token (M, V), and the factors of the rows (M,), if there are any. The
-        next call overwrites them."""
+        """States (M, D) -> the logits of the next token (M, V), and the factor of each row (M,) by which they are to be
+        multiplied, None for 1. The next call overwrites both."""
 
 
 class SessionScoringHead:
-    """See `ScoringHead`. `session`: hidden (M, D), targets (M,) -> log_probs (M,)."""
+    """A scoring head in this process. `session`: hidden (M, D), targets (M,) -> log_probs (M,)."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
@@ -47,13 +47,13 @@ class SessionScoringHead:
 
 
 class SessionLogitsHead:
-    """See `LogitsHead`. `session`: hidden (M, D) -> logits (M, V), and in int8 scales (M, 1)."""
+    """A head for logits in this process. `session`: hidden (M, D) -> logits (M, V), and in int8 scales (M, 1)."""
 
     def __init__(self, session: InferenceSession, *, on_cpu: bool) -> None:
         self._session = session
         self._on_cpu = on_cpu
         self._binding = session.io_binding()
-        self._bound: Any = None  # place and shape of the last states
+        self._bound: Any = None  # address and shape of the last states
         self._hidden: States = np.empty((0, 0))
         self._buffers = {output.name: GrowingBuffer(np.dtype(np.float32)) for output in session.get_outputs()}
         self._outputs: dict[str, NDArray[Any]] = {}

@@ -28,7 +28,7 @@ _CAPACITY_STEP = 16  # positions
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is measured of a call: see `RunContext.measure`."""
+    """What a timed call is recorded with (`RunContext.measure`)."""
 
     run: RunContext
     phase: str = "prefill"
@@ -42,7 +42,7 @@ class LaneBody:
     def __init__(self, stages: Sequence[StageLane]) -> None:
         self._stages = stages
         self._capacity = 0  # positions of a slot
-        self.lengths = np.zeros(0, np.int32)  # (slots,): tokens cached; of the first `num_rows` it counts
+        self.lengths = np.zeros(0, np.int32)  # (slots,): cached tokens; valid for the first `num_rows`
         self.num_rows = 0  # R
 
     @property
@@ -80,7 +80,7 @@ class LaneBody:
                 stage.grow_slots(self._capacity, self.num_rows, self.longest)
 
     def take(self, rows: Sequence[int], starts: Sequence[int], lengths: Sequence[int]) -> None:
-        """Add so many positions of the sequence, from each start on, to each of these rows."""
+        """Append lengths[i] positions of the sequence, from starts[i] on, to row rows[i]."""
         taken = [
             (start, start + length, row, int(self.lengths[row]))
             for row, start, length in zip(rows, starts, lengths, strict=True)
@@ -110,7 +110,7 @@ class LaneBody:
         return self._run(_counts(rows), call, lambda stage, residual: stage.read_sequence(rows, residual))
 
     def read_slots(self, rows: PackedRows, first: int, call: Call) -> States:
-        """Tokens that follow those of the rows from `first` on -> hidden states (M, D). Adds to their lengths."""
+        """Append tokens to the rows from `first` on, and to their lengths. Returns the hidden states (M, D)."""
         states = self._run(_counts(rows), call, lambda stage, residual: stage.read_slots(rows, first, residual))
         self.lengths[first : first + len(rows.ends)] = rows.ends + 1
         return states

@@ -30,7 +30,7 @@ FAMILIES = tuple(CAUSAL_ARCHITECTURES.values())
 
 @dataclass(frozen=True, slots=True)
 class NativeCausal:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A causal language model with native graphs, shared by all lanes of a process and never changed after `open`."""
 
     graphs: NativeCausalGraphs
     folder: Path
@@ -62,7 +62,6 @@ class NativeCausal:
 
     @property
     def is_running(self) -> bool:
-        """See `CausalModel.is_running`."""
         return self.graphs.is_running
 
     @property
@@ -72,7 +71,6 @@ class NativeCausal:
 
     @property
     def continuation_rules(self) -> ContinuationRules:
-        """See `CausalModel.continuation_rules`."""
         return rules_in(self.folder, self.vocab_size)
 
     def new_generator(self, policy: CachePolicy = CachePolicy()) -> ContinuousGenerator:  # noqa: B008 - frozen

@@ -21,10 +21,10 @@ class PackedRows:
     """The inputs of one call of the body."""
 
     ids: NDArray[np.int64]  # (M,)
-    rows: NDArray[np.int64]  # (B, S): the token at each place; any token beyond the end of a row
-    places: NDArray[np.int64]  # (M,): the place of each token among the B x S
+    rows: NDArray[np.int64]  # (B, S): the index of each token among the M; beyond the end of a row, of any
+    places: NDArray[np.int64]  # (M,): the index of each token among the B x S
     positions: NDArray[np.int64]  # (B, S)
-    ends: NDArray[np.int32]  # (B,): the last place of each row, past included
+    ends: NDArray[np.int32]  # (B,): the last column of each row, past included
     longest: NDArray[np.int32]  # (1,): the largest of them + 1
     bias: NDArray[np.float32] | None = None  # (1, 1, S, P + S)
 
@@ -65,8 +65,8 @@ class PackedRows:
 
     @classmethod
     def one_each(cls, num_rows: int) -> Self:
-        """A token in each of so many rows, which have different lengths. The caller fills in `ids`, `positions`, `ends`
-        and `longest`, in place."""
+        """Room for one token in each of `num_rows` rows of different lengths. The caller fills in `ids`, `positions`,
+        `ends` and `longest`, in place."""
         places = np.arange(num_rows)
         return cls(
             ids=np.zeros(num_rows, np.int64),
@@ -79,7 +79,7 @@ class PackedRows:
 
     @classmethod
     def sharing_past(cls, past: int, suffixes: Sequence[Sequence[int]]) -> Self:
-        """One row of several suffixes of one sequence of `past` tokens. None attends to another.
+        """One row with several suffixes of one sequence of `past` tokens; no suffix attends to another.
 
                    past   a  a  b  b  b
         a a        1 1 1  1

@@ -66,7 +66,7 @@ class PackedReader:
         return self._body.buffer_stats
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """See `protocol.Reader.read`. Groups that need the most memory come first."""
+        """As `protocol.Reader.read`; groups that need the most memory come first."""
         calls = TimedCalls(self._body, self._head, self._limits, run)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
@@ -105,10 +105,10 @@ class PackedReader:
         calls: TimedCalls,
         past_state: NDArray[Any] | None = None,
     ) -> LogProbs:
-        """Read `ids` after `past` tokens in the cache; the log-probabilities of `targets`.
+        """Read `ids` after `past` tokens in the cache. Returns the log-probabilities of `targets`.
 
-        `first` is the index of the state that predicts targets[0]. With `past_state` (1, D), the state of the last
-        token of the past, that one predicts it, and `first` the next.
+        `first`: the index among `ids` of the state that predicts targets[0]. With `past_state` (1, D), the state of the
+        last token of the past, `past_state` predicts targets[0] and state `first` predicts targets[1].
         """
         log_probs = [calls.log_probs(past_state, targets[:1])] if past_state is not None else []
         num_done = len(log_probs)
@@ -157,7 +157,8 @@ class PackedReader:
     def _read_together(
         self, past: int, suffixes: Sequence[Sequence[int]], no_states: NDArray[Any], calls: TimedCalls
     ) -> list[NDArray[Any]]:
-        """Hidden states of each suffix; `no_states` (0, D) where none has a token that is fed."""
+        """The hidden states of each suffix, read in one row; `no_states` (0, D) if no suffix has a token that is
+        fed."""
         ends = np.cumsum([len(suffix) for suffix in suffixes])
         if not ends[-1]:
             return [no_states] * len(suffixes)
@@ -175,7 +176,7 @@ class WholeReader:
         self._limits = limits
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """See `protocol.Reader.read`. Groups come in their order."""
+        """As `protocol.Reader.read`; groups come in their order."""
         calls = TimedCalls(self._body, self._head, self._limits, run)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole_sequences(index, group)]
@@ -200,7 +201,7 @@ def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
 
 
 def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Sequence]]:
-    """Sequences of about one length that fit into one call, the longest first."""
+    """Divide sequences into packs of about one length that fit into one call, the longest first."""
     pack: list[_Sequence] = []
     tokens = 0
     for sequence in sorted(sequences, key=lambda unpacked: -len(unpacked.ids)):
@@ -216,7 +217,7 @@ def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Seq
 
 
 def _suffix_packs(suffixes: Sequence[Sequence[int]], max_tokens: int) -> Iterator[list[int]]:
-    """Indices of suffixes that have at most `max_tokens` together; a longer one is alone."""
+    """Divide suffixes into packs of at most `max_tokens` tokens and yield their indices; a longer suffix is alone."""
     pack: list[int] = []
     tokens = 0
     for index in sorted(range(len(suffixes)), key=lambda index: -len(suffixes[index])):

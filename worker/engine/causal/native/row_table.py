@@ -20,7 +20,7 @@ from jobs.errors import ModelError
 from worker.graphs.causal.head import EMBEDDINGS
 from worker.graphs.weights import read_graph
 
-IDS, EMBEDDED = "ids", "embedded"  # inputs: (M,), or in their place their rows of the table (M, D)
+IDS, EMBEDDED = "ids", "embedded"  # inputs: the ids (M,), or instead of them their rows of the table (M, D)
 LEAST = 1 << 26  # bytes of a table: with a smaller one there is little to save
 
 
@@ -48,8 +48,9 @@ class RowTable:
 
 
 def with_row_table(file: Path) -> tuple[bytes | None, RowTable | None]:
-    """The graph in `file` with the rows as an input, and its table; None where it has no large table in float32, or is
-    no graph: opening it says what is wrong."""
+    """The graph in `file`, serialized, with rows of the embeddings as an input in place of ids, and the table of these
+    rows. Both are None if the graph has no table of at least LEAST bytes in float32, or if `file` is not a graph:
+    opening it then says what is wrong."""
     try:
         model = read_graph(file)
     except ModelError:

@@ -60,7 +60,8 @@ class ServedStage:
 
 
 class SeparateStages:
-    """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
+    """The stages of a split body, each in its own process. Lanes share the processes, which start when a lane first
+    needs them."""
 
     def __init__(self, files: GraphFiles, split: Split) -> None:
         openers = [
@@ -84,7 +85,7 @@ class SeparateStages:
 
 
 class RemoteLane:
-    """See `StageLane`."""
+    """A `StageLane` whose stage runs in another process."""
 
     def __init__(self, lane: RemoteObject) -> None:
         self._lane = lane
@@ -126,7 +127,7 @@ class RemoteLane:
 
 
 class RemoteScoringHead:
-    """See `ScoringHead`."""
+    """The scoring head, in the process of the last stage."""
 
     def __init__(self, head: RemoteObject) -> None:
         self._head = head
@@ -137,7 +138,7 @@ class RemoteScoringHead:
 
 
 class RemoteLogitsHead:
-    """See `LogitsHead`."""
+    """The head for logits, in the process of the last stage."""
 
     def __init__(self, head: RemoteObject) -> None:
         self._head = head

@@ -52,9 +52,8 @@ class GraphFiles:
 
 
 class SessionHeads:
-    """See `graphs.Heads`: one computes log-probabilities from hidden states and the tokens that follow; another, over
-    the same weights, logits. Each is opened when a lane first needs it: a job needs one of them, and onnxruntime copies
-    the weights of each."""
+    """The two heads over the same weights: one computes log-probabilities of given tokens, the other all logits. Each
+    is opened when a lane first needs it: a job needs one of them, and onnxruntime copies the weights of each."""
 
     def __init__(self, files: GraphFiles, providers: Sequence[Provider]) -> None:
         self._files = files

@@ -48,12 +48,12 @@ class SlotMemory:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the slots; a `begin` that allocates nothing counts as one reuse."""
+        """The memory of the slots; an `allocate` that needs no new memory counts as one reuse."""
         return BufferStats(self._buffer.num_bytes, self._buffer.allocations, self._reuses)
 
     @property
     def place(self) -> tuple[int, tuple[int, ...]]:
-        """Where the slots lie in memory now, and their shape: `grow` may move them."""
+        """The address and the shape of the slots' memory, which `grow` may move."""
         return self._past.ctypes.data, self._past.shape
 
     def allocate(self, slots: int, capacity: int) -> None:
@@ -71,7 +71,7 @@ class SlotMemory:
         self._past[:, :rows, :, :longest] = old[:, :rows, :, :longest]
 
     def take(self, cache: SequenceCache, start: int, stop: int, row: int, position: int) -> None:
-        """Copy positions `start` to `stop` of a sequence into a row, from position `place` on."""
+        """Copy positions `start` to `stop` of a sequence into a row, from `position` on."""
         self._past[:, row, :, position : position + stop - start] = cache.positions(start, stop)
 
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:

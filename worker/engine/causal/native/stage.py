@@ -32,8 +32,8 @@ States = NDArray[Any]  # (M, D)
 
 
 class StageLane(Protocol):
-    """One lane's part of a stage. `residual` is what the stage before gave, None for the first; what a call returns is
-    the residual for the next stage, or of the last stage the hidden states."""
+    """One lane's part of a stage. `residual` (M, D) is the output of the stage before, None for the first stage. Each
+    call returns the residual for the next stage, or in the last stage the hidden states."""
 
     @property
     def buffer_stats(self) -> BufferStats: ...
@@ -44,13 +44,13 @@ class StageLane(Protocol):
         """Allocate so many free slots of `capacity` positions."""
 
     def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
-        """See `SlotMemory.grow`."""
+        """Make room for `capacity` positions in every slot; the first `rows` slots hold at most `longest` tokens."""
 
     def take(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
         """Copy positions of the sequence into slots: (start, stop, slot, the position in the slot)."""
 
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
-        """See `SlotMemory.move`."""
+        """Copy slots, one after the other: (to, from, number of tokens)."""
 
     def read_from_start(self, rows: PackedRows, residual: States | None) -> States:
         """Read rows of whole sequences; their keys and values are dropped."""
@@ -59,11 +59,11 @@ class StageLane(Protocol):
         """Read one row behind the tokens of the sequence, which keeps its keys and values."""
 
     def read_slots(self, rows: PackedRows, first: int, residual: States | None) -> States:
-        """Read rows into slots from `first` on, behind what is in them."""
+        """Append rows to the slots from `first` on."""
 
     def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
-        """Read one id in each of the first slots (R,), which have so many tokens (R,). The result is overwritten by the
-        next step."""
+        """Append one id (R,) to each of the first R slots, which hold `lengths` (R,) tokens. The next step overwrites
+        the result."""
 
 
 class Stage(Protocol):
@@ -80,14 +80,14 @@ class SessionStage:
     shape: SlotShape  # of its layers
     width: int  # D
     on_cpu: bool
-    table: RowTable | None = None  # of which it is given rows in place of ids
+    table: RowTable | None = None  # its embeddings, if the graph takes rows of them in place of ids
 
     def new_lane(self) -> "SessionLane":
         return SessionLane(self)
 
 
 class SessionLane:
-    """See `StageLane`."""
+    """A `StageLane` whose stage is a session of this process."""
 
     def __init__(self, stage: SessionStage) -> None:
         self._stage = stage
@@ -104,7 +104,7 @@ class SessionLane:
         self._binding: IOBinding = self._session.io_binding()  # of steps
         self._bound: Any = None  # rows and memory of the last step
         self._step = PackedRows.one_each(0)
-        self._feeds: dict[str, NDArray[Any]] = {}  # of steps; they outlive each
+        self._feeds: dict[str, NDArray[Any]] = {}  # inputs of a step, kept from one step to the next
         self._dropped = GrowingBuffer(self._dtype)  # a layer's keys and values, of calls that do not keep them
         self._input, self._result = GrowingBuffer(self._dtype), GrowingBuffer(self._dtype)
         self._states = self._result.lay_out((0, stage.width))
@@ -178,7 +178,7 @@ class SessionLane:
         return self._states
 
     def _read_into(self, rows: PackedRows, residual: States | None, bind: Callable[[IOBinding], None]) -> States:
-        """Keys and values are written where `bind` binds past and present."""
+        """Run the stage; keys and values are written to the memory that `bind` binds as past and present."""
         binding, feeds = self._session.io_binding(), self._feeds_of(rows, residual)
         states = np.empty((rows.num_tokens, self._stage.width), self._dtype)
         self._bind(binding, feeds, states)
@@ -213,7 +213,7 @@ class SessionLane:
         return {EMBEDDED: embedded}
 
     def _to_dtype(self, bias: NDArray[np.float32]) -> NDArray[Any]:
-        """The bias in the graph's type. In float16 the lowest number masks: that of the bias is out of range."""
+        """The bias in the graph's type. In float16, whose range does not hold -1e30, the lowest number masks."""
         if self._dtype == bias.dtype:
             return bias
         return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)

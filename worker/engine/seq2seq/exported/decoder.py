@@ -45,7 +45,7 @@ class ExportedDecoder:
         *,
         batch_size: int | None,
     ) -> Iterator[Decoded]:
-        """See `protocol.Decoder.decode`. A batch that does not fit into memory is halved until it does, and later
+        """As `protocol.Decoder.decode`. A batch that does not fit into memory is halved until it does, and later
         batches are no larger."""
         batches = deque(make_batches(segments, max_rows=batch_size or BATCH_SIZE, pad_id=self._pad_id))
         while batches:
@@ -62,7 +62,7 @@ class ExportedDecoder:
                 batches.appendleft(batch)
 
     def _search(self, batch: PaddedBatch, rules: GenerationConfig, run: RunContext) -> list[list[Hypothesis]]:
-        """The hypotheses of each row."""
+        """Search the translations of a batch: the hypotheses of each row, best first."""
         steps = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, run=run)
         return search(steps, len(batch.order), rules)
 

@@ -66,7 +66,7 @@ class ExportedKVCache:
     def bind_prefix(self, binding: IOBinding, length: int) -> None:
         """Bind the outputs of a call that runs a whole prefix to all keys and values; `advance` makes them the past.
 
-        Those of the source are written by this call alone, once per batch: later calls do not output them.
+        Only this call, once per batch, writes the keys and values of the source: later calls do not output them.
         """
         before = self._allocations
         self._cross_length = self._source_length
@@ -169,7 +169,7 @@ def _padded(values: Ids, length: int) -> Ids:
 
 
 def _move(buffer: NDArray[Any], row_size: int, places: Ids, sources: Ids, spare: NDArray[Any] | None) -> None:
-    """Copy rows `sources` of a flat buffer to the rows `places`, as if all at once. `spare`: memory for the copies."""
+    """Copy rows `sources` of a flat buffer to rows `places`, as if all at once. `spare`: memory for the copies."""
     rows = buffer[: (max(places.max(), sources.max()) + 1) * row_size].reshape(-1, row_size)
     if spare is None:
         rows[places] = rows[sources]

@@ -23,13 +23,13 @@ _UNNAMED_LIMIT = 512  # positions, where config.json names no limit
 
 @dataclass(frozen=True, slots=True)
 class ExportedSeq2Seq:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A translation model with exported graphs, shared by all lanes of a process and never changed after `open`."""
 
     graphs: ExportedSeq2SeqGraphs
     generation: GenerationConfig
     max_positions: int  # of source and of target
     pad_id: int
-    is_running: ClassVar[bool] = True  # see `Seq2SeqModel.is_running`
+    is_running: ClassVar[bool] = True  # no process of its own can end
     is_batch_invariant: ClassVar[bool] = False  # a batch is padded to its longest segment
 
     @classmethod

@@ -28,11 +28,9 @@ class ExportedScorer:
         self._pad_id = pad_id
 
     def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
-        """See `protocol.TargetScorer.has_ids`."""
         return np.asarray(ids, np.int64) < self._graphs.layout.vocab_size
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
-        """See `protocol.TargetScorer.log_probs`."""
         sources = pad([pair.source for pair in pairs], range(len(pairs)), self._pad_id)
         with run.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
             hidden = self._graphs.encoder.run(

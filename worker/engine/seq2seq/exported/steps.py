@@ -114,8 +114,8 @@ class ExportedSteps:
         return self._take_logits(binding, *ids.shape)
 
     def _run_next(self, step: int, last_ids: Ids) -> NDArray[Any]:
-        """Run the last position alone. The keys and values of the source stay those of the first step: the cached
-        branch gives empty ones in their place, so these outputs are not bound."""
+        """Run the last position alone. The keys and values of the source come from the first step: the graph's cached
+        branch outputs empty ones, which are therefore not bound."""
         cache, num_rows = self._cache, len(last_ids)
         if self._next is None:
             self._next = self._bind_steps(num_rows)

@@ -37,7 +37,7 @@ _ROUNDING = np.float32(1e-5)  # of an exact logit, as a part of the greatest tha
 
 @dataclass(frozen=True, slots=True)
 class CandidateScreen:
-    """A head in float32, and how far the int8 head may be off."""
+    """A head in float32, and a bound on the error of the int8 head's logits."""
 
     head: NDArray[np.float32]  # (V, D), mapped from its file: only the pages of candidates are read
     error: float  # the greatest |w - W|
@@ -58,8 +58,9 @@ class CandidateScreen:
     def best(self, logits: Floats, scales: Floats, hidden: Floats, normalizer: Floats) -> tuple[Ids, Floats, Floats]:
         """The best id of each row, its logit, and a better normalizer, (R,) each.
 
-        `logits` (R, V), to be multiplied by `scales` (R,), are those of the int8 head with the bias; forbidden ids are
-        -inf. `hidden` is (R, D). Rows that are not finite keep their normalizer, which is not finite either.
+        `logits` (R, V), to be multiplied by `scales` (R,), come from the int8 head, bias included; forbidden ids are
+        -inf. `hidden` (R, D): the states they were computed from. A row that is not finite keeps its normalizer, which
+        is not finite either.
         """
         is_finite = np.isfinite(normalizer)
         with np.errstate(invalid="ignore"):

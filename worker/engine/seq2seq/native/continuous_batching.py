@@ -34,9 +34,10 @@ class ContinuousDecoder:
         self._graphs = graphs
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that did not fit into memory
-        # The step of the last call, after the kind of rules that it serves: number of beams, no repetition penalty.
+        # The step of the last call, with the kind of rules that it serves: the number of beams, and whether there is no
+        # repetition penalty.
         self._step: tuple[tuple[int, bool], DecodeStep] | None = None
-        self._max_sentences = 0  # that fit into memory; 0: not known
+        self._max_sentences = 0  # the most sentences that fitted into memory so far; 0: not known yet
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -51,7 +52,7 @@ class ContinuousDecoder:
         *,
         batch_size: int | None,
     ) -> Iterator[Decoded]:
-        """See `protocol.Decoder.decode`. Segments come in the order in which they end."""
+        """As `protocol.Decoder.decode`; segments come in the order in which they end."""
         batch_size = batch_size or self._graphs.slot_count(rules.num_beams)
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         head = self._graphs.head
@@ -95,7 +96,7 @@ class _Batch:
         num_slots: int,
         run: RunContext,
     ) -> None:
-        self._running: set[int] = set()  # that have a slot
+        self._running: set[int] = set()  # sentences that have a slot
         self._encoded = EncodedAhead(graphs, segments, waiting, run)
         self._slots = slots
         self._step = step

@@ -35,8 +35,8 @@ class DecodeStep:
         self._outputs: Outputs = {}  # of the last step
 
     def run(self, last_ids: Ids, slots: LaneDecoder, context: RunContext, step: int) -> tuple[Floats, Floats | None]:
-        """Append one id (R,) to each row. Returns the logits of the next (R, V), and the factors of the rows (R,), or
-        None; the caller may change them until the next step."""
+        """Append one id (R,) to each row. Returns the logits of the next id (R, V), and the factor of each row (R,) by
+        which they are to be multiplied, None for 1. The caller may change both until the next step."""
         self._outputs = slots.step(self._kind, self._head.to_ids(last_ids), context, step)
         logits, scales = np.asarray(self._outputs["logits"], np.float32), self._outputs.get("scales")
         if scales is None:

@@ -104,19 +104,20 @@ class DecoderGraphs:
         )
 
     def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        """Run one of these graphs. Inputs that it has not are left out."""
+        """Run the graph `kind` and return its outputs `names`. Entries of `feed` that are no inputs of it are
+        ignored."""
         session = self.other(kind)
         taken = {graph_input.name: feed[graph_input.name] for graph_input in session.get_inputs()}
         outputs: list[NDArray[Any]] = session.run(list(names), taken)
         return outputs
 
     def num_target_ids(self) -> int:
-        """V: of the last stage, the ids that its head has."""
+        """V: how many ids the head has; for the last stage only."""
         (logits,) = (output for output in self.decoder(StepKind(1)).get_outputs() if output.name == "logits")
         return int(logits.shape[1])
 
     def _rebuild(self, beams: int) -> bytes | None:
-        """The graph for so many beams; None: the file itself, for one. 0: for any number."""
+        """The serialized graph for `beams` rows per sentence (0: any number); None for 1, which is the file itself."""
         if beams == 1:
             return None
         file = self._file
@@ -134,7 +135,7 @@ class DecoderGraphs:
     def _open(
         self, graph: bytes | None, file: Path | None = None, precision: Precision | None = None
     ) -> InferenceSession:
-        """Open a graph over the decoder's weights; None: the file itself."""
+        """Open a serialized graph over the decoder's weights, or with None the decoder's own file."""
         return open_native_session(
             file or self._file.file,
             precision or self._file.precision,

@@ -30,7 +30,7 @@ Outputs = Mapping[str, NDArray[Any]]  # next_residual (R, D); of the last stage 
 
 
 class DecoderLane(Protocol):
-    """One lane's part of a stage: slots, and steps through them. The methods are those of `kv_slots.Slots`."""
+    """One lane's part of a stage: its slots, moved as `kv_slots.Slots` describes, and the steps through them."""
 
     @property
     def buffer_stats(self) -> BufferStats: ...
@@ -48,10 +48,10 @@ class DecoderStage(Protocol):
 
     def new_lane(self) -> DecoderLane: ...
     def run(self, kind: str, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        """See `DecoderGraphs.run`."""
+        """Run the graph `kind` without a cache; as `DecoderGraphs.run`."""
 
     def num_target_ids(self) -> int:
-        """See `DecoderGraphs.num_target_ids`."""
+        """V: how many ids the head has; for the last stage only."""
 
 
 class SessionDecoder:
@@ -67,7 +67,7 @@ class SessionDecoder:
 
 
 class SessionDecoderLane:
-    """See `DecoderLane`."""
+    """A `DecoderLane` whose stage is a session of this process."""
 
     def __init__(self, graphs: DecoderGraphs) -> None:
         self._graphs = graphs

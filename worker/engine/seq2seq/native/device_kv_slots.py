@@ -35,7 +35,7 @@ from worker.engine.seq2seq.native.kv_slots import POSITIONS_STEP, SlotShape
 
 
 class DeviceKVSlots:
-    """Slots in the memory of one device; see `worker.engine.seq2seq.native.kv_slots.Slots`."""
+    """Slots in the memory of one device (`worker.engine.seq2seq.native.kv_slots.Slots`)."""
 
     def __init__(self, shape: SlotShape, device: Device, copies: DeviceCopies) -> None:
         self._reuses = 0
@@ -53,13 +53,13 @@ class DeviceKVSlots:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of all buffers; a `begin` that allocates nothing counts as one reuse."""
+        """The memory of all buffers; an `allocate` that needs no new memory counts as one reuse."""
         every = (*self._past, *self._cross)
         return sum((buffers.buffer_stats for buffers in every), BufferStats(reuses=self._reuses))
 
     @property
     def num_rows(self) -> int:
-        """R."""
+        """R: the rows of all running sentences."""
         return self.num_sentences * self._beams
 
     @property
@@ -68,7 +68,6 @@ class DeviceKVSlots:
         return int(self._positions[: self.num_rows].max(initial=0))
 
     def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """See `Slots.allocate`."""
         before = self.buffer_stats.allocations
         self.num_sentences, self._beams, self._bound = 0, beams, None
         for buffers in self._past:
@@ -95,7 +94,6 @@ class DeviceKVSlots:
         self._positions[: self.num_rows] = present[0].shape[2]
 
     def select(self, rows: Ids) -> None:
-        """See `Slots.select`."""
         if (rows != np.arange(len(rows))).any():
             self._copies.select(self._past[0], self.num_rows, self._past[1], rows)
             self._past.reverse()
@@ -110,7 +108,6 @@ class DeviceKVSlots:
         self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
-        """See `Slots.bind`."""
         if self.longest >= self._past[0].length:
             self._grow()
         self._longest[0] = self.longest + 1
@@ -127,7 +124,6 @@ class DeviceKVSlots:
         binding.synchronize_inputs()
 
     def advance(self) -> None:
-        """See `Slots.advance`."""
         self._positions[: self.num_rows] += 1
 
     def _grow(self) -> None:

@@ -31,7 +31,7 @@ class EncodedAhead:
     ) -> None:
         """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it."""
         self.begun: list[int] = []  # removed from `waiting`, and not taken
-        self.broken: list[int] = []  # those that were not finite, also removed; for the caller to take
+        self.broken: list[int] = []  # sentences whose encoding is not finite, also removed; the caller takes them
         self._graphs = graphs
         self._segments = segments
         self._waiting = waiting
@@ -43,8 +43,8 @@ class EncodedAhead:
         return bool(self.begun or self._waiting)
 
     def take(self, most: int) -> tuple[list[int], Any]:
-        """The next sentences, of one length, at most so many: their indices, and their cross-attention keys and values
-        (m, S, 2 L, N, H), which are in the memory of the slots or on the host. None if those that were encoded now are
+        """The next sentences of one length, at most `most`: their indices, and their cross-attention keys and values
+        (m, S, 2 L, N, H), in the memory of the slots or on the host. None if every sentence that was encoded now is
         broken."""
         if not self.begun:
             self._cross = self._encode(most)

@@ -110,19 +110,17 @@ class NativeSeq2SeqGraphs:
 
     @property
     def num_target_ids(self) -> int:
-        """V."""
+        """V: how many ids the head has."""
         return self._parts.stages()[-1].num_target_ids()
 
     def slot_count(self, beams: int) -> int:
-        """How many sentences a lane decodes at a time, where the user does not say."""
+        """How many sentences a lane decodes at a time, if the user sets no batch size."""
         return slot_count(self.shape, self.num_target_ids, beams)
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """See `Parts.encode`."""
         return self._parts.encode(ids)
 
     def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
-        """See `Parts.encode_for_slots`."""
         return self._parts.encode_for_slots(ids)
 
     def new_slots(self) -> LaneDecoder:
@@ -144,8 +142,8 @@ class NativeSeq2SeqGraphs:
         return log_probs
 
     def screen(self) -> CandidateScreen | None:
-        """What corrects the logits of a decoder with an approximate head, for greedy search; None if there is none, or
-        it is unusable."""
+        """The screen that corrects the logits of a decoder with an approximate head, for greedy search; None if the
+        model has no such head, or an unusable one."""
         if not self._can_screen or exact_int8() is Int8.NEITHER:
             return None
         with self._lock:
@@ -164,7 +162,7 @@ class NativeSeq2SeqGraphs:
 
 
 class SessionParts:
-    """See `Parts`: all in this process."""
+    """`Parts` whose encoder and stages are all sessions of this process."""
 
     is_running = True
 

@@ -72,7 +72,8 @@ def largest_seen(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], 
 def _largest_past(
     graphs: NativeSeq2SeqGraphs, cross: NDArray[Any], targets: Sequence[Sequence[int]]
 ) -> NDArray[np.float32]:
-    """Of self-attention (2 L, N, H), over the tokens of the targets, whose sources have one length."""
+    """The largest keys and values of self-attention (2 L, N, H), over the tokens of the targets. The sources have one
+    length."""
     lengths = np.array([len(target) for target in targets])
     ids = np.zeros((len(targets), int(lengths.max())), np.int64)
     for row, target in zip(ids, targets, strict=True):

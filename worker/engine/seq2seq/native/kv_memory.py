@@ -33,11 +33,11 @@ class KVMemory:
 
     @property
     def capacity(self) -> int:
-        """C."""
+        """C: the positions of a row."""
         return int(self.array.shape[3])
 
     def allocate(self, rows: int, positions: int, reserved: int = 0) -> None:
-        """Lay out `rows` rows for so many positions, in memory that has room for `reserved` positions of each."""
+        """Lay out `rows` rows of `positions`, in memory that has room for `reserved` positions of each."""
         self.array = np.empty((0,) * 5, self.array.dtype)  # else it would keep memory that is too small
         self._lay_out(rows, max(self._round_up(positions), self._round_up(reserved)))
         self.array = self._lay_out(rows, self._round_up(positions))
@@ -81,8 +81,8 @@ class KVMemory:
 
 
 def copy_rows(cache: NDArray[Any], rows: Ids, sources: Ids, first: NDArray[np.int32], last: NDArray[np.int32]) -> None:
-    """Copy the positions [first, last) of rows `others` to `rows` (m,) each, one after the other, of (2 L, R, N, C, H).
-    No row may be overwritten before it is copied."""
+    """Copy positions [first[i], last[i]) of row sources[i] to row rows[i], one i after the other, in a cache (2 L, R,
+    N, C, H). The other arrays are (m,). No row may be overwritten before it is copied."""
     kernels = compiled_kernels()
     if kernels is not None:
         kernels.copy_rows(cache, rows, sources, first, last)

@@ -44,8 +44,8 @@ class SlotShape:
 
 
 def slot_count(shape: SlotShape, num_ids: int, beams: int) -> int:
-    """The number of slots for a model with such keys and values and `num_ids` ids in its head. It depends on nothing
-    else, so that a worker's memory does not depend on the load of its machine."""
+    """How many sentences a lane decodes at once, for a model with keys and values of `shape` and `num_ids` ids in its
+    head. It depends on nothing else, so that a worker's memory does not depend on the load of its machine."""
     token_bytes = 2 * shape.num_layers * shape.num_heads * shape.head_size * shape.dtype.itemsize
     sentence_bytes = (1 + beams) * _SENTENCE_TOKENS * token_bytes + beams * num_ids * _LOGIT_BYTES
     fits = _LANE_BYTES // sentence_bytes // _SLOTS_STEP * _SLOTS_STEP
@@ -62,8 +62,8 @@ class Slots(Protocol):
         """The largest number of tokens that a running row has cached."""
 
     def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """Allocate slots for so many sentences of at most `source_length` tokens, with `positions` for the target at
-        first; they grow. Every slot is free."""
+        """Allocate `sentences` free slots for sources of at most `source_length` tokens, with room for `positions`
+        target tokens at first; they grow."""
 
     def append(self, cross: Any) -> None:
         """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
@@ -101,12 +101,12 @@ class KVSlots:
 
     @property
     def num_rows(self) -> int:
-        """R."""
+        """R: the rows of all running sentences."""
         return self.num_sentences * self._beams
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of past and cross-attention; a `begin` that allocates nothing counts as one reuse."""
+        """The memory of past and cross-attention; an `allocate` that needs no new memory counts as one reuse."""
         past, cross = self._past.buffer, self._cross.buffer
         return BufferStats(past.num_bytes + cross.num_bytes, past.allocations + cross.allocations, self._reuses)
 
@@ -116,7 +116,6 @@ class KVSlots:
         return int(self._positions[: self.num_rows].max(initial=0))
 
     def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """See `Slots.allocate`."""
         allocations = self.buffer_stats.allocations
         self.num_sentences, self._beams = 0, beams
         self._past.allocate(sentences * beams, 1, positions)
@@ -170,8 +169,8 @@ class KVSlots:
         self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
-        """See `Slots.bind`. A binding that these rows have been bound to, in the same memory, is left as it is."""
-        # For the rows that run: free slots are filled before a step, so these are fewer only when nothing waits.
+        """As `Slots.bind`; nothing is done if the binding is already bound to these rows in the same memory."""
+        # Fit only the running rows: free slots are filled before a step, so some are free only if no sentence waits.
         self._past.fit(self.num_rows, self.longest, self.longest + 1)
         self._longest[0] = self.longest + 1
         self._longest[1] = self._source_ends[: self.num_sentences].max(initial=0) + 1
@@ -195,13 +194,12 @@ class KVSlots:
                 bind_output(binding, f"lent.{layer}.{name}", cross)
 
     def advance(self) -> None:
-        """See `Slots.advance`."""
         self._positions[: self.num_rows] += 1
 
     def _memory(self) -> tuple[int, ...]:
-        """What a binding depends on: the number of rows, and place and shape of every array that a decoder reads
-        or writes. (Rows have the same sentences as long as `beams` is the same, and each number of beams has a decoder
-        of its own.)"""
+        """What a binding depends on: the number of rows, and address and shape of every array that a decoder reads or
+        writes. (Rows have the same sentences as long as `beams` is the same, and each number of beams has a decoder of
+        its own.)"""
         past, cross = self._past.array, self._cross.array
         addresses = (array.ctypes.data for array in (past, cross, self._positions, self._source_ends))
         return self.num_rows, *past.shape, *cross.shape, *addresses

@@ -27,7 +27,7 @@ class LaneDecoder:
     """One lane's stages: their slots, and the steps through them."""
 
     def __init__(self, stages: Sequence[DecoderLane], layers: Sequence[range]) -> None:
-        """`layers`: of each stage."""
+        """`layers`: the layers of each stage, counted in the whole decoder."""
         self._stages = stages
         self._layers = layers
         self._beams = 1
@@ -44,8 +44,8 @@ class LaneDecoder:
         return int(self._positions.max(initial=0))
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """Allocate slots for so many sentences of at most `source_length` tokens, with `positions` for the target at
-        first; they grow. Every slot is free."""
+        """Allocate `sentences` free slots for sources of at most `source_length` tokens, with room for `positions`
+        target tokens at first; they grow."""
         self._beams, self._positions = beams, np.zeros(0, np.int32)
         for stage in self._stages:
             stage.begin_slots(sentences, beams, positions, source_length)
@@ -74,8 +74,8 @@ class LaneDecoder:
         self._positions = self._positions[rows]
 
     def step(self, kind: StepKind, ids: Ids, context: RunContext, number: int) -> Outputs:
-        """Append one id (R,) to each row; what the last stage gives. Timed as a whole, and of a split model stage by
-        stage too."""
+        """Append one id (R,) to each row and return the outputs of the last stage. Timed as a whole, and in a split
+        model stage by stage too."""
         counts = {"step": number, "rows": len(ids), "tokens": len(ids), "past_length": self.longest}
         x: NDArray[Any] = ids
         with context.measure("decode", **counts):
@@ -108,13 +108,13 @@ class ChainedGraph:
         self._last = last
 
     def get_outputs(self) -> list[_Output]:
-        """As of a session; the keys and values of all layers among them."""
+        """The outputs, as a session's method of this name; they include the keys and values of all layers."""
         layers = range(self._layers[-1].stop)
         present = [_Output(f"present.{layer}.{part}") for layer in layers for part in ("key", "value")]
         return [_Output(self._last), *present]
 
     def run(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[NDArray[Any]]:
-        """As of a session."""
+        """Run all stages and return the outputs `names`, as a session's method of this name."""
         outputs: dict[str, NDArray[Any]] = {}
         shared = {name: value for name, value in feed.items() if not name.startswith("cross.")}
         for stage, layers in zip(self._stages, self._layers, strict=True):
@@ -138,5 +138,5 @@ class ChainedGraph:
 
 
 def _num_sentences(cross: Any) -> int:
-    """m of an array, or of a tensor on a device."""
+    """m: the number of sentences in an array, or in a tensor on a device."""
     return len(cross) if isinstance(cross, np.ndarray) else int(cross.shape()[0])

@@ -30,7 +30,7 @@ from worker.models.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class NativeSeq2Seq:
-    """Shared by all lanes of a process; nothing here changes after `open`."""
+    """A translation model with native graphs, shared by all lanes of a process and never changed after `open`."""
 
     graphs: NativeSeq2SeqGraphs
     generation: GenerationConfig
@@ -76,7 +76,6 @@ class NativeSeq2Seq:
 
     @property
     def is_running(self) -> bool:
-        """See `Seq2SeqModel.is_running`."""
         return self.graphs.is_running
 
     @property
@@ -98,8 +97,8 @@ class NativeSeq2Seq:
 
 
 def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfig, int]:
-    """The model's own rules of search, and how many positions a source or a target may have. Raises ModelError for what
-    is missing or cannot be done."""
+    """The search rules of the model's own files, and the most positions of a source or a target. Raises ModelError for
+    a setting that is missing or not supported."""
     settings = folder / "generation_config.json"
     network = read_network(config)
     max_positions = network.max_positions

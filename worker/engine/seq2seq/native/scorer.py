@@ -28,11 +28,9 @@ class NativeScorer:
         self._start_id = start_id
 
     def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
-        """See `protocol.TargetScorer.has_ids`."""
         return self._graphs.head.has(np.asarray(ids, np.int64))
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
-        """See `protocol.TargetScorer.log_probs`."""
         body = self._graphs.scoring_body()
         cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
         feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
@@ -67,7 +65,7 @@ class _PackedTargets:
         self.ids[starts] = [start_id if pair.start_id is None else pair.start_id for pair in pairs]
 
     def feed(self) -> dict[str, NDArray[Any]]:
-        """The inputs of the body, except those of cross-attention."""
+        """The inputs of the scoring body for these targets; `cross_attention_feed` makes the other ones."""
         lengths, starts, longest = self._lengths[:, None], self._starts[:, None], int(self._lengths.max())
         columns = np.arange(longest)  # (T,)
         # A row is padded with its own last token, so that a broken row (NaN) does not reach another.

@@ -48,7 +48,7 @@ class ServedEncoder:
     session: InferenceSession
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """See `graphs.Parts.encode`."""
+        """ids (B, S), rows of one length -> cross-attention keys and values (B, S, 2 L, N, H)."""
         cross: NDArray[Any] = self.session.run(["cross"], {"ids": ids})[0]
         return cross
 
@@ -69,7 +69,8 @@ class DecoderOpener:
 
 
 class SeparateStages:
-    """See `graphs.Parts`. The processes start when a lane first needs them, and are shared by all lanes."""
+    """The encoder and the stages of a split decoder, each in its own process. Lanes share the processes, which start
+    when a lane first needs them."""
 
     def __init__(self, files: Sequence[DecoderFile], threads: int, split: Split) -> None:
         encoder, *stages = split.stages
@@ -95,7 +96,7 @@ class SeparateStages:
 
 @dataclass(frozen=True, slots=True)
 class RemoteDecoder:
-    """See `DecoderStage`."""
+    """A `DecoderStage` that runs in another process."""
 
     stage: RemoteObject
 
@@ -112,7 +113,7 @@ class RemoteDecoder:
 
 @dataclass(frozen=True, slots=True)
 class RemoteDecoderLane:
-    """See `DecoderLane`."""
+    """A `DecoderLane` whose stage runs in another process."""
 
     lane: RemoteObject
 

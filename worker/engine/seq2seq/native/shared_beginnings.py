@@ -14,22 +14,23 @@ from worker.engine.search.logit_rules import Ids
 
 
 class SharedBeginnings:
-    """Of the rows of each slot."""
+    """For each sentence slot, how many leading positions of its beams' caches are identical, so that a beam that takes
+    over another's row copies only the rest."""
 
     def __init__(self) -> None:
         self._shared = np.zeros((0, 1, 1), np.int32)  # (B, k, k): positions that two rows have in common
 
     def allocate(self, sentences: int, beams: int) -> None:
-        """Slots for so many sentences, all free."""
+        """Allocate `sentences` free slots of `beams` rows."""
         self._shared = np.zeros((sentences, beams, beams), np.int32)
 
     def clear(self, slots: slice) -> None:
-        """Sentences without positions begin in these slots."""
+        """Note that new sentences, without positions, begin in `slots`."""
         self._shared[slots] = 0
 
     def select(self, rows: Ids, positions: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Row i continues what was row rows[i], which has positions[rows[i]]. Returns how many of them row i already
-        has (R,)."""
+        """Row i takes over the beam of row rows[i], which has positions[rows[i]] positions. Returns how many of these
+        row i already holds (R,)."""
         k = self._shared.shape[1]
         if k == 1:
             return np.zeros(len(rows), np.int32)

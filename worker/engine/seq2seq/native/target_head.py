@@ -20,10 +20,10 @@ from worker.engine.search.logit_rules import Ids
 
 @dataclass(frozen=True, slots=True)
 class TargetHead:
-    """Rows of the head to vocabulary ids, and back."""
+    """Converts row numbers of the head to vocabulary ids, and back."""
 
     ids: Ids | None  # (V,): the vocabulary id of each row, ascending; None: rows are ids
-    _ids: tuple[int, ...] = ()  # the same, for hypotheses: an array takes longer to ask for a few ids
+    _ids: tuple[int, ...] = ()  # the same as a tuple: faster to index for the few ids of a hypothesis
 
     @classmethod
     def of(cls, ids: Sequence[int] | None) -> Self:

@@ -29,7 +29,8 @@ from worker.graphs.seq2seq.quantized_kv import broken_sentences
 
 
 class UncachedDecoder:
-    """One lane's slots for one model and `hybrid`; empty with `off`. The sentences of a batch begin together."""
+    """One lane's decoder for one model with `--cache off`, or with `hybrid:N`, which uses slots after N steps. The
+    sentences of a batch begin together."""
 
     def __init__(self, graphs: NativeSeq2SeqGraphs, num_uncached: int) -> None:
         """`num_uncached`: how many steps of a search run without the cache."""
@@ -37,7 +38,7 @@ class UncachedDecoder:
         self._num_uncached = num_uncached
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that did not fit into memory
-        self._max_sentences = 0  # that fit into memory; 0: not known
+        self._max_sentences = 0  # the most sentences that fitted into memory so far; 0: not known yet
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -52,7 +53,7 @@ class UncachedDecoder:
         *,
         batch_size: int | None,
     ) -> Iterator[Decoded]:
-        """See `protocol.Decoder.decode`. Segments come batch by batch, longest first."""
+        """As `protocol.Decoder.decode`; segments come batch by batch, longest first."""
         batch_size = batch_size or BATCH_SIZE
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         while waiting:
