@@ -144,6 +144,8 @@ class Words:
     do: str
     doing: str
     done: str
+    source: str = ""  # over the text of a document, where that is no mere text
+    result: str = ""  # over its result, where a list shows one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,7 @@ class Kind:
     length: str | None = None  # the field by which a document is long or short, in tokens
     text: str | None = None  # the field with the text that it makes
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
+    tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
 
     def field(self, name: str) -> Field:

@@ -21,10 +21,11 @@ RERANK = Kind(
     name=Task.RERANK,
     table="rankings",
     about="The result of a query of a reranking job: its candidates in their new order.",
-    words=Words("query", "rerank", "reranking", "reranked"),
+    words=Words("query", "rerank", "reranking", "reranked", "Query", "New order"),
     main="ranking",
     outcome=Ranking,
     length="num_tokens",
+    tokens="source_tokens",  # what is scored of each candidate is short
     measures=(
         Measure("candidates", "num_candidates"),
         Measure("unscored", "num_unscored"),

@@ -13,15 +13,14 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.near_names import meant
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
-from jobs.spec import Task
 from jobs.store.report.document_counts import DocumentCounts
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
+from jobs.tasks.kinds import KINDS
 from jobs.tolerance import MAX_REJECTED, Tolerance
 
 LAST = "last"
-NOUNS: dict[str, str] = {Task.RERANK: "query", Task.GENERATE: "prompt"}
 LARGEST_ID = 2**63 - 1
 
 
@@ -122,7 +121,7 @@ class JobSummary:
     @property
     def noun(self) -> str:
         """What one of its documents is called."""
-        return NOUNS.get(self.task, "document")
+        return KINDS[self.task].words.document
 
     @property
     def counts_in_words(self) -> str:
@@ -167,7 +166,7 @@ class JobSummary:
     def tokens(self) -> int:
         """The tokens by which speed is measured: generated or scored ones; for reranking, whose scored suffixes are
         short, those that went through the model."""
-        return self.source_tokens if self.task == Task.RERANK else self.target_tokens
+        return int(getattr(self, KINDS[self.task].tokens))
 
     @property
     def tokens_per_s(self) -> float | None:

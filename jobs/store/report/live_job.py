@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from jobs.choices import WAITING
-from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.queue.leasable import leasable
 from jobs.store.queue.waiting import LiveWorker, live_workers, serves
@@ -19,6 +18,7 @@ from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, 
 from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, Shard
+from jobs.tasks.kinds import KINDS
 
 WINDOW_S = 60.0
 LONGER_S = 600.0  # where nothing was recorded in the window: a batch of a large model takes minutes
@@ -139,8 +139,8 @@ def _minutes(connection: Connection, jobs: Mapping[int, JobSummary]) -> dict[int
     )
     found: dict[int, list[tuple[datetime, int]]] = {}
     for row in rows:
-        tokens = row.source_tokens if jobs[row.job_id].task == Task.RERANK else row.target_tokens  # `JobSummary.tokens`
-        found.setdefault(row.job_id, []).append((row.minute, int(tokens)))
+        tokens = int(row._mapping[KINDS[jobs[row.job_id].task].tokens])  # `JobSummary.tokens`
+        found.setdefault(row.job_id, []).append((row.minute, tokens))
     return found
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs.formatting import counted, duration, figure, speed
-from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
+from jobs.tasks.kinds import KINDS
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, of_minutes, spread
 
@@ -70,7 +70,7 @@ def _bars(intervals: Intervals, batches: Sequence[BatchSummary], task: str) -> B
 
 def _tokens(ended: Interval | BatchSummary, task: str) -> float:
     """The tokens by which the speed of a job is measured, as `JobSummary.tokens`."""
-    return float(ended.source_tokens if task == Task.RERANK else ended.target_tokens)
+    return float(getattr(ended, KINDS[task].tokens))
 
 
 def _sentence(points: Sequence[Point], speeds: Sequence[float], width_s: int, job: JobSummary) -> str:

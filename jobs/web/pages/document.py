@@ -67,7 +67,9 @@ def document(
         return RedirectResponse(list_address(job, asked), 307)
     found, as_json = _find(connection, job, document_id, position)
     data = _data(connection, job, found, asked, whole)
-    return JsonResponse(data) if as_json else render(request, "document.html", data)
+    if as_json:
+        return JsonResponse(data)
+    return render(request, "document.html", data | {"words": KINDS[job.task].words})
 
 
 def _find(

@@ -99,6 +99,7 @@ def documents(
         "command_line": export_command(job, written),
         "choices": _choices(connection, job, asked),
         "languages": languages_of(job),
+        "words": KINDS[job.task].words,
         "place": {"after": after, "before": before},
     }
 
@@ -175,7 +176,7 @@ def page(request: Request, found: Annotated[dict[str, Any], Depends(documents)])
 
 
 def as_json(found: Annotated[dict[str, Any], Depends(documents)]) -> Response:
-    shown = {name: value for name, value in found.items() if name not in ("choices", "languages")}
+    shown = {name: value for name, value in found.items() if name not in ("choices", "languages", "words")}
     shown |= {name: None if found[name] is None else str(found[name]) for name in ("before", "after", "stopped")}
     shown["filter"] = found["filter"].parameters
     shown["documents"] = [row.as_row() for row in found["documents"]]

@@ -1,10 +1,13 @@
 """The declarations of the tasks fit together."""
 
+import re
+
 import pytest
 
 from jobs.store.schema.tables import JobCounts
 from jobs.tasks.kind import VIEW_ORDER, Kind
 from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
+from tests.places import CHECKOUT
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
@@ -29,3 +32,23 @@ def test_columns_of_two_tasks_under_one_name_have_one_type() -> None:
 
 def test_the_view_has_each_column_once() -> None:
     assert len(set(VIEW_ORDER)) == len(VIEW_ORDER)
+
+
+# Fields that code outside `jobs/tasks` names: words with other meanings, sums of the memories and of totals, and what a
+# page draws in a way of its own.
+NAMED_ELSEWHERE = {
+    *("text", "candidates", "finish", "segments", "via", "alternatives", "num_segments"),
+    *("log_prob", "nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens", "num_target_tokens"),
+    *("token_scores", "via_segments", "num_candidates"),
+}
+
+
+def test_a_field_of_a_result_is_named_where_it_is_declared_and_nowhere_else() -> None:
+    folder, outcomes = CHECKOUT / "jobs", CHECKOUT / "jobs" / "outcome.py"
+    declared = {field.name for kind in KINDS.values() for field in kind.fields}
+    found: set[str] = set()
+    for path in (*folder.rglob("*.py"), *folder.rglob("*.html"), *folder.rglob("*.toml")):
+        if path != outcomes and path.parent != folder / "tasks":
+            found |= declared & set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+    assert found == NAMED_ELSEWHERE
