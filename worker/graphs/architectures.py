@@ -9,7 +9,7 @@ from typing import Any
 
 MARIAN, M2M100, BART, MBART, PEGASUS = "marian", "m2m_100", "bart", "mbart", "pegasus"
 T5, MT5 = "t5", "mt5"
-# The class in transformers, which config.json names in `architectures` -> its `model_type`.
+# The name of the class in transformers, as in `architectures` of config.json -> its `model_type`.
 CAUSAL_ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
@@ -55,7 +55,8 @@ ARCHITECTURES = {**SEQ2SEQ_ARCHITECTURES, **CAUSAL_ARCHITECTURES, **CROSS_ENCODE
 
 
 def architecture_of(config: Mapping[str, Any]) -> str | None:
-    """The model_type of the one of `ARCHITECTURES` that a config.json names; None for another, or for none."""
+    """The model_type of the architecture that a config.json names; None if it names none, or one that is not in
+    `ARCHITECTURES`."""
     named = config.get("architectures") or []
     model_type = str(config.get("model_type"))
     of_type = model_type if model_type in ARCHITECTURES.values() else None

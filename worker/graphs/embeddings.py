@@ -1,8 +1,8 @@
 """
 Tables of embeddings (V, D), of which a graph gathers a row for each token: in float, or in int8 with a scale a row.
 
-In int8 the rows are mixed like those of products, and a gathered row is mixed back (`worker.kernels.mixing`). So a head
-of the same weight reads the same bytes: its columns are the rows, with the same scales. A small table stays in float.
+In int8 the rows are mixed as the weights of products are, and a gathered row is mixed back (`worker.kernels.mixing`).
+So a tied head reads the same bytes: its columns are the rows, with the same scales. A small table stays in float.
 
 Shapes: M tokens · V vocabulary · D width.
 """

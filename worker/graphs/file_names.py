@@ -25,5 +25,5 @@ def stage_graph(number: int) -> str:
 
 
 def stage_weights(number: int) -> str:
-    """The weights of a stage; those of the head are with the last."""
+    """The weights of a stage; the last stage's file also holds the weights of the head."""
     return f"stage.{number}.data"

@@ -70,7 +70,7 @@ class GraphBuilder:
         """Rows `start` to `stop` of a tensor of the weights file, sharing its bytes."""
         part = f"{name}.{start}"
         if part not in self._initializers:
-            if part in self._store:  # that of a written graph has the part alone
+            if part in self._store:  # a written graph's store holds only the part
                 self._initializers[part] = self._store.tensor(part)
                 return part
             if name not in self._store:

@@ -1,8 +1,8 @@
 """
 Matrix products of activations with weights, in float or in int8.
 
-Knows: how a product is computed. Does not know: what it is part of.
-Activations are (M, K), one token a row; weights are (N, K) of y = x W^T + b, as in Hugging Face checkpoints.
+Knows: how a product is computed. Does not know: which layer a product belongs to. Activations are (M, K), one token a
+row; weights are (N, K) of y = x W^T + b, as in Hugging Face checkpoints.
 
 Figures: M = 64, K = 512, N = 512, one core of an Intel Xeon with AMX, onnxruntime 1.31.1: float32 0.208 ms, int8
 (u8 x s8) 0.028 ms. (s8 x s8 has no fast kernel there: 1.47 ms; u8 x u8 0.22 ms.)
@@ -24,8 +24,8 @@ from worker.kernels.mixing import can_be_mixed, mix
 
 Load = Callable[[], NDArray[Any]]
 
-# By product, what `worker.graphs.rounding.inverse_factor` makes of the second moments of its rows, mixed where they can
-# be; None: nothing is known of them.
+# The name of a product -> `worker.graphs.rounding.inverse_factor` of the second moments of the rows that it reads,
+# mixed if they can be; None if no moments were measured.
 Factors = Callable[[str], Array | None]
 
 _TINY = 1e-20  # lower bound of a row's largest absolute value: a row may be all zeros
@@ -97,7 +97,7 @@ class FloatProducts:
 
 
 class ReadProducts(FloatProducts):
-    """Products in float32 that are asked afterwards what they read."""
+    """Products in float32 that record the tensors that they read."""
 
     def __init__(self) -> None:
         super().__init__(Precision.FP32)
@@ -110,7 +110,7 @@ class ReadProducts(FloatProducts):
         return super().linear(net, x, name, weight, bias, lowest=lowest)
 
     def show(self, net: GraphBuilder) -> list[str]:
-        """Make what they read outputs of the graph; the names."""
+        """Make the recorded tensors outputs of the graph; return their names."""
         names = list(dict.fromkeys(self.inputs.values()))
         for name in names:
             net.output(name, name, np.float32, ["M", None])
@@ -203,7 +203,7 @@ class QuantizedWeight:
     integers: str  # (K, N)
     scales: str  # (N,)
     width: int  # K
-    is_mixed: bool  # its rows are mixed, and those of the activations have to be
+    is_mixed: bool  # its rows are mixed, so the rows of the activations have to be mixed too
 
 
 def store_quantized(
@@ -214,8 +214,8 @@ def store_quantized(
     mixed: bool = False,
     factor: Callable[[], Array | None] | None = None,
 ) -> QuantizedWeight:
-    """The weight of the product `name`, as the store has it; else rounded now, `mixed` where its width allows it, and
-    by the `factor` of its rows, where that is known."""
+    """The int8 weight of the product `name`: the stored one, or one that is rounded now, mixed if `mixed` and its width
+    allows it, and with the `factor` of its rows if it is known."""
     integers, of_mixed, scales = f"{name}.int8", f"{name}.mixed.int8", f"{name}.scales"
     columns = _Columns(weight, factor, mixed=mixed)
     is_mixed = net.stores(of_mixed) or (not net.stores(integers) and columns.is_mixed)

@@ -22,7 +22,7 @@ def add_mixing(net: GraphBuilder, x: str, size: int) -> str:
 
 
 def add_mixing_back(net: GraphBuilder, x: str, size: int, *, name: str) -> str:
-    """What was mixed into the tensor x (M, K), as the tensor `name`."""
+    """Undo the mixing of the tensor x (M, K), as the tensor `name`."""
     left = net.weight(f"mixed_back.{size}.left", lambda: np.ascontiguousarray(_left(size).T))
     return _multiplied(net, x, size, left, name)
 
@@ -45,7 +45,7 @@ def _columns(size: int) -> int:
 
 
 def _left(size: int) -> Array:
-    """What `mix` does to the rows of the matrix (A, A)."""
+    """The matrix `left` (A, A): how `mix` combines the A rows of a row seen as a matrix A x B."""
     columns = _columns(size)
     count = size // columns
     rows = np.zeros((count, size), np.float32)

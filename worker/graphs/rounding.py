@@ -1,9 +1,9 @@
 """
 Weights rounded to int8, with a scale for each row: to the nearest step, or so that products change least on a sample.
 
-The second is GPTQ (Frantar et al. 2022, arXiv:2210.17323): a row w is rounded number by number, and what one of them
-adds to (w - W) M (w - W)^T, where M is the second moments of what the product reads, is given back through those
-that are not rounded yet.
+The second is GPTQ (Frantar et al. 2022, arXiv:2210.17323): a row w is rounded number by number to W. After each number,
+the numbers that are not rounded yet are changed so that (w - W) M (w - W)^T stays as small as possible, where M are the
+second moments of the inputs of the product.
 
 Shapes: N rows of a weight · K their size.
 """
@@ -26,12 +26,12 @@ def row_scales(weight: Array) -> Array:
 
 
 def round_to_nearest(weight: Array, scales: Array) -> NDArray[np.int8]:
-    """(N, K) -> (K, N)."""
+    """(N, K) -> (K, N), each number rounded by itself."""
     return np.ascontiguousarray(np.rint(weight / scales[:, None]).astype(np.int8).T)
 
 
 def round_by_moments(weight: Array, scales: Array, factor: Array) -> NDArray[np.int8]:
-    """(N, K) -> (K, N). `factor` (K, K): see `inverse_factor`."""
+    """(N, K) -> (K, N), by GPTQ. `factor` (K, K): from `inverse_factor`."""
     rest = np.ascontiguousarray(weight.T) / scales  # (K, N), in steps
     rounded = np.empty(rest.shape, np.int8)
     for start in range(0, len(rest), _BLOCK):
@@ -58,8 +58,8 @@ def rounding_error(weight: Array) -> tuple[float, float]:
 
 
 def inverse_factor(moments: NDArray[np.floating]) -> Array | None:
-    """What `round_by_moments` takes of second moments (K, K): the upper triangle U with U^T U = the inverse of the
-    damped moments. None: they are not finite, or all zero."""
+    """The factor that `round_by_moments` takes, from second moments (K, K): the upper triangle U with U^T U = the
+    inverse of the damped moments. None if the moments are not finite, or all zero."""
     damped = np.asarray(moments, np.float64)
     damping = _DAMPING * damped.diagonal().mean()
     if not np.isfinite(damped).all() or damping <= 0:
@@ -72,7 +72,7 @@ def inverse_factor(moments: NDArray[np.floating]) -> Array | None:
 
 
 def _inverse(lower: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of a lower triangle, by halves: an eighth of the work that numpy spends on any matrix."""
+    """The inverse of a lower triangle, by halves: an eighth of the work of numpy's inverse for any matrix."""
     half = len(lower) // 2
     if half < _BLOCK:
         inverse: NDArray[np.float64] = np.tril(np.linalg.inv(lower))

@@ -23,7 +23,7 @@ def with_unsigned_weights(graph: bytes) -> bytes:
     zero point 128. onnxruntime shifts the weights once, when it opens the graph."""
     try:
         model = onnx.load_from_string(graph)
-    except DecodeError:  # opening it says what is wrong
+    except DecodeError:  # opening the graph says what is wrong
         return graph
     shifted = _shift(model.graph)
     return model.SerializeToString(deterministic=True) if shifted else graph

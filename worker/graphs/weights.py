@@ -1,7 +1,7 @@
 """
 The weights of all graphs of a model, in one file of ONNX external data, which onnxruntime maps into memory.
 
-Knows: where each tensor lies. Does not know: what it is for. Graphs that use the same tensor share its bytes.
+Knows: where each tensor lies. Does not know: which graph uses it how. Graphs that use the same tensor share its bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ class WrittenWeights:
         return self._tensors[name]
 
     def map(self, name: str, folder: Path) -> NDArray[Any]:
-        """The tensor as a memory-mapped array; `folder` is that of the graph."""
+        """The tensor as a memory-mapped array; `folder`: where the graph and its weights file are."""
         tensor = self._tensors[name]
         entry = _place(tensor)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -124,7 +124,7 @@ def read_graph(file: Path) -> ModelProto:
 
 
 def count_bytes(graphs: Sequence[ModelProto], data_type: int) -> int:
-    """The bytes of the weights file that hold tensors of a type of ONNX; those that several share count once."""
+    """How many bytes of the weights file hold tensors of an ONNX data type; bytes that tensors share count once."""
     tensors = [tensor for graph in graphs for tensor in graph.graph.initializer if tensor.external_data]
     places = [_place(tensor) for tensor in tensors if tensor.data_type == data_type]
     total = end = 0

@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "vectors.h"
 
-/* The vector `i` of a position that begins at `at`. */
+/* Load vector `i` of the position that begins at `at`. */
 INLINE floats cached(const void *from, size_t at, size_t i, int is_int8) {
     at += i * LANES;
     return is_int8 ? load_int8((const int8_t *)from + at) : load((const float *)from + at);
@@ -38,7 +38,8 @@ INLINE void append(void *to, size_t at, size_t head_size, const float *new, cons
     }
 }
 
-/* Scores to weights; returns what makes their sum 1. `scores` has room for LANES more numbers than `length`. */
+/* Turn scores into weights; returns the factor that makes their sum 1. `scores` has room for LANES more numbers than
+ * `length`. */
 INLINE float softmax(float *scores, size_t length, const float *bias) {
     for (size_t t = 0; bias && t < length; t++) scores[t] += bias[t];
     for (size_t t = length; t < length + LANES; t++) scores[t] = -__builtin_inff();

@@ -26,7 +26,7 @@ _IN_WHEEL = f"worker/kernels/{LIBRARY.name}"
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is there in a build alone
-    """See the module."""
+    """hatchling's build hook."""
 
     PLUGIN_NAME = "custom"
 

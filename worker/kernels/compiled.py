@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def compiled_kernels() -> Kernels | None:
-    """Asked once per process, in a few milliseconds. None: there are none, or some give other results than numpy."""
+    """The kernels, checked once per process, in a few milliseconds; None if there are none, or if some give other
+    results than numpy."""
     try:
         library = open_library()
     except NoKernelsError:
@@ -30,7 +31,7 @@ def compiled_kernels() -> Kernels | None:
 
 
 def why_distrusted(library: Library) -> str | None:
-    """Which of them give other results than numpy, in a sentence; None: they are right."""
+    """A sentence that names the kernels that give other results than numpy; None if all are right."""
     wrong = wrong_kernels(Kernels(library))
     if not wrong:
         return None

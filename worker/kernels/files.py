@@ -8,7 +8,7 @@ LIBRARY = FOLDER / "kernels.so"
 
 
 def sources_digest() -> str:
-    """Of the C files, and of what compiles them: a library that was made of others is not used."""
+    """The digest of the C files and of the code that compiles them: a library made from other sources is not used."""
     digest = hashlib.sha256()
     for file in sorted([*FOLDER.glob("*.[ch]"), FOLDER / "build.py"]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -100,8 +100,8 @@ static void nothing(int *inputs, int *outputs) { (void)inputs, (void)outputs; }
     .GetInputMemoryType = default_memory, .CreateKernelV2 = create_finish, .KernelComputeV2 = compute_finish
 
 const OrtCustomOp finish_operator = {FINISH_OPERATOR};
-/* Of a product that nothing else reads. onnxruntime finds out by itself where memory may be shared only if it knows the
- * shapes, which custom operators do not tell it. */
+/* FinishProduct: for a product that nothing else reads. onnxruntime finds out by itself where memory may be shared only
+ * if it knows the shapes, which custom operators do not tell it. */
 const OrtCustomOp finish_product_operator = {
     FINISH_OPERATOR, .GetAliasMap = share_product, .ReleaseAliasMap = nothing,
 };

@@ -23,10 +23,11 @@ _MOVES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.int32)))  # of `K
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Those of one library. Arrays lie in memory row after row.
+    """The kernels of one library, called with arrays in C order.
 
-    A kernel knows only where an array begins. So each raises ValueError for arrays of another type or shape, for rows
-    and positions that a cache lacks, and for more continuations than MAX_CONTINUATIONS; then nothing was written.
+    A kernel only gets the address of an array. So each method raises ValueError for arrays of another type or shape,
+    for rows and positions that a cache lacks, and for more continuations than MAX_CONTINUATIONS; then nothing was
+    written.
     """
 
     MAX_CONTINUATIONS: ClassVar = 64  # as in kernels.h
@@ -99,8 +100,8 @@ class Kernels:
 
 
 def _address(array: NDArray[Any], dtype: np.dtype[Any], shape: tuple[int, ...], *, is_written: bool = False) -> int:
-    """Of the memory of an array of this type and shape. (numpy.ctypeslib.ndpointer takes as long, and compares shapes
-    only with one that is known beforehand.)"""
+    """The address of an array, which has to be of this type and shape; raise ValueError for another.
+    (numpy.ctypeslib.ndpointer takes as long, and compares shapes only with one that is known beforehand.)"""
     flags = array.flags
     fits = array.dtype == dtype and array.shape == shape and flags.c_contiguous and flags.aligned
     if not fits or (is_written and not flags.writeable):

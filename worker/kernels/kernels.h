@@ -8,8 +8,8 @@
 /* Attention of a few queries to the keys and values of their source.
  *
  * B sources, each with some rows of queries; N heads of H numbers. Queries of a source are `query_step` numbers apart,
- * its keys and values `key_step`; those of the next head begin `key_head_step` numbers after this one's, those of the
- * next source `key_source_step`. Keys and values are float32, or int8 with a scale for each channel (N, H). */
+ * its keys and values `key_step`; the keys and values of the next head begin `key_head_step` numbers after this one's,
+ * the next source's `key_source_step`. Keys and values are float32, or int8 with a scale for each channel (N, H). */
 struct attention {
     size_t sources, queries_of_source, heads, head_size;  /* B, rows of a source, N, H */
     size_t query_step, key_step, key_head_step, key_source_step;
@@ -81,7 +81,7 @@ struct layouts {
     char *to;
 };
 
-/* What is called from outside answers. REFUSED: what was asked for is impossible, and nothing was written. */
+/* The result of a function that is called from Python. REFUSED: the arguments are impossible; nothing was written. */
 enum { DONE = 0, REFUSED = 1 };
 
 /* The kernels for one instruction set. */
@@ -95,7 +95,7 @@ struct kernels {
     void (*best_continuations)(const struct continuations *);
 };
 
-extern const struct kernels *chosen_kernels;  /* those of this process */
+extern const struct kernels *chosen_kernels;  /* the ones this process uses */
 extern const struct kernels kernels_any;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2, kernels_avx512;

@@ -33,10 +33,10 @@ static int has_avx512(void) {  /* F, DQ, BW, VL */
 }
 #endif
 
-/* Which sources these are: see files.py. */
+/* The digest of the sources (files.py). */
 const char *kvjobs_sources(void) { return SOURCES; }
 
-/* The best kernels for this processor, or those of a name; NULL where it cannot run them. */
+/* The best kernels for this processor, or the kernels called `name`; NULL if it cannot run them. */
 const char *kvjobs_choose_kernels(const char *name) {
     const struct kernels *known[] = {
 #if defined(__x86_64__)
@@ -65,7 +65,7 @@ int kvjobs_best_continuations(const struct continuations *continuations) {
     return DONE;
 }
 
-/* Of the structs that come from outside: see structs.py. */
+/* The sizes of the structs that Python passes (structs.py). */
 const size_t kvjobs_struct_sizes[] = {
     sizeof(struct continuations), sizeof(struct row_copies), sizeof(struct layouts),
 };
@@ -85,7 +85,7 @@ static OrtStatus *add_operators(const OrtApi *api, OrtCustomOpDomain *domain) {
 }
 
 /* The domain of this process, which the first call makes. Threads that call at once all see one that has all operators:
- * it is published behind them, and whoever comes second releases its own. */
+ * it is published after they are added, and a thread that comes second releases its own. */
 static OrtStatus *shared_domain(const OrtApi *api, OrtCustomOpDomain **domain) {
     static OrtCustomOpDomain *shared;  /* lives as long as the process */
     OrtCustomOpDomain *own = NULL, *first = NULL;

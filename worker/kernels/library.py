@@ -88,7 +88,7 @@ def load(file: Path) -> Any:
 
 
 def try_kernels() -> str | None:
-    """Why nothing uses the kernels that were compiled, a sentence; None: they are right. They are tried in a separate
+    """A sentence that says why the compiled kernels are not used; None if they are right. They are tried in a separate
     process, which loads numpy and onnxruntime, and which a wrong kernel may end."""
     # -P: a folder `worker` in the user's current directory must not be imported.
     tried = subprocess.run([sys.executable, "-P", "-c", _TRIAL], capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
-/* What a search asks of the logits of a step: the sum of powers of each row, and the best continuations of each
- * sentence. */
+/* The two passes of a search over the logits of a step: the sum of powers of each row, and the best continuations of
+ * each sentence. */
 
 #include "kernels.h"
 #include "vectors.h"
@@ -69,7 +69,7 @@ INLINE floats scores_of(const struct row_scores *row, size_t i) {
 }
 
 /* Below at most this score are all but the `count` + 1 best of a sentence: of SPREAD groups of ids, each has its best,
- * and as many groups have one that is at least as good. -inf where that says nothing. */
+ * and as many groups have one that is at least as good. -inf if this gives no bound. */
 #define SPREAD 16
 static float lower_bound(const struct continuations *c, size_t sentence) {
     enum { VECTORS = SPREAD / LANES };
@@ -93,7 +93,7 @@ static float lower_bound(const struct continuations *c, size_t sentence) {
     return bests[c->count];
 }
 
-/* One sentence; whether its best are certain: no two of them alike, all finite. */
+/* Find the best of one sentence; returns whether they are certain: no two scores equal, all finite. */
 static int best_of_sentence(const struct continuations *c, size_t sentence, struct best *best) {
     float bound = lower_bound(c, sentence);
     /* A number below the bound, so that what equals it is found. */

@@ -52,7 +52,7 @@ INLINE void transform(const float *from, float *to, size_t length, size_t step, 
     do {
         size_t radix = length / step < MOST_AT_A_TIME ? length / step : MOST_AT_A_TIME;
         float factor = step * radix == length ? whole : 1;
-        switch (radix + 32 * (size_t)starts) {  /* constants: else each vector asks */
+        switch (radix + 32 * (size_t)starts) {  /* constants, so that the loop over vectors has no branch */
 #define PASS(radix, starts) case radix + 32 * starts: \
     pass(from, to, length, step, radix, starts, factor, segment, across); break;
 #define PASSES(starts) PASS(2, starts) PASS(4, starts) PASS(8, starts)

@@ -44,13 +44,14 @@ def mix(rows: Array) -> Array:
 
 
 def _segments(size: int) -> tuple[int, int]:
-    """P and R."""
+    """P and R: the size and the number of a row's segments."""
     segment = size & -size
     return segment, size // segment
 
 
 def _signs(start: int, stop: int) -> Array:
-    """Of the segments that are in both transforms across: else the second would undo much of the first."""
+    """The signs of segments `start` to `stop`, which are in both transforms across: without them, the second would undo
+    much of the first."""
     return np.array([-1 if _SIGNS >> index % 64 & 1 else 1 for index in range(start, stop)], np.float32)
 
 

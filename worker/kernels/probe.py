@@ -35,7 +35,8 @@ _RELU, _SILU, _LAYER_NORM, _RMS_NORM = 1, 2, 1, 2  # as in kernels.h
 
 
 def wrong_kernels(kernels: Kernels) -> list[str]:
-    """Their names, in some milliseconds; all operators, if onnxruntime cannot load them."""
+    """The names of kernels that give wrong results; all operators, if onnxruntime cannot load them. Takes some
+    milliseconds."""
     rng = np.random.default_rng(0)
     wrong = _wrong_operators(kernels, [*_attention(rng), *_rows(rng)])
     for kernel in (_sum_powers, _best_continuations, _copy_rows, _lay_out):
@@ -46,9 +47,9 @@ def wrong_kernels(kernels: Kernels) -> list[str]:
 
 @dataclass(slots=True)
 class _Case:
-    """A node, and what it must give."""
+    """A node, its inputs and the outputs that it must give."""
 
-    node: NodeProto  # outputs that nobody asks for have no name
+    node: NodeProto  # outputs that are not compared have no name
     feed: dict[str, Array]
     wanted: dict[str, Array]  # of each output
     tolerance: dict[str, float] = field(default_factory=dict)  # where it is not 1e-4
@@ -69,7 +70,7 @@ def _wrong_operators(kernels: Kernels, cases: list[_Case]) -> list[str]:
         options.register_custom_ops_library(str(kernels.file))
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         outputs = dict(zip(wanted, session.run([*wanted], feed), strict=True))
-    except Exception:  # onnxruntime has no common base class for what it raises
+    except Exception:  # onnxruntime has no common base class for its errors
         return sorted({case.node.op_type for case in cases})
     return sorted({case.node.op_type for case in cases if not _is_right(case, outputs)})
 
@@ -155,7 +156,7 @@ def _attended(
 
 
 def _rows(rng: np.random.Generator) -> Iterator[_Case]:
-    """With what the graphs have: an activation, or a residual connection and a norm; and the product alone."""
+    """The combinations that graphs have: an activation, or a residual connection and a norm; and the product alone."""
     yield _row(rng, "FinishProduct", "factors bias", activation=_SILU)
     yield _row(rng, "FinishProduct", "factors bias residual", norm=_LAYER_NORM)
     yield _row(rng, "FinishRows", "bias", activation=_RELU)
@@ -212,7 +213,7 @@ def _sum_powers(kernels: Kernels, rng: np.random.Generator) -> bool:
 
 
 def _best_continuations(kernels: Kernels, rng: np.random.Generator) -> bool:
-    """Of two sentences with two rows each, with factors and without; for few, and for many."""
+    """Two sentences with two rows each, with factors and without; few continuations, and many."""
     logits = rng.normal(size=(4, _VOCABULARY)).astype(np.float32)
     normalizers, before = rng.normal(size=(2, 4)).astype(np.float32)
     for factors, count in ((None, 4), (rng.uniform(0.5, 2, 4).astype(np.float32), 20)):
@@ -239,7 +240,7 @@ def _copy_rows(kernels: Kernels, rng: np.random.Generator) -> bool:
 
 
 def _lay_out(kernels: Kernels, rng: np.random.Generator) -> bool:
-    """In the same memory: more positions and fewer rows, and back."""
+    """Lay out a cache anew in the same memory: more positions and fewer rows, and back."""
     memory = rng.normal(size=1000).astype(np.float32)
     shapes = (2, 3, 2, 4, 16), (2, 2, 2, 7, 16)
     layouts = [memory[: np.prod(shape)].reshape(shape) for shape in shapes]

@@ -9,7 +9,7 @@ INLINE void store_first(float *to, floats x) {
     *to = numbers[0];
 }
 
-/* What a row has, and whether its largest number is asked for. */
+/* Which operations a row has, and whether its largest number is needed. */
 enum { FACTORS = 1, BIAS = 2, RESIDUAL = 4, RANGE = 8 };
 
 INLINE floats finished(floats x, floats factor, floats bias, floats residual, int parts, enum activation activation) {
@@ -21,8 +21,8 @@ INLINE floats finished(floats x, floats factor, floats bias, floats residual, in
     return x;
 }
 
-/* x * factor + bias, activation, + residual; returns the largest absolute value of each place of a vector. What a row
- * has not is read from the row itself, and not used. */
+/* x * factor + bias, activation, + residual; returns the largest absolute value of each lane. An absent
+ * bias or residual is loaded from x so that the loop has no branch; the value is never used. */
 INLINE floats add_up(const struct rows *r, size_t row, float *to, int parts, enum activation activation) {
     size_t size = r->size, i = 0;
     const float *x = r->x + row * size;
@@ -33,7 +33,7 @@ INLINE floats add_up(const struct rows *r, size_t row, float *to, int parts, enu
         store(to + i, y);
         if (parts & RANGE) top = larger_absolute(top, y);
     }
-    for (; i < size; i++) {  /* one number at a time, in all places of a vector */
+    for (; i < size; i++) {  /* one number at a time, in all lanes of a vector */
         y = finished(all(x[i]), factor, all(bias[i]), all(residual[i]), parts, activation);
         store_first(to + i, y);
         if (parts & RANGE) top = larger_absolute(top, y);
@@ -41,7 +41,7 @@ INLINE floats add_up(const struct rows *r, size_t row, float *to, int parts, enu
     return top;
 }
 
-/* The combinations as constants: else each vector asks what it has. */
+/* The combinations are constants, so that the loop over vectors has no branch. */
 INLINE floats add_up_any(const struct rows *r, size_t row, float *to, int parts) {
 #define CASE(parts, activation) case parts | 16 * activation: return add_up(r, row, to, parts, activation);
 #define CASES(parts, activation) CASE((parts), activation) CASE((parts | RANGE), activation)
@@ -103,7 +103,7 @@ INLINE void quantize(const struct rows *r, const float *y, size_t row, float top
     }
 }
 
-/* The largest absolute value of each place of a vector. */
+/* The largest absolute value of each lane. */
 INLINE floats largest_of(const float *y, size_t size) {
     floats top = all(0);
     size_t i = 0;

@@ -20,8 +20,8 @@ static inline floats all(float x) { return _mm512_set1_ps(x); }
 static inline floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 static inline floats larger(floats a, floats b) { return _mm512_max_ps(a, b); }
 static inline floats smaller(floats a, floats b) { return _mm512_min_ps(a, b); }
-/* The larger absolute value of each place, as integers have their order: NaN is larger than all others. `a`: of earlier
- * calls. */
+/* The larger absolute value of each lane, compared as integers, which have the same order: NaN is larger than all
+ * others. `a`: a result of this function. */
 static inline floats larger_absolute(floats a, floats x) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(_mm512_abs_ps(x))));
 }
@@ -39,7 +39,7 @@ static inline floats divide(floats a, floats b) {
 }
 static inline float sum(floats x) { return _mm512_reduce_add_ps(x); }
 static inline float largest(floats x) { return _mm512_reduce_max_ps(x); }
-/* The places where x is larger than y, as bits. */
+/* The lanes in which x is larger than y, as bits. */
 static inline unsigned places_larger(floats x, float y) { return _mm512_cmp_ps_mask(x, all(y), _CMP_GT_OQ); }
 static inline floats load_int8(const int8_t *from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from)));

@@ -53,9 +53,7 @@ class GenerationConfig:
     length_penalty: float = 1.0  # exponent on length when ranking finished beams
     early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
     suppressed_ids: tuple[int, ...] = ()  # never generated
-    unlisted_pad_id: int | None = (
-        None  # of suppressed_ids, the one that kvjobs added: padding, if the model does not list it
-    )
+    unlisted_pad_id: int | None = None  # padding, if kvjobs added it to suppressed_ids: the model does not list it
     begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
     bad_sequences: tuple[tuple[int, ...], ...] = ()  # sequences of two ids or more that are never generated
     forced_bos_id: int | None = None  # the first token

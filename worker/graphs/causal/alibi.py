@@ -1,5 +1,6 @@
 """
-ALiBi: a bias of the scores that falls with the distance of a key, by a slope for each head (Press et al. 2021).
+ALiBi: a bias of attention scores that falls linearly with the distance of the key; each head has its own slope (Press
+et al. 2021).
 
 The softmax of a row does not change if a constant is added to it, so slope x position of the key has the same effect as
 slope x (position of the key - position of the query), and needs no table by pairs.
@@ -31,8 +32,8 @@ class Alibi:
 
 
 def _slopes(heads: int) -> Floats:
-    """For a power of two, 2^(-8/N), 2^(-16/N), … 2^-8; else those of the power below, then every second of the one
-    above."""
+    """The slope of each head. For N a power of two: 2^(-8/N), 2^(-16/N), … 2^-8. Else the slopes for the next lower
+    power of two, followed by every second slope for the next higher one."""
     power = 1 << int(math.log2(heads))
     base = np.float32(2.0 ** -(2.0 ** -(math.log2(power) - 3)))
     slopes = base ** np.arange(1, 1 + power, dtype=np.float32)

@@ -3,8 +3,8 @@ Attention of a causal layer, by onnxruntime's GroupQueryAttention (docs/ContribO
 
 Matrix products run over tokens (M, D), the kernel over rows of equal length: `graphs` says how they map.
 
-Positions that are rotated take tables of cosines and sines. An ALiBi bias is an element more in each head: of a key its
-bias, of a query a constant, so that their product is the bias of the score, in all modes and behind a cache.
+Rotary positions are tables of cosines and sines. ALiBi takes one more element in each head: the bias in a key, a
+constant in a query, so that their product is the bias of the score, in all modes and with a cache.
 
 Shapes: as in `graphs`.
 """
@@ -166,7 +166,7 @@ class Attention:
         return net.ops("If", "is_shared", outputs=outputs, **branches)[0]
 
     def _branch(self, packed: str, layer: int, cached: int, branch: str, is_shared: bool) -> GraphProto:
-        """A branch: the attention of a layer, with a bias or without."""
+        """The attention of a layer as a branch of an If, with a bias or without."""
         sizes = self._sizes
         rope = sizes.ropes[layer]
         tables = ["", "", ""] if rope is None else [*self._tables[rope], "positions"]

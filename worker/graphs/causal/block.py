@@ -21,7 +21,7 @@ class Norm(enum.StrEnum):
 
 
 class HeadNorm(enum.StrEnum):
-    """What queries and keys are normalized over, before the rotation; by the norm of the block."""
+    """The elements over which queries and keys are normalized, before the rotation, by the norm of the block."""
 
     HEAD = "head"  # the elements of a head, all heads with the same weights
     EACH_HEAD = "each head"  # the same, each head with weights of its own
@@ -79,9 +79,9 @@ class Block:
     out_bias: bool = False
     inner_bias: bool = False
     clip_qkv: float | None = None  # queries, keys and values are clipped to this absolute value
-    attention_scale: float | None = None  # of the scores; None: 1 / sqrt(H)
+    attention_scale: float | None = None  # factor of the scores; None: 1 / sqrt(H)
     attention_cap: float | None = None  # scores become cap * tanh(score / cap)
-    residual_scale: float = 1.0  # of what a part adds to the residual
+    residual_scale: float = 1.0  # factor of the output of attention or feed-forward, before the residual is added
     embedding_scale: float = 1.0
     embedding_norm: bool = False  # embeddings are normalized
     logit_scale: float = 1.0

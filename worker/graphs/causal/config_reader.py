@@ -30,13 +30,13 @@ class ConfigReader:
         self.content = config
 
     def filled(self, **defaults: Any) -> Self:
-        """The same with the defaults of a family, for what is missing or null."""
+        """A reader of the same config.json in which missing and null settings have these defaults."""
         missing = {name: value for name, value in defaults.items() if self.content.get(name) is None}
         return type(self)({**self.content, **missing})
 
     def sizes(self, defaults: Mapping[str, int | None] | None = None) -> dict[str, int]:
-        """The sizes that every network has, by their names in most families. `defaults`: of those that may be missing
-        or null."""
+        """The sizes that every network has, by the names that most families use. `defaults`: the value of each size
+        that may be missing or null."""
         defaults = defaults or {}
         sizes: dict[str, int] = {}
         for name, aliases in _ALIASES.items():

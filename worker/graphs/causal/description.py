@@ -33,11 +33,11 @@ def describe(
     max_positions: int | None = None,
     is_tied: bool = False,
 ) -> CausalSizes:
-    """The description, from what most families have in common.
+    """Describe the network by the settings that most families have in common; arguments replace them.
 
-    `kv_heads`, `head_size`: None: as many as heads, and the width divided by them. `ropes`: of each layer, from head
-    size, positions and layers; None: the one of config.json, in all. `max_positions`: None: those of config.json.
-    `is_tied`: where config.json does not say it.
+    `kv_heads`: None for as many as heads. `head_size`: None for the width divided by the heads. `ropes`: called with
+    head size, positions and layers, gives the rotation of each layer; None for config.json's rotation in all layers.
+    `max_positions`: None for config.json's. `is_tied`: the default if config.json does not say it.
     """
     sizes = config.sizes(defaults or {})
     width, heads, layers = sizes["hidden_size"], sizes["num_attention_heads"], sizes["num_hidden_layers"]
@@ -94,7 +94,7 @@ def size_of(config: ConfigReader, name: str, default: int | None = None) -> int 
 
 
 def kv_heads_of(config: ConfigReader, default: int) -> int | None:
-    """`num_key_value_heads`, by default where it is missing; null stands for None: as many as heads."""
+    """`num_key_value_heads`: `default` if it is missing, None (as many as heads) if it is null."""
     name = "num_key_value_heads"
     return size_of(config, name) if name in config.content else default
 

@@ -39,7 +39,8 @@ def read_gemma2(config: ConfigReader, family: str) -> CausalSizes:
     is_third = family == "gemma3_text"
     config.refuse("use_bidirectional_attention", True)
     if is_third and (cap := config.cap("attn_logit_softcapping", None)) is not None:
-        # Read by modeling_gemma3.py, and not handed to its attention: nobody knows what such weights were trained with.
+        # modeling_gemma3.py reads the setting but does not pass it to its attention, so it is unknown whether such
+        # weights were trained with a cap.
         config.refuse("attn_logit_softcapping", cap, "transformers leaves it out; set it to null for what it computes")
     config = config.filled(query_pre_attn_scalar=256, rope_theta=1e6 if is_third else 1e4)
     caps = (None, None) if is_third else (50.0, 30.0)

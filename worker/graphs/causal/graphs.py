@@ -5,8 +5,9 @@ The graphs of a causal language model, from its weights and the description of i
     head.onnx   hidden states and the id that came next  -> its log-probability; the logits never leave the graph
 
 Matrix products run over the tokens of all sequences, packed without padding (M, D). Attention alone runs over rows of
-equal length (B, S): `rows` maps each place of a row to its token, `places` each token to its place. Places behind the
-end of a row are ignored. There are three modes of attention, chosen by the inputs:
+equal length (B, S): `rows` holds the index of the token (of M) at each cell of the rows, `places` the index of the cell
+(of B x S) of each token. Cells beyond the end of a row are ignored. There are three modes of attention, chosen by the
+inputs:
 
     fresh     B rows with a past of length 0: each row begins a sequence
     extended  one row behind a past in the caller's buffer, which grows by the row
@@ -61,7 +62,8 @@ def write_causal(
     precision: Precision,
     factors: Factors | None = None,
 ) -> None:
-    """Write body, head and their weights into `folder`. `factors`: how weights in int8 are rounded.
+    """Write body, head and their weights into `folder`. `factors`: for each product the factor by which its int8
+    weights are rounded (`rounding.inverse_factor`).
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
@@ -89,9 +91,9 @@ def body_graph(
     """ids (M,), rows (B, S), places (M,) in B x S, positions (B, S), ends (B,): past and own length of each row - 1,
     longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…
 
-    `layers`: those of a stage; None: all. A stage that does not begin with the first reads `residual` (M, D) in place
-    of ids; one that does not end with the last gives `next_residual` in place of hidden. Past and present count its own
-    layers, from 0. `products`: None: those of the precision.
+    `layers`: the layers of one stage; None for all. A stage without the first layer reads `residual` (M, D) in place of
+    ids; one without the last layer outputs `next_residual` in place of hidden. Past and present number the layers of
+    the stage from 0. `products`: None for the products that belong to the precision.
     """
     layers = range(sizes.layers) if layers is None else layers
     net = GraphBuilder("body", store)

@@ -39,7 +39,8 @@ def head_graph(
     precision: Precision,
     factors: Factors | None = None,
 ) -> GraphBuilder:
-    """hidden (M, D), targets (M,) -> log_probs (M,), float32. `factors`: how a new weight in int8 is rounded."""
+    """hidden (M, D), targets (M,) -> log_probs (M,), float32. `factors`: for each product the factor by which a new
+    int8 weight is rounded."""
     net = GraphBuilder("head", store)
     dtype = precision.float_dtype
     hidden = net.input("hidden", dtype, ["M", sizes.width])
@@ -51,7 +52,7 @@ def head_graph(
     first = net.constant("first", [0])
     # onnxruntime computes nodes in the order in which the Concat behind the blocks needs them: all of one block, then
     # all of the next, so the logits of only one block are in memory at a time.
-    parts = []  # of each block: the logit at the target's column, and the log of the sum
+    parts = []  # for each block, the logit at the target's column and the log-sum-exp
     for number, start in enumerate(range(0, sizes.vocab_size, BLOCK)):
         name, stop = f"block.{number}", min(start + BLOCK, sizes.vocab_size)
         logits = blocks.logits(name, start, stop)  # (M, stop - start)
@@ -185,8 +186,8 @@ class _Blocks:
         return quantized_product(self._net, self._quantized, self._stored(start, stop))
 
     def _stored(self, start: int, stop: int) -> QuantizedWeight:
-        """The weight of a block: rows of the table of embeddings, or one of its own where that table is another or in
-        float, as that of int8 models was."""
+        """The int8 weight of a block: rows of the table of embeddings, or a weight of the block's own if the head is
+        not tied, or if the table is in float, as older int8 models have it."""
         net, sizes, name = self._net, self._sizes, f"head.{start}"
         if sizes.shares_table and has_rows(net, EMBEDDINGS, sizes.width, start):
             return rows_as_columns(net, name, EMBEDDINGS, sizes.width, start, stop)

@@ -141,7 +141,8 @@ def _llama3(plain: Frequencies, parameters: Mapping[str, Any]) -> Frequencies:
 
 
 def _yarn(plain: Frequencies, parameters: Mapping[str, Any], base: float, head_size: int, original: int) -> Frequencies:
-    """Frequencies of many rotations within `original` positions stay, those of few are divided by `factor`."""
+    """Frequencies with many rotations within `original` positions stay; frequencies with few are divided by
+    `factor`."""
 
     def pair_of(num_rotations: float) -> float:
         return head_size * math.log(original / (num_rotations * 2 * math.pi)) / (2 * math.log(base))
@@ -161,7 +162,7 @@ def _yarn(plain: Frequencies, parameters: Mapping[str, Any], base: float, head_s
 def _longrope(
     parameters: Mapping[str, Any], base: float, rotated: int, original: int | None, max_positions: int
 ) -> tuple[Frequencies, float]:
-    """Each frequency has a divisor of its own (Ding et al. 2024), here that for short texts."""
+    """Each frequency has a divisor of its own (Ding et al. 2024); these are the divisors for short texts."""
     divisors = np.asarray(parameters["short_factor"], np.float32)
     if divisors.shape != (rotated // 2,):
         raise ValueError(f"short_factor has the shape {divisors.shape}, and {rotated // 2} pairs are rotated")

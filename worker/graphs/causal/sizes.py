@@ -1,5 +1,5 @@
 """
-The description of a causal network: its sizes, and what its blocks compute.
+The description of a causal network: its sizes, and the choices of its blocks.
 
 Knows: how sizes depend on each other, and what onnxruntime's attention asks of a head. Does not know: config.json.
 """
@@ -70,7 +70,7 @@ class CausalSizes:
 
     @property
     def attention_width(self) -> int:
-        """N x H."""
+        """N x H: the elements of all heads."""
         return self.heads * self.head_size
 
     @property
@@ -94,7 +94,7 @@ class CausalSizes:
         return tuple(dict.fromkeys(rope for rope in self.ropes if rope is not None))
 
     def modules(self, layer: int, role: str) -> list[str]:
-        """The modules of a role in a layer, without `.weight`: one, or that of each head."""
+        """The modules of a role in a layer, without `.weight`: a single one, or one for each head."""
         return self.tensors.modules(layer, role, self.head_norms)
 
     def attention_scale(self, layer: int) -> float:
@@ -105,9 +105,9 @@ class CausalSizes:
 
     @property
     def head_places(self) -> NDArray[np.int64]:
-        """The own element at each place of a padded head (H,), -1 for padding.
+        """The checkpoint's element at each index of a padded head (H,), -1 for padding.
 
-        An element and its partner in the rotation have the same place in the two halves of the head. Elements that are
+        An element and its partner in the rotation have the same index in the two halves of the head. Elements that are
         not rotated share the rest of both halves; there, the cosine is 1 and the sine 0.
 
             rotated 4 of 6, padded to 8    0 1 4 -1   2 3 5 -1

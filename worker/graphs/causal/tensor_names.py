@@ -41,8 +41,8 @@ class TensorNames:
     head: str = "lm_head"
     positions: str = ""  # of learned positions; empty: there are none
     embedding_norm: str = ""
-    project_in: str = ""  # from the width of the embeddings to that of the network; empty: they are the same
-    project_out: str = ""  # and back, before the head
+    project_in: str = ""  # the projection from the embeddings' width to the network's; empty: the widths are equal
+    project_out: str = ""  # the projection back, before the head
     layer: str = "model.layers"  # followed by the number
     parts: dict[str, str] = field(default_factory=dict)  # of a layer: the module of each role
     fused: Fused | None = None  # None: queries, keys and values are three tensors
@@ -54,7 +54,8 @@ class TensorNames:
         return f"{self.layer}.{layer}.{self.parts[role]}"
 
     def modules(self, layer: int, role: str, head_norms: Mapping[str, int]) -> list[str]:
-        """The modules of a role in a layer: one, or that of each head. `head_norms`: how many such a role has."""
+        """The modules of a role in a layer: a single one, or one for each head. `head_norms`: how many norms of their
+        own the heads of a role have."""
         module = self.module(layer, role)
         return [f"{module}.norms.{head}" for head in range(head_norms[role])] if role in head_norms else [module]
 

@@ -3,8 +3,8 @@ The tensors of a causal checkpoint by their role, in the form that the graphs ta
 
 Knows: shapes, padding of heads, what is folded into a weight. Does not know: families, graphs.
 
-Folded: the scale of the residual into the last product of each part, that of the logits into the last norm, projections
-of the embeddings to another width into the embeddings and the head.
+Folded: the residual scale into the last product of attention and feed-forward, the logit scale into the last norm,
+projections of the embeddings to another width into the embeddings and the head.
 
 Shapes: V vocabulary · D width · F inner width · N heads · K key/value heads · H head size.
 """
@@ -156,7 +156,7 @@ class CausalWeights:
         return self._factors(self._names.module(layer, role), self._sizes.width)
 
     def norm_bias(self, layer: int, role: str) -> Array:
-        """What a normalization in a layer adds (D,)."""
+        """The bias of a normalization in a layer (D,)."""
         return self._addends(self._names.module(layer, role))
 
     def last_norm(self) -> Array:
@@ -164,7 +164,7 @@ class CausalWeights:
         return self._to_logits(self._factors(self._names.norm, self._sizes.width))
 
     def last_norm_bias(self) -> Array:
-        """What the normalization behind the last layer adds (D,), times the scale of the logits."""
+        """The bias of the normalization behind the last layer (D,), times the scale of the logits."""
         return self._to_logits(self._addends(self._names.norm))
 
     def embedding_norm(self) -> Array:
@@ -188,7 +188,7 @@ class CausalWeights:
         return self._padded(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
 
     def head_norm_bias(self, layer: int, role: str) -> Array:
-        """What the normalization of queries or keys adds to each head (H,)."""
+        """The bias of the normalization of queries or keys, for each head (H,)."""
         return self._padded(self._get(f"{self._names.module(layer, role)}.bias", self._sizes.own_head_size), 0)
 
     def embeddings(self) -> Array:
@@ -288,7 +288,7 @@ class CausalWeights:
         return self._get(f"{module}.bias", width) if self._sizes.block.norm_bias else np.zeros(width, np.float32)
 
     def _scaled(self, weight: Array) -> Array:
-        """A weight or bias of the product that a part ends with."""
+        """A weight or bias of the last product of attention or feed-forward, times the residual scale."""
         scale = self._sizes.block.residual_scale
         return weight if scale == 1 else weight * np.float32(scale)
 
@@ -297,7 +297,7 @@ class CausalWeights:
         return values if scale == 1 else values * np.float32(scale)
 
     def _padded(self, tensor: Array, axis: int) -> Array:
-        """Give the elements of each head their places (`CausalSizes.head_places`), and zeros to the padding."""
+        """Reorder and pad the elements of each head (`CausalSizes.head_places`); padding is zero."""
         sizes, places = self._sizes, self._places
         if len(places) == sizes.own_head_size and (places == np.arange(len(places))).all():
             return tensor

@@ -1,5 +1,5 @@
 """
-The families of cross-encoders: how a config.json describes the network, and what its tensors are called.
+The families of cross-encoders: how a config.json describes the network, and the names of its tensors.
 
     bert          post-norm, learned positions, token types; pooler (tanh), then the classifier
     roberta       as bert, positions counted from behind the padding's id; dense layer (tanh), then the classifier

@@ -3,9 +3,9 @@ The graph of a cross-encoder, from its weights: pairs of texts in, a logit for e
 
     cross_encoder.onnx   tokens of many pairs, one after the other -> the logit of each pair
 
-Matrix products run over the tokens of all pairs, packed without padding (M, D). Attention alone runs over rows of
-equal length (B, S): `rows` maps each place of a row to its token, `places` each token to its place. Places behind the
-end of a row are masked.
+Matrix products run over the tokens of all pairs, packed without padding (M, D). Attention alone runs over rows of equal
+length (B, S): `rows` holds the index of the token (of M) at each cell of the rows, `places` the index of the cell (of B
+x S) of each token. Cells beyond the end of a row are masked.
 
 Where the classifier reads the first token alone, the last block computes keys and values of all tokens, and everything
 else for the first token of each pair: of six layers, that leaves out a seventh of the products.
@@ -259,7 +259,7 @@ class _Encoder:
         return self._weights.rotations(theta)[index].astype(self._dtype)
 
     def _columns(self) -> str:
-        """The places of a row: (S,)."""
+        """The column numbers of a row, 0 to S - 1: (S,)."""
         net, name = self._net, "columns"
         if name not in net:
             shape = net.op("Shape", self._rows, name="row_length", start=1, end=2)
@@ -268,7 +268,7 @@ class _Encoder:
         return name
 
     def _window_bias(self, window: int, *, is_pooled: bool) -> str:
-        """What masks places that are further away than `window`: (1, 1, S, S), or (1, 1, 1, S) of the first token."""
+        """The bias that masks tokens further away than `window`: (1, 1, S, S), or (1, 1, 1, S) for the first token."""
         net, name = self._net, f"window.{window}{'.first' * is_pooled}"
         if name not in net:
             columns = self._columns()

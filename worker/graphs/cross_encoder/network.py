@@ -1,5 +1,5 @@
 """
-The description of a cross-encoder as data: what its blocks are made of, whatever family it is of.
+The description of a cross-encoder as data: the sizes and parts of its blocks, whatever its family.
 
 Knows: sizes, and which of the known parts a network has. Does not know: config.json, names of tensors, graphs.
 """
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 
 class Pooling(enum.StrEnum):
-    """What the classifier reads."""
+    """The input of the classifier."""
 
     CLS = "cls"  # the hidden state of the first token
     MEAN = "mean"  # the mean of all hidden states
 
 
 # Activations by their names in transformers (activations.py, ACT2FN) -> the ONNX operator, its domain and attributes,
-# and a lower bound of what it gives, None where there is none.
+# and a lower bound of its values, None if there is none.
 ACTIVATIONS: dict[str, tuple[str, str, dict[str, float | str], float | None]] = {
     "gelu": ("Gelu", "", {}, -0.17),
     "gelu_new": ("Gelu", "", {"approximate": "tanh"}, -0.171),
@@ -64,7 +64,7 @@ class EncoderNetwork:
 
     @property
     def head_size(self) -> int:
-        """H."""
+        """H: the elements of a head."""
         return self.width // self.heads
 
     @property

@@ -30,7 +30,7 @@ class CrossEncoderWeights:
         return self._get(f"{self._names.tokens}.weight", self._network.vocab_size, self._network.width)
 
     def positions(self) -> Array:
-        """(max_positions, D): of the places of a sequence from 0 on."""
+        """(max_positions, D): the rows of the table for positions 0, 1, 2 ..."""
         network, first = self._network, self._network.first_position or 0
         table = self._get(f"{self._names.positions}.weight", first + network.max_positions, network.width)
         return np.ascontiguousarray(table[first:])

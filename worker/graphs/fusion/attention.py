@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, helper
 from worker.graphs.fusion.graph_editor import GraphEditor, attributes
 from worker.kernels.library import KERNELS
 
-# Attributes of GroupQueryAttention that say nothing that the kernel cannot do.
+# The attributes of GroupQueryAttention that the kernel supports; a node with any other stays.
 _KNOWN = {"num_heads", "kv_num_heads", "scale", "k_quant_type", "v_quant_type", "kv_cache_bit_width"}
 # Its inputs.
 _QUERY, _KEY, _PAST_KEY, _PAST_VALUE, _LAST, _BIAS, _KEY_SCALE, _VALUE_SCALE = 0, 1, 3, 4, 5, 10, 12, 13
@@ -24,7 +24,7 @@ _OPERATORS: dict[int, str] = {TensorProto.FLOAT: "AttendToCache", TensorProto.IN
 
 
 def fuse_attention(graph: GraphEditor) -> None:
-    """Replace what can be."""
+    """Replace each attention node that a kernel can compute, with the nodes around it."""
     for node in graph.nodes:
         if node.op_type == "GroupQueryAttention":
             _replace_cached(graph, node)
@@ -81,7 +81,7 @@ def _query_rows(graph: GraphEditor, q: str, beams: int) -> str | None:
 
 
 def _rows_again(graph: GraphEditor, attended: str, beams: int) -> list[NodeProto] | None:
-    """The nodes that make (R, D) of the result."""
+    """The nodes that reshape the result to (R, D); None if the readers are others."""
     readers: list[NodeProto] = []
     for kind in ("Reshape",) if beams == 1 else ("Reshape", "Transpose", "Reshape"):
         reader = graph.only_reader(attended, kind)

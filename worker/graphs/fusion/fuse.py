@@ -9,8 +9,8 @@ from worker.graphs.fusion.rows import fuse_rows
 
 
 def fused(graph: bytes) -> bytes:
-    """The graph with nodes of the domain `KERNELS` wherever one can stand for several. Inputs and outputs stay; what is
-    in half precision stays too. What is no graph comes back as it is: opening it says what is wrong."""
+    """The serialized graph, with groups of nodes replaced by single nodes of the domain `KERNELS`. Inputs, outputs and
+    nodes in half precision stay. Bytes that are no graph are returned unchanged: opening them says what is wrong."""
     try:
         model = onnx.load_from_string(graph)
     except DecodeError:

@@ -30,7 +30,7 @@ class Input:
 
 
 class GraphEditor:
-    """Changes a model in `write`, and not before."""
+    """Collects changes of a model, which `write` makes."""
 
     def __init__(self, model: ModelProto) -> None:
         self._model = model
@@ -45,7 +45,7 @@ class GraphEditor:
 
     @property
     def nodes(self) -> list[NodeProto]:
-        """Those that are there now."""
+        """The nodes of the graph after all replacements so far."""
         return list(self._nodes.values())
 
     def maker(self, tensor: str, *kinds: str) -> NodeProto | None:
@@ -87,7 +87,7 @@ class GraphEditor:
         return numpy_helper.to_array(initializer)
 
     def dtype_of(self, tensor: str) -> int | None:
-        """The type of a product of weights, with its bias or without; None: it is something else."""
+        """The type of a tensor that is a product with weights, plus a bias or not; None for any other tensor."""
         node = self._makers.get(tensor)
         if node is None:
             weight = self._initializers.get(tensor)
@@ -107,7 +107,7 @@ class GraphEditor:
         self._add(new)
 
     def write(self) -> None:
-        """Write the nodes back, each behind those whose results it reads."""
+        """Write the nodes back, each after the nodes whose results it reads."""
         self._drop_unread()
         ordered = _in_order(self.nodes)
         read = {name for node in ordered for name in _reads(node)} | self._outputs
@@ -136,7 +136,8 @@ class GraphEditor:
 
 
 def _in_order(nodes: list[NodeProto]) -> list[NodeProto]:
-    """Each behind those whose results it reads. With a cycle as they are: onnxruntime says so, and names the file."""
+    """Sort nodes so that each comes after the nodes whose results it reads. A cycle leaves them as they are:
+    onnxruntime reports it with the name of the file."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = {
         index: {makers[name] for name in _reads(node) if name in makers} - {index} for index, node in enumerate(nodes)
@@ -156,10 +157,10 @@ def _reads(node: NodeProto) -> list[str]:
 
 
 def attributes(node: NodeProto) -> dict[str, Any]:
-    """Of a node, by name."""
+    """The attributes of a node, by name."""
     return {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
 
 
 def scalar(array: NDArray[Any] | None) -> float | None:
-    """The number of an array that has one."""
+    """The only number of an array; None for any other array."""
     return float(np.ravel(array)[0]) if array is not None and array.size == 1 else None

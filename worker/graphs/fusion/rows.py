@@ -60,13 +60,13 @@ class _Quantization:
 
 
 def fuse_rows(graph: GraphEditor) -> None:
-    """Replace what can be."""
+    """Replace each chain of nodes between two products that FinishRows or FinishProduct can compute."""
     quantized = _quantizations(graph)
     for node in graph.nodes:
         if node.op_type == _INT8_PRODUCT or (node.op_type == "MatMul" and _is_float(graph, node.input[1])):
             _replace(graph, node, quantized)
-    # Also those that are not behind a product: a stage of a split model begins with a norm, and gets the bits of the
-    # whole model.
+    # Norms without a product before them too: a stage of a split model begins with a norm, and has to compute the same
+    # bits as the whole model.
     for node in graph.nodes:
         if node.op_type in _NORMS and _is_over_rows(graph, node):
             chain = _Chain(node.input[0], node.input[0])
@@ -114,7 +114,7 @@ def _take_norm_of_sums(graph: GraphEditor, chain: _Chain) -> None:
 
 
 def _is_over_rows(graph: GraphEditor, norm: NodeProto) -> bool:
-    """Whether it is in float32 over the last axis."""
+    """Whether a norm is in float32 over the last axis."""
     over_last = attributes(norm).get("axis", -1) == -1
     return over_last and len(norm.output) == 1 and all(_is_float(graph, name) for name in norm.input[1:])
 
@@ -151,9 +151,10 @@ def _write(graph: GraphEditor, chain: _Chain, quantization: _Quantization | None
 
 
 def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
-    """By tensor, those that `worker.graphs.matrix_products.quantize_rows` made.
+    """The quantizations made by `worker.graphs.matrix_products.quantize_rows`, by the tensor that is quantized.
 
-    All that share an array of zero points, or none of them: the number of zero points is that of one of their scales.
+    Quantizations that share an array of zero points are found together or not at all, because the length of that array
+    is computed from the scales of one of them.
     """
     quantizations: dict[str, _Quantization] = {}
     for expand in [node for node in graph.nodes if node.op_type == "Expand"]:
@@ -168,7 +169,7 @@ def _quantizations(graph: GraphEditor) -> dict[str, _Quantization]:
 
 
 def _quantization(graph: GraphEditor, quantize: NodeProto) -> _Quantization | None:
-    """The nodes that end with `quantize`; None: they are not those of `quantize_rows`."""
+    """The quantization that ends with the node `quantize`; None if `quantize_rows` did not make it."""
     x = quantize.input[0]
     scale = graph.maker(quantize.input[1], "Mul")
     largest = None if scale is None else graph.maker(scale.input[0], "Max")
@@ -222,7 +223,7 @@ def _is_float(graph: GraphEditor, tensor: str) -> bool:
 
 
 def _is_bias(graph: GraphEditor, tensor: str, product: NodeProto) -> bool:
-    """Whether it has a number for each column of the product."""
+    """Whether a tensor has one number for each column of the product."""
     bias, weight = graph.weight(tensor), graph.weight(product.input[1])
     return _is_float(graph, tensor) and bias is not None and weight is not None and bias.dims == weight.dims[1:]
 
@@ -232,6 +233,6 @@ def _is_known(activation: NodeProto) -> bool:
 
 
 def _other(node: NodeProto, tensor: str) -> str:
-    """Of the two inputs of a node the one that is not this tensor."""
+    """The input of a node with two inputs that is not `tensor`."""
     first, second = map(str, node.input)
     return second if first == tensor else first

@@ -72,7 +72,7 @@ class Block:
         return self._widened(net.op("Mul", gathered, scale, name=f"{side}.embedded"))
 
     def add_first_positions(self, embedded: str, side: str, length: str, name: str) -> str:
-        """Embeddings (..., T, D) with the vectors of the first positions added; `length` (1,), T."""
+        """Embeddings (..., T, D) plus the vectors of positions 0 to T - 1; `length` (1,): T."""
         if (table := self._positions_table(side)) is None:
             return embedded
         net, places = self._net, "source_positions" if side == "encoder" else "prefix_positions"
@@ -88,7 +88,7 @@ class Block:
         return self._net.op("Add", self.embed(ids, "decoder"), positions, name=f"{graph}.x")
 
     def begin_layers(self, x: str, side: str) -> str:
-        """What is before the first layer, behind embedding and position: a norm, or nothing."""
+        """Apply the norm between the embeddings and the first layer, if the network has one."""
         return self._normalize(x, f"{side}.layernorm_embedding") if self._network.embedding_norm else x
 
     def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
@@ -104,8 +104,8 @@ class Block:
         )
 
     def read(self, x: str, layer: str, kind: str) -> str:
-        """What a part of a layer reads: the residual, normalized where norms come first. `kind`: self_attn,
-        encoder_attn or final, the feed-forward part."""
+        """The input of a part of a layer: the residual, normalized if norms come first. `kind`: self_attn,
+        encoder_attn, or final for the feed-forward part."""
         return self._narrowed(self._normalize(x, f"{layer}.{kind}_layer_norm")) if self._network.norm_first else x
 
     def end_attention(self, x: str, attended: str, layer: str, kind: str) -> str:
@@ -124,7 +124,7 @@ class Block:
         return self._add(x, self._outer(inner, layer, lowest), f"{layer}.final_layer_norm")
 
     def end_layers(self, x: str, side: str) -> str:
-        """What is behind the last layer: a norm, or nothing."""
+        """Apply the norm after the last layer, if the network has one."""
         return self._narrowed(self._normalize(x, f"{side}.layer_norm")) if self._network.final_norm else x
 
     def attend_to_all(self, x: str, layer: str, sentences: str, length: str) -> str:
@@ -265,7 +265,7 @@ class Block:
         return self._net.weight(name, lambda: weights.positions(side).astype(self.dtype))
 
     def _relative_bias(self, side: str) -> RelativeBias | None:
-        """What is added to the scores of self-attention; None: nothing."""
+        """The bias of the scores of self-attention; None if the network has none."""
         if (positions := self._network.relative) is None:
             return None
         weights = self._weights
@@ -287,11 +287,11 @@ class Block:
         return self._net.op("Mul", self._activate(gate, f"{layer}.activated"), up, name=f"{layer}.gated")
 
     def _widened(self, x: str) -> str:
-        """In the type of the residual."""
+        """`x` cast to the type of the residual."""
         return self._cast(x, self.residual_dtype, "wide") if self._is_wide else x
 
     def _narrowed(self, x: str) -> str:
-        """In the type of products."""
+        """`x` cast to the type of products."""
         return self._cast(x, self.dtype, "narrow") if self._is_wide else x
 
     def _cast(self, x: str, dtype: np.dtype[Any], how: str) -> str:
@@ -303,7 +303,7 @@ class Block:
         return total if self._network.norm_first else self._normalize(total, norm)
 
     def _normalize(self, x: str, norm: str) -> str:
-        """In the type of `x`, that of the residual."""
+        """Normalize `x`; the result has the residual's type, as `x` has."""
         net, weights, epsilon = self._net, self._weights, self._network.epsilon
         scale = net.weight(f"{norm}.weight", lambda: weights.norm(norm)[0].astype(self.residual_dtype))
         if self._network.rms_norm:

@@ -17,7 +17,7 @@ from worker.graphs.seq2seq.t5_family import read_t5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Family:
-    """What the class of a family computes, whatever config.json says."""
+    """The properties of a family's class in transformers that no setting of config.json changes."""
 
     positions: Positions
     first_position: int = 0

@@ -117,7 +117,7 @@ def decoder_over(
     masked: bool = False,
     layers: range | None = None,
 ) -> GraphBuilder:
-    """See `rebuild_decoder`."""
+    """As `rebuild_decoder`, not serialized."""
     network = read_network(config)
     no_weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
     rows, has_bias = head_rows_in(store), _HEAD_BIAS in store
@@ -195,9 +195,9 @@ def decoder_graph(
     """One token a row. Rows come in groups of `beams` that share a source, and with it cross keys and values.
 
     `masked`: groups of any size; the inputs of `MaskedCrossAttention` replace source_lengths and longest_source.
-    `layers`: those of a stage; None: all. A stage that does not begin with the first reads `residual` (R, D) in place
-    of ids; one that does not end with the last gives `next_residual` in place of logits. Past and cross count its own
-    layers, from 0.
+    `layers`: the layers of one stage; None for all. A stage without the first layer reads `residual` (R, D) in place of
+    ids; one without the last layer outputs `next_residual` in place of logits. Past and cross number the layers of the
+    stage from 0.
 
     ids (R,), positions (R,): number of cached tokens of the row, longest (1,): the greatest of them + 1,
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
@@ -225,8 +225,8 @@ def screened_decoder_graph(
     """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
     Besides logits, without the head's bias, and scales it outputs the hidden states (R, D), to compute the logits of
-    those few exactly. The metadata bound the error of a logit: screen_error and screen_norm, see `rounding`; those of a
-    stage, the `layers` up to the last, are left to the caller.
+    those few exactly. The metadata screen_error and screen_norm (`rounding.rounding_error`) bound the error of a logit;
+    with `layers`, a last stage, the caller adds them.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
     own = range(network.decoder_layers) if layers is None else layers
@@ -252,7 +252,8 @@ def _decoder_layers(
     masked: bool,
     layers: range,
 ) -> str:
-    """Add the inputs and these layers of the decoder; the hidden states (R, D), or the residual for the next layer."""
+    """Add the inputs and `layers` of the decoder. Returns the hidden states (R, D), or the residual for the next
+    stage."""
     block = Block(net, products, network, weights, precision.float_dtype)
     x = net.input("ids", np.int64, ["R"]) if layers.start == 0 else block.residual("R")
     net.input("positions", np.int32, ["R"])

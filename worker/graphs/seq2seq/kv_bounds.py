@@ -1,5 +1,5 @@
 """
-How large keys and values can become at most, by the weights alone.
+Upper bounds of keys and values, from the weights alone.
 
 What the projections read is a normalized residual y = g n + c, elementwise, with |n| <= sqrt(D). So by Cauchy and
 Schwarz |w y + b| <= |w g| sqrt(D) + |w c + b| for each row w of a projection. Where norms come last, the first layer of

@@ -15,7 +15,7 @@ ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17, "g
 
 
 class Positions(enum.Enum):
-    """Where the vectors that are added to the embeddings come from, or what is in place of them."""
+    """How positions enter the network: as vectors added to the embeddings, or as a bias of attention scores."""
 
     SINUSOIDAL = enum.auto()  # angles by 10000^(2i / D) (MarianSinusoidalPositionalEmbedding)
     LEARNED = enum.auto()  # a table of each side (BartLearnedPositionalEmbedding)
@@ -24,7 +24,7 @@ class Positions(enum.Enum):
 
 
 class Naming(enum.Enum):
-    """How checkpoints name tensors: see `tensor_names`."""
+    """How checkpoints name tensors (`tensor_names`)."""
 
     BART = enum.auto()
     T5 = enum.auto()
@@ -32,7 +32,7 @@ class Naming(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RelativePositions:
-    """How distances are told apart: see `relative_bias`."""
+    """The buckets of distances between tokens (`relative_bias`)."""
 
     buckets: int
     max_distance: int
@@ -98,5 +98,5 @@ class Seq2SeqNetwork:
         return ("gate", "up", "fc2") if self.is_gated else ("fc1", "fc2")
 
     def heads(self, side: str) -> AttentionHeads:
-        """Of `encoder` or `decoder`."""
+        """The attention heads of `encoder` or `decoder`."""
         return self.encoder_heads if side == "encoder" else self.decoder_heads

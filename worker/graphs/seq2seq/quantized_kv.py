@@ -51,11 +51,11 @@ class KVScales:
 
     @classmethod
     def of(cls, seen: "Largest", possible: "Largest") -> "KVScales":
-        """The scales by the largest values of a sample, and the largest possible ones."""
+        """The scales for the largest values `seen` in a sample and the largest `possible` ones."""
         return cls(_scale(seen.past, possible.past), _scale(seen.cross, possible.cross))
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
-        """By name, what the graphs of the model need."""
+        """The scales as tensors of the model's graphs, by name."""
         tensors = {_CROSS: self.cross.reshape(-1)}
         for kind, scales in (("self_attn", self.past), ("encoder_attn", self.cross)):
             for index, scale in enumerate(scales):
@@ -123,8 +123,8 @@ def as_cached(net: GraphBuilder, x: str, layer: int, part: str, heads: int, head
 
 
 def _quantize(net: GraphBuilder, x: str, scales: str, name: str) -> str:
-    """(..., D) in int8, by the scale of each channel. As a division first, since QuantizeLinear with a scale for each
-    channel of the last axis takes 132 ms for 512 x 6,144, and with one scale 1."""
+    """(..., D) in int8, by the scale of each channel. Divides first, since QuantizeLinear takes 132 ms for 512 x 6,144
+    with a scale for each channel of the last axis, and 1 ms with a single scale."""
     unit_scale = net.constant("one_scale", np.ones(()), np.float32)
     zero = net.constant("int8_zero", np.zeros(()), np.int8)
     return net.op("QuantizeLinear", net.op("Div", x, scales, name=f"{name}.scaled"), unit_scale, zero, name=name)
@@ -143,7 +143,7 @@ def _missing() -> NDArray[np.float32]:
 
 
 def _scale(seen: NDArray[np.float32], possible: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What stands for 1; 1 for a channel that is always 0."""
+    """The value of one int8 step of each channel; 1 for a channel that is always 0."""
     largest = np.maximum(_ROOM * seen, _POSSIBLE * possible)
     fraction, exponent = np.frexp(np.where(largest > 0, largest, 127) / 127)
     rounded: NDArray[np.float32] = np.ldexp(np.ceil(fraction * 2**_BITS) / 2**_BITS, exponent).astype(np.float32)

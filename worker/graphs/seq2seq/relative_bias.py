@@ -22,8 +22,9 @@ from worker.graphs.seq2seq.network import RelativePositions
 def bias_by_distance(
     buckets: NDArray[np.float32], positions: RelativePositions, *, both_ways: bool
 ) -> NDArray[np.float32]:
-    """The bias of each distance, by the biases of the buckets (buckets, N). `both_ways`: by the place of the key less
-    that of the query, from -P to P (2 P + 1, N); else by how far the key is behind, from 0 to P (P + 1, N)."""
+    """The bias of each distance and head, from the biases of the `buckets` (buckets, N). With `both_ways` (2 P + 1, N):
+    for key position minus query position, from -P to P. Else (P + 1, N): for query position minus key position, from 0
+    to P."""
     farthest = positions.max_distance
     ahead = np.arange(-farthest, farthest + 1) if both_ways else -np.arange(farthest + 1)
     bias: NDArray[np.float32] = buckets[_buckets(ahead, positions, both_ways=both_ways)]
@@ -34,13 +35,13 @@ class RelativeBias:
     """The bias of one side, which all its layers share; each form is computed once a call."""
 
     def __init__(self, net: GraphBuilder, table: str, positions: RelativePositions) -> None:
-        """`table`: the tensor that `bias_by_distance` gave."""
+        """`table`: the tensor made by `bias_by_distance`."""
         self._net = net
         self._table = table
         self._farthest = positions.max_distance
 
     def within_sentences(self, length: str) -> str:
-        """Of all tokens of a sentence to all, both ways: length (1,), S -> (1, N, S, S)."""
+        """The bias between all tokens of a sentence, both ways: `length` (1,), S -> (1, N, S, S)."""
         net = self._net
         if (made := "sentence.bias") in net:
             return made
@@ -51,14 +52,15 @@ class RelativeBias:
         return self._by_head(net.op("Gather", self._table, rows, name="sentence.biases"), "sentence")
 
     def of_prefixes(self) -> str:
-        """Of all tokens of a row to those before: the input length (1,), T -> (1, N, T, T). A token that is ahead gets
-        what the query's own token gets; attention does not see it."""
+        """The bias from each token of a row to the tokens before it: the input length (1,), T -> (1, N, T, T). Tokens
+        after the query get the bias of distance 0; attention masks them."""
         if (made := "prefix.bias") in self._net:
             return made
         return self._by_head(self._of_behind(self._behind("prefix", "length"), "prefix"), "prefix")
 
     def of_step(self) -> str:
-        """Of one token a row to those before: the inputs positions (R,) and longest (1,), T -> (R, N, 1, T)."""
+        """The bias from one token a row to the tokens before it: the inputs positions (R,) and longest (1,), T -> (R,
+        N, 1, T)."""
         net = self._net
         if (made := "step.bias") in net:
             return made
@@ -69,7 +71,7 @@ class RelativeBias:
         return net.op("Unsqueeze", by_head, net.constant("query_axis", [2]), name=made)
 
     def _behind(self, name: str, length: str) -> str:
-        """How far each token is behind each other one, by their number (1,), T -> (T, T)."""
+        """For T tokens, given as `length` (1,), how far token j is behind token i: (T, T)."""
         net, places = self._net, self._places(length, name)
         queries = net.op("Unsqueeze", places, net.constant("one_int", [1]), name=f"{name}.queries")
         return net.op("Sub", queries, places, name=f"{name}.behind")
@@ -96,7 +98,8 @@ class RelativeBias:
 
 
 def _buckets(ahead: NDArray[np.int64], positions: RelativePositions, *, both_ways: bool) -> NDArray[np.int64]:
-    """In float32, as torch computes them: a distance at the edge of a bucket falls to the same side."""
+    """The bucket of each distance. Computed in float32 as in torch, so that a distance at the edge of a bucket falls to
+    the same side."""
     number = positions.buckets // 2 if both_ways else positions.buckets
     first = np.where(ahead > 0, number, 0) if both_ways else 0
     distance = np.abs(ahead) if both_ways else np.maximum(-ahead, 0)

@@ -64,12 +64,11 @@ def rebuild_exact_head(file: Path, config: Mapping[str, Any]) -> bytes:
 def body_graph(
     network: Seq2SeqNetwork, store: Store, precision: Precision, layers: range | None = None
 ) -> GraphBuilder:
-    """ids, positions (M,): of each token; places (B, T): the token at each place of a row, behind its end any token of
-    the row; tokens (M,): the place of each token in (B x T); ends (B,): T - 1, length (1,): T; and the inputs of
-    `MaskedCrossAttention`
-    -> hidden (M, D)
+    """ids, positions (M,): of each token; places (B, T): the index of the token at each cell of a row, beyond its end
+    of any token of the row; tokens (M,): the cell of each token among the B x T; ends (B,): T - 1, length (1,): T; and
+    the inputs of `MaskedCrossAttention` -> hidden (M, D)
 
-    `layers`: those of a stage, as of `graphs.decoder_graph`; all but the first have no ids and no positions.
+    `layers`: the layers of one stage, as in `graphs.decoder_graph`; only the first stage reads ids and positions.
     """
     layers = range(network.decoder_layers) if layers is None else layers
     net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")

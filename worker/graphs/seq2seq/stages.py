@@ -47,8 +47,9 @@ def translation_stage_costs(config: Mapping[str, Any], num_target_ids: int, stag
 def write_translation_stages(
     source: Path, folder: Path, config: Mapping[str, Any], precision: Precision, stages: Sequence[range]
 ) -> None:
-    """Write the stages of the model in `source`, which `write_seq2seq` wrote, into `folder`; `stages`: those of the
-    decoder. Reads the weights in pieces. Raises ModelError where `source` is damaged."""
+    """Write the stages of the model in `source`, which `write_seq2seq` wrote, into `folder`; `stages`: the decoder
+    layers of each stage after the encoder's. Reads the weights in pieces. Raises ModelError where `source` is
+    damaged."""
     _write(source, folder, 0, {stage_graph(0): read_graph(source / ENCODER)})
     store = WrittenWeights.read(source / DECODER)
     for number, layers in enumerate(stages, start=1):

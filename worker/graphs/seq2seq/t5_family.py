@@ -22,7 +22,7 @@ from worker.graphs.seq2seq.network import (
 
 # Distances have no end; published models are trained on texts of so many tokens, and name no limit or this one.
 _POSITIONS = 512
-# The defaults of MT5Config where they are not those of T5Config, for settings that a config.json leaves out.
+# Defaults in which MT5Config differs from T5Config, for settings that a config.json leaves out.
 _MT5_DEFAULTS = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 
 
@@ -71,8 +71,8 @@ def read_t5(content: Mapping[str, Any], architecture: str) -> Seq2SeqNetwork:
 
 
 def _activation(config: Mapping[str, Any]) -> tuple[str, bool]:
-    """`relu`, `gated-gelu` and the like, as T5Config reads them: the activation, and whether it is gated. What
-    transformers derived of it and wrote beside it, `dense_act_fn` and `is_gated_act`, counts more."""
+    """`relu`, `gated-gelu` and the like, as T5Config reads them: the activation, and whether it is gated.
+    `dense_act_fn` and `is_gated_act`, which transformers derives from it and writes beside it, take precedence."""
     named = str(config.get("feed_forward_proj", "relu"))
     kind, _, gated = named.partition("-")
     activation = gated if kind == "gated" else named

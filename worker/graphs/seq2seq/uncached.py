@@ -2,8 +2,8 @@
 A decoder without a cache: every step computes all tokens of each row again.
 
 A reference for the decoder with the cache: both must choose the same tokens, and the difference in time is what the
-cache saves. The head reads the last position alone, and cross keys and values are those of the encoder, so the two
-differ in the cache of self-attention alone.
+cache saves. The head reads only the last position, and cross keys and values come from the encoder in both, so the two
+differ only in the cache of self-attention.
 
 Shapes: R rows · B sentences (R / beams) · S source length · T tokens of a row, equally many in each · L layers ·
 N heads · H head size · D width · V vocabulary of the head.
@@ -38,8 +38,9 @@ def rebuild_uncached(file: Path, config: Mapping[str, Any], precision: Precision
 def uncached_graph(
     network: Seq2SeqNetwork, store: Store, precision: Precision, *, head_bias: bool, layers: range | None = None
 ) -> GraphBuilder:
-    """All tokens of all rows. Rows come in groups of equal size, which share a source. `layers`: those of a stage, as
-    of `marian.decoder_graph`; each stage gets the ids, of which all but the first take the shape alone.
+    """A graph over all tokens of all rows. Rows come in groups of equal size, which share a source. `layers`: the
+    layers of one stage, as in `graphs.decoder_graph`; every stage gets the ids, of which stages after the first use
+    only the shape.
 
     ids (R, T), ends (R,): T - 1, length (1,): T, and the inputs of `MaskedCrossAttention`
     -> logits of the next token (R, V), and the keys and values of all tokens (R, N, T, H)

@@ -36,7 +36,7 @@ class Seq2SeqWeights:
         return weights, np.concatenate([self._padded(layer, name, self.one(f"{layer}.{name}.bias")) for name in names])
 
     def one(self, name: str) -> NDArray[np.float32]:
-        """A tensor of the network, by its role. Raises ModelError for one that lacks, or has another shape than
+        """A tensor of the network, by its role. Raises ModelError if it is missing, or has another shape than
         config.json says."""
         tensor = self._get(name_of(self._network, name))
         wanted = _shape_of(self._network, name)
@@ -78,18 +78,18 @@ class Seq2SeqWeights:
         return table
 
     def head(self) -> NDArray[np.float32]:
-        """(V, D)."""
+        """The head's weight (V, D)."""
         return self._kept(self.embeddings("decoder") if self._network.tied_head else self._get(HEAD))
 
     @property
     def head_rows(self) -> str:
-        """The name under which a graph stores the head: that of the embeddings where it is the same tensor."""
+        """The name under which a graph stores the head: the name of the embeddings if both are one tensor."""
         if self._head_ids is not None or not self._network.tied_head:
             return "head.rows"
         return "embeddings" if self._network.shared_embeddings else "decoder.embeddings"
 
     def head_bias(self) -> NDArray[np.float32]:
-        """(V,)."""
+        """The head's bias (V,)."""
         bias = self._weights[HEAD_BIAS] if HEAD_BIAS in self._weights else np.zeros(1)
         bias = np.asarray(bias, np.float32).reshape(-1)
         return self._kept(bias) if len(bias) > 1 else bias
@@ -111,7 +111,7 @@ class Seq2SeqWeights:
         return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
 
     def relative_bias(self, side: str) -> NDArray[np.float32]:
-        """See `bias_by_distance`: both ways of the encoder, to what is behind of the decoder."""
+        """The table of `bias_by_distance`: both ways for the encoder, backward only for the decoder."""
         network = self._network
         assert network.relative is not None
         buckets = self.one(positions_role(network, side))
