@@ -1,5 +1,5 @@
 """
-Full stops that end no sentence, and those that do: what the splitter's own lists lack.
+Full stops after abbreviations: corrections of a sentence splitter whose own lists lack them.
 
 Knows: sentences as another splitter has cut them, abbreviations.toml. Does not know: documents.
 """
@@ -21,18 +21,18 @@ _LAST_WORD = re.compile(rf"(\S*?)({_IN_WORD}+)\.$")
 
 
 class _Lists(NamedTuple):
-    """The abbreviations of a language as expressions; each but the last ends where the text does."""
+    """The abbreviations of a language as regular expressions; all but `ends` match at the end of a text."""
 
     inside: re.Pattern[str]
     number: re.Pattern[str]
     lower: re.Pattern[str]
-    parts: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]  # of one with a space: before it, and behind it
+    parts: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]  # halves of abbreviations that contain a space
     ends: re.Pattern[str]  # with the white space behind it
 
 
 def mend_cuts(sentences: Sequence[str], code: str) -> list[str]:
-    """Sentences without the cuts behind abbreviations, and with one behind "etc." where a capital follows. The texts of
-    all, joined, stay the same. `code`: of ISO 639-1; for an unknown one the titles alone are known.
+    """Join sentences that were cut after an abbreviation, and cut after "etc." where a capital follows. The joined text
+    stays the same. `code`: ISO 639-1; for an unknown language only titles count as abbreviations.
 
         "It fell approx. " "5 mm."   ->   "It fell approx. 5 mm."
         "Rain etc. Snow falls."      ->   "Rain etc. " "Snow falls."
@@ -113,11 +113,11 @@ def _data() -> dict[str, dict[str, str]]:
 
 
 def _any(names: Sequence[str]) -> str:
-    """An expression for one of the names, which begins a word; none: for nothing at all."""
+    """A regular expression for any of the names, at the beginning of a word; without names it matches nothing."""
     return rf"{_WORD_BEGINS}(?:{'|'.join(map(_spelt, names))})" if names else r"(?!)"
 
 
 def _spelt(name: str) -> str:
-    """An expression for a name, with a small or a capital letter first."""
+    """A regular expression for a name, with a small or a capital first letter."""
     first = re.escape(name[0]) if name[0].isupper() else f"[{name[0]}{name[0].upper()}]"
     return first + re.escape(name[1:]).replace(r"\~", r"\s?").replace("~", r"\s?")

@@ -41,7 +41,7 @@ def gpt2_words(*, add_prefix_space: bool) -> dict[str, Any]:
 
 
 def words(*patterns: str) -> dict[str, Any]:
-    """The pre-tokenizer that cuts by expressions, each of which cuts what the one before has left whole."""
+    """The pre-tokenizer that applies regular expressions in turn, each to the pieces left by the one before."""
     splits = [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
         for pattern in patterns

@@ -1,4 +1,4 @@
-"""The tokenizer of a causal model: text to ids, and the place of each token in the text.
+"""The tokenizer of a causal model: text to ids, and the span of each token in the text.
 
 Knows: `tokenizer.json`, and the files that name its special tokens. Does not know: windows, models, scores.
 
@@ -78,7 +78,7 @@ class CausalTokenizer:
             description["decoder"], "ByteLevel"
         )
         self._has_bytes = bool(description["model"].get("byte_fallback"))
-        # Of Unigram an id, of the others a name.
+        # Unigram models give an id, other models a name.
         self.unk_id: int | None = description["model"].get(
             "unk_id", vocabulary.get(description["model"].get("unk_token"))
         )
@@ -87,7 +87,7 @@ class CausalTokenizer:
     def open(cls, folder: Path, vocab_size: int | None = None) -> Self:
         """Load the tokenizer of a model folder; raise ModelError that names the file at fault.
 
-        `vocab_size`: of the model, where it is known; a tokenizer that makes higher ids is refused.
+        `vocab_size`: the model's, if it is known; a tokenizer that makes higher ids is refused.
         """
         file = folder / "tokenizer.json"
         description = read_object(file)
@@ -152,8 +152,8 @@ class CausalTokenizer:
         return Encoded(ids, starts, stops)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """The ids of a prompt: what transformers puts before a text, and the text's tokens. Raises what `encode`
-        does."""
+        """The ids of a prompt: the ids that transformers puts before a text, and the text's tokens. Raises what
+        `encode` raises."""
         return [*self._beginning, *self.encode(text).ids]
 
     @property

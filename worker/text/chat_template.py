@@ -25,9 +25,9 @@ from worker.text.special_tokens import named_token
 from worker.text.template_environment import TemplateEnvironment, bounded_run
 from worker.text.tokenizer_files import read_object
 
-MAX_CHARACTERS = 1 << 17  # of a template, which take seconds to read; those of published models have up to 20,000
+MAX_CHARACTERS = 1 << 17  # of a template, read in seconds; templates of published models have up to 20,000
 _DEFAULT = "default"  # of several templates
-# Put after the beginning of an answer, to find where it ends in a prompt: what no text contains, and a space.
+# Put after the beginning of an answer, to find its end in the prompt: a mark that no text contains, and a space.
 _END = f"\ufdd2{secrets.token_hex(8)}\ufdd2 "
 # The variables of a template, beside the messages.
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -44,7 +44,7 @@ class ChatTemplate:
     file: Path
     compiled: jinja2.Template
     tokens: Mapping[str, str]  # special tokens by the name of their variable
-    sought: frozenset[str]  # the texts that it looks for in messages, such as </think>
+    sought: frozenset[str]  # texts that the template looks for in messages, such as </think>
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
@@ -71,8 +71,8 @@ class ChatTemplate:
             raise ModelError(f"the chat template in {file} cannot be read: {error}") from error
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The text of a prompt, up to where the answer begins, or to the end of its beginning, if the last message is
-        one. Raises RenderError, with what the template says."""
+        """The text of a prompt, up to where the answer begins; if the last message is the beginning of an answer, up to
+        its end. Raises RenderError with the template's own message."""
         values = [{"role": message.role, "content": message.content} for message in messages]
         is_begun = begins_answer(messages)
         if is_begun:
@@ -135,8 +135,8 @@ _SEEKING = {
 
 
 def _sought(template: nodes.Template) -> Iterator[str]:
-    """The texts that a template compares with something, or looks for in it: `'</think>' in content`. Those that it
-    only writes, as the end of a message, are not among them."""
+    """The constant texts that a template compares, or searches for: `'</think>' in content`. Texts that it only writes,
+    such as the end of a message, are not among them."""
     named = {
         assigned.target.name: assigned.node.value
         for assigned in template.find_all(nodes.Assign)

@@ -6,8 +6,8 @@ Messages to the ids of a prompt: the chat template makes a text of them, in whic
     ids           special   plain ...  plain     special
 
 transformers would take both for the special token, so that a document could end its own message and begin one of the
-system. Here only those of the template count: a document's are plain text, as in every other task. Where no document
-has one, the ids are those of `apply_chat_template`.
+system. Here only special tokens that the template writes are special; in a document they are plain text, as in every
+other task. If no document contains one, the ids equal `apply_chat_template`'s.
 
 There is one exception: in what an assistant said, a token that the template itself looks for is special, as the
 `</think>` by which templates of Qwen3 and DeepSeek R1 leave old reasoning out. Hidden from the template, it would stay.
@@ -42,8 +42,8 @@ class ChatTokenizer:
         contents = sorted(self._names, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, contents))) if contents else None
         self._sought = {name for name in self._names if any(name in text for text in template.sought)}
-        # Put into a special token of a document, so that it is none in the rendered text: a noncharacter, and a secret
-        # that no text can contain.
+        # Put into a special token of a document, so that the rendered text does not contain the token: a noncharacter,
+        # and a secret that no text can contain.
         self._mark = f"\ufdd1{secrets.token_hex(8)}\ufdd1"
 
     def encode(self, messages: Sequence[Message]) -> list[int]:

@@ -1,5 +1,5 @@
 """
-What the files are called that tokenizers and chat templates are read from, beside those that end in .json or .spm.
+The names of the files of tokenizers and chat templates, except files that end in .json or .spm.
 
 A loader reads a file under a name that stands here: these names belong to the revision of a model
 (worker/models/model_folder.py), and a test compares them with the files that are opened.

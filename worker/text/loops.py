@@ -1,5 +1,5 @@
 """
-Loops in what a model wrote: a sequence that it repeats again and again, and that its source does not.
+Loops in generated text: a sequence that the model repeats again and again, and that the source does not repeat.
 
 Knows: texts, as characters; so it holds for scripts without spaces, and for providers that give no tokens. Does not
 know: models.
@@ -30,7 +30,7 @@ class _Run(NamedTuple):
 
     @property
     def repeats(self) -> float:
-        """The last one may lack what separates it from the next: a space, a comma."""
+        """How often the sequence occurs; not whole, since the last repeat may lack its separator, a space or comma."""
         return (self.length + 1) / self.period
 
 
@@ -38,8 +38,8 @@ def has_loop(text: str, source: str = "") -> bool:
     """Whether a sequence of up to 512 characters is repeated in a row, anywhere in the text: at least 4 times, or 3 if
     it is long. Repeats without a letter (`-----`, `0 0 0 0`) need more than a line of them.
 
-    A source that repeats something about as often explains one. A sentence takes as long as a set of its 8-grams, a
-    text with repeats at most 512 comparisons a character.
+    A loop does not count if the source repeats something about as often. A sentence takes as long as a set of its
+    8-grams, a text with repeats at most 512 comparisons a character.
     """
     if not _has_equal_grams(text):
         return False
@@ -74,7 +74,7 @@ def _has_letter(text: str, run: _Run) -> bool:
 
 
 def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
-    """Without those that lie in one of a shorter period: what is repeated every 2 characters is so every 4, too."""
+    """Drop runs that lie within a run of a shorter period: a text that repeats every 2 characters also does every 4."""
     kept: list[_Run] = []
     for run in runs:
         stop = run.start + run.length
@@ -84,12 +84,13 @@ def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
 
 
 def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN_LENGTH) -> Iterator[_Run]:
-    """The longest stretches with at least so many repeats, by their period, and so many characters; by period."""
+    """The longest runs of at least min_repeats(period) repeats and `min_length` characters, shortest period first."""
     for period in range(1, min(_MAX_PERIOD, len(text) // 2) + 1):
         end = len(text) - period
-        # So many characters in a row equal the one a period later, so every so many-th place is looked at.
+        # In a run, `needed` characters in a row equal the character a period later, so it is enough to look at every
+        # `needed`-th index.
         needed = max(math.ceil(min_repeats(period) * period) - 1, min_length) - period
-        before = -1  # the last place that is known to differ
+        before = -1  # the last index known to differ from the character a period later
         index = needed - 1
         while index < end:
             if text[index] != text[index + period]:

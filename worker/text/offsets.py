@@ -1,7 +1,7 @@
-"""Places of tokens in a text: from the character offsets of the `tokenizers` library to UTF-8 bytes.
+"""The spans of tokens in a text: from the character offsets of the `tokenizers` library to UTF-8 bytes.
 
-The library gives each part of a character the whole character; a character that a normalizer inserts, the place of the
-one after it; characters that a normalizer merges (`e` + U+0301), the place of the first alone.
+The library gives each token that is part of a character the span of the whole character; a character that a normalizer
+inserts, the span of the next one; characters that a normalizer merges (`e` + U+0301), only the span of the first.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,9 +37,9 @@ def to_bytes(
     _take_dropped(text, spans)
     at = _byte_places(text)
     starts, stops = at[spans[:, 0]], at[spans[:, 1]]
-    # Runs of tokens that share characters: the library gives the place of the run, the pieces how to divide it.
+    # Runs of tokens that share characters: the library gives the span of the run; the sizes of the pieces divide it.
     highest = np.maximum.accumulate(spans[:, 1])
-    shares = np.flatnonzero(spans[1:, 0] < highest[:-1])  # token i + 1 begins before what came up to i has ended
+    shares = np.flatnonzero(spans[1:, 0] < highest[:-1])  # token i + 1 begins before the end of an earlier token
     index = 0
     while index < len(shares):
         first = int(shares[index])
@@ -66,7 +66,8 @@ def _share(size: int, sizes: Sequence[tuple[int, bool]], *, starts_with_space: b
 
 
 def _take_dropped(text: str, spans: NDArray[np.int64]) -> None:
-    """Extend each token over the characters behind it that belong to none, without trailing white space. In place."""
+    """Extend each token, in place, over the characters after it that belong to no token, except trailing white
+    space."""
     for index in np.flatnonzero(spans[1:, 0] > spans[:-1, 1]):
         begin, end = spans[index, 1], spans[index + 1, 0]
         spans[index, 1] = begin + len(text[begin:end].rstrip())

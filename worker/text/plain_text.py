@@ -43,7 +43,7 @@ def rename_special(description: dict[str, Any], special: Iterable[str]) -> dict[
 def vocabulary(description: Mapping[str, Any]) -> dict[str, int]:
     """The id of every piece and added token."""
     pieces = description["model"].get("vocab")
-    if isinstance(pieces, list):  # Unigram: [piece, score], by id
+    if isinstance(pieces, list):  # Unigram: a list of [piece, score]; the index is the id
         pieces = {entry[0]: piece_id for piece_id, entry in enumerate(pieces) if isinstance(entry, list) and entry}
     added = {token["content"]: token["id"] for token in _added_tokens(description)}
     return {**(pieces if isinstance(pieces, dict) else {}), **added}

@@ -2,8 +2,7 @@
 The ids that transformers puts before a prompt: a BOS, or none.
 
 Knows: the post-processor in tokenizer.json, and the classes of transformers 4.57 that replace it
-(tokenization_llama_fast.py
-and those of CodeLlama, Gemma and Cohere, `update_post_processor`).
+(`update_post_processor` in tokenization_llama_fast.py, and in the files of CodeLlama, Gemma and Cohere).
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,8 @@ _ADDS_BOS = ("Llama", "CodeLlama", "Gemma", "Cohere")  # unless add_bos_token sa
 def prompt_beginning(
     description: Mapping[str, Any], config: Mapping[str, Any], class_name: str, bos_id: int | None
 ) -> tuple[int, ...]:
-    """The ids before a prompt. `description`: tokenizer.json; `config`: tokenizer_config.json; `class_name`: of the
-    tokenizer, without Tokenizer and Fast."""
+    """The ids before a prompt. `description`: tokenizer.json; `config`: tokenizer_config.json; `class_name`: the class
+    of the tokenizer, without Tokenizer and Fast."""
     if class_name in _ADDS_BOS:
         return (bos_id,) if bos_id is not None and config.get("add_bos_token", True) else ()
     return tuple(_before(description.get("post_processor")))

@@ -27,7 +27,7 @@ _WIDE_SPACE_BEFORE_STOP = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u
 
 # sentencex has rules for 31 languages, which some 290 more share. It expects two letters where ISO 639-1 has them, and
 # falls back to English for any other code. So `deu`, `de-DE` and `de_Latn` become `de`. Languages that have the English
-# rules anyway are left out, but those that have abbreviations of ours (abbreviations.toml).
+# rules anyway are left out, unless abbreviations.toml has abbreviations for them.
 _TWO_LETTERS = {
     "abk": "ab", "amh": "am", "ara": "ar", "arb": "ar", "arg": "an", "ava": "av", "aym": "ay",
     "bak": "ba", "bam": "bm", "bel": "be", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs",
@@ -55,7 +55,7 @@ class Span:
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is white space: no sentence."""
+        """Whether the span is white space between sentences."""
         return not self.translatable and not self.letterless
 
 
@@ -65,7 +65,7 @@ def segment(text: str, language: str) -> list[Span]:
         "Hi.  How are you?\n- 42 -\n"   ->   Hi.  "  "  How are you?  "\n"  - 42 -  "\n"
                                                                         letterless
 
-    `language` is that of the text: `en`, `eng`, `en-GB`, `zh_Hans`; an unknown one has the English rules.
+    `language`: the language of the text, as `en`, `eng`, `en-GB`, `zh_Hans`; an unknown one gets the English rules.
     """
     code = _sentencex_code(language)
     spans: list[Span] = []

@@ -1,6 +1,6 @@
-"""What stands between two translated sentences, and between two pieces of a sentence.
+"""The white space between two translated sentences, and between two pieces of a sentence.
 
-Knows: scripts and marks, as the translation has them. Does not know: names of languages, which many models lack too.
+Knows: the scripts and punctuation marks of the translation. Does not know: names of languages, which many models lack.
 """
 
 import re
@@ -20,15 +20,15 @@ _LAYOUT = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
 def between_sentences(left: str, right: str, gap: str) -> str:
-    r"""What to put between two sentences of a translation. `gap`: the white space between them in the source.
+    r"""The text between two sentences of a translation. `gap`: the white space between them in the source.
 
         "有雨。" "有风。" " "    ->  ""        "Rain." "Wind." ""      ->  " "
         "有雨." "“有风。”" " "   ->  ""        "Rain." "Wind." "  "    ->  "  "
         "有雨" "有风" " "        ->  " "       "有雨。" "有风。" "\n"   ->  "\n"
 
-    Line breaks and tabs stay. Chinese, Japanese, Thai and Lao sentences touch where a mark shows the joint; where none
-    does, as often in Thai, the space is all that does, and stays. Others have a space, also where those of the source
-    touch. Behind a full-width mark there is none, whatever follows: its glyph holds the space.
+    Line breaks and tabs stay. Chinese, Japanese, Thai and Lao sentences touch if a punctuation mark separates them;
+    without a mark, as often in Thai, the space stays. Sentences in other scripts get a space, even if the source has
+    none. After a full-width mark there is never a space: its glyph includes it.
     """
     if not left or not right or _LAYOUT.search(gap):
         return gap
@@ -41,8 +41,8 @@ def between_sentences(left: str, right: str, gap: str) -> str:
 
 
 def between_pieces(left: str, right: str) -> str:
-    """What to put between two pieces of one sentence: a space, or nothing where a script without spaces stands on
-    either side. Two words of another script, or two numbers, never touch."""
+    """The text between two pieces of one sentence: a space, or nothing if either side is in a script without spaces.
+    Two words of another script, or two numbers, never touch."""
     if not left or not right or _is_wide_mark(left[-1]) or _is_wide_mark(right[0]):
         return ""
     if all(_is_of_word(character) and not _WORDS_TOUCH.match(character) for character in (left[-1], right[0])):
@@ -63,5 +63,5 @@ def _is_wide_mark(character: str) -> bool:
 
 
 def _is_of_word(character: str) -> bool:
-    """Whether it is a letter, a vowel sign or a digit."""
+    """Whether a character is a letter, a vowel sign or a digit."""
     return unicodedata.category(character)[0] in "LMN"

@@ -73,7 +73,8 @@ def named_token(folder: Path, config: Mapping[str, Any], key: str) -> SpecialTok
     """The token that the tokenizer's own files name under `key` (`bos_token`, `eos_token`), as transformers 4.57 reads
     them (tokenization_utils_base.py, `_from_pretrained`).
 
-    That is tokenizer_config.json (`config`); where it has no `added_tokens_decoder`, special_tokens_map.json before it.
+    It is read from tokenizer_config.json (`config`); if that has no `added_tokens_decoder`, special_tokens_map.json
+    takes precedence.
     """
     file, values = folder / "tokenizer_config.json", config
     if "added_tokens_decoder" not in config:
@@ -92,7 +93,7 @@ def named_token(folder: Path, config: Mapping[str, Any], key: str) -> SpecialTok
 def default_bos(folder: Path, config: Mapping[str, Any]) -> str:
     """The BOS of a tokenizer whose files do not mention one: the default of its class; empty where there is none.
 
-    Not the `bos_token_id` of config.json, which no tokenizer reads and which configuration classes write by default.
+    The `bos_token_id` of config.json does not count: no tokenizer reads it, and configuration classes write a default.
     """
     return "" if _mentions(folder, config, "bos_token") else _CLASS_BOS.get(class_of(folder, config), "")
 

@@ -41,7 +41,7 @@ class TooMuchError(jinja2.TemplateRuntimeError):
 
 @dataclass(slots=True)
 class _Run:
-    """What a run may still do."""
+    """The steps and processor time that a run has left."""
 
     steps: int
     ends_at: float  # by the thread's processor time
@@ -52,7 +52,7 @@ _run: ContextVar[_Run | None] = ContextVar("_run", default=None)  # of this thre
 
 @contextmanager
 def bounded_run() -> Iterator[None]:
-    """Within the block, templates do no more than the bounds allow; what they do raises TooMuchError."""
+    """Bound the templates that are compiled or rendered in the block: beyond the bounds they raise TooMuchError."""
     token = _run.set(_Run(MAX_STEPS, time.thread_time() + MAX_CPU_S))
     try:
         yield
@@ -71,7 +71,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.filters = {name: _counted(function) for name, function in self.filters.items()}
         self.globals["raise_exception"] = _raise
         self.globals["strftime_now"] = _strftime_now
-        del self.globals["lipsum"]  # as many sentences as are asked for
+        del self.globals["lipsum"]  # makes any number of sentences
 
     def compile_bounded(self, source: nodes.Template) -> jinja2.Template:
         """The template, which counts its steps; changes `source`."""
@@ -86,15 +86,15 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     @property
     def turn(self) -> None:
-        """A turn of a loop, which is a step."""
+        """Count one turn of a loop as a step."""
         _step()
 
     def join(self, *parts: Any) -> str:
-        """The operator ~."""
+        """Concatenate, as the operator `~` of templates; the size is bounded."""
         return self.concat(map(str, parts))
 
     def concat(self, pieces: Iterable[str]) -> str:
-        """The text of a template, a macro or a block."""
+        """Join the pieces of a template, macro or block; the size is bounded."""
         kept, size = [], 0
         for piece in pieces:
             kept.append(piece)
@@ -103,13 +103,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return "".join(kept)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Every call of a template."""
+        """Call a function for a template; each call is a step."""
         _step()
         _check_arguments((*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """A product, power or sum."""
+        """Compute a product, power or sum of a template; the size is bounded."""
         _step()
         if operator == "+":
             if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
@@ -152,7 +152,7 @@ def _check_arguments(arguments: Iterable[Any]) -> None:
 
 
 def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, as a step."""
+    """The same filter, each call of which counts as a step."""
 
     @functools.wraps(function)  # with the marks of jinja2: whether it gets the environment
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Generation(Extension):
-    """`{% generation %}`, with which templates mark what the model says: the text inside stays as it is."""
+    """`{% generation %}`, which marks text of the model; the text inside is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
 
@@ -180,7 +180,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """jinja2's own filter escapes HTML."""
+    """The filter `tojson` of transformers; jinja2's own escapes HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -1,6 +1,6 @@
 """The tokenizer of a cross-encoder: a query and a document to the ids that the model reads together.
 
-    [CLS] query [SEP] document [SEP]        BERT; the template is that of tokenizer.json
+    [CLS] query [SEP] document [SEP]        BERT; tokenizer.json holds the template
     <s> query </s> </s> document </s>       RoBERTa
 
 A pair that is too long is cut as sentence-transformers' CrossEncoder cuts it (`longest_first`). Text is always plain
@@ -26,13 +26,13 @@ from worker.text.special_tokens import class_of
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
 
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # as for causal models: see there
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # the reason is given in causal_tokenizer.py
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Tokenizer classes of transformers 4.57 whose models get no token types unless the files say otherwise
 # (`model_input_names`), by their names without Tokenizer and Fast.
 _WITHOUT_TYPES = ("Camembert", "DistilBert", "GPT2", "Roberta", "XLMRoberta")
-_ROOM = 10**12  # a longer model_max_length is what transformers writes where there is none
+_ROOM = 10**12  # transformers writes a larger model_max_length for "no limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PairTemplate:
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
-    types: tuple[int, int, int, int, int]  # of before, the query, between, the document, after
+    types: tuple[int, int, int, int, int]  # the type of each part: before, query, between, document, after
 
     @property
     def num_special(self) -> int:
@@ -64,8 +64,8 @@ class TextPairTokenizer:
     def __init__(
         self, tokenizer: Tokenizer, template: PairTemplate, *, max_length: int | None, cuts_left: bool, ids: Set[int]
     ) -> None:
-        """`max_length`: of a pair, as the files say; None: they do not. `cuts_left`: a text loses its beginning, not
-        its end. `ids`: those that a pair can have."""
+        """`max_length`: tokens of a pair, if the files set a limit. `cuts_left`: a text that is too long loses its
+        beginning instead of its end. `ids`: the ids that a pair can have."""
         self.template = template
         self.max_length = max_length
         self.ids = frozenset(ids)
@@ -162,7 +162,7 @@ def kept_lengths(query: int, document: int, room: int) -> tuple[int, int]:
 def _template(tokenizer: Tokenizer, file: Path, *, has_types: bool) -> PairTemplate:
     """The template of tokenizer.json, read off an encoded pair."""
     encoding: Encoding | None = None
-    for token in tokenizer.get_vocab(with_added_tokens=False):  # until one makes a token by itself
+    for token in tokenizer.get_vocab(with_added_tokens=False):  # until one is encoded as a single token
         query = tokenizer.encode(token, add_special_tokens=False)
         if len(query.ids) == 1:
             encoding = tokenizer.encode(token, token)

@@ -47,7 +47,7 @@ def _set_prefix_space(description: dict[str, Any], config: Mapping[str, Any], cl
 
 
 def _set_bert_normalizer(description: dict[str, Any], config: Mapping[str, Any]) -> None:
-    """Set case, accents and Chinese characters as the configuration says; what it leaves out has the class's default
+    """Set case, accents and Chinese characters as the configuration says; a missing setting has the class's default
     (tokenization_bert_fast.py, `__init__`)."""
     normalizer = description.get("normalizer")
     if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
@@ -89,11 +89,11 @@ def _declared(config: Mapping[str, Any], legacy_tokens: Mapping[str, Any]) -> li
 
 
 def _add_tokens(description: dict[str, Any], tokens: Iterable[Mapping[str, Any]], special: set[str]) -> None:
-    """Add tokens, or change those that exist. The id of a new one is that of its piece, else the next free one."""
+    """Add tokens, or change existing ones. A new token gets the id of the piece of that text, else the next free id."""
     added: list[dict[str, Any]] = description.setdefault("added_tokens", [])
     existing = {token["content"]: token for token in added}
     pieces = description["model"].get("vocab")
-    if isinstance(pieces, list):  # Unigram: [piece, score], by id
+    if isinstance(pieces, list):  # Unigram: a list of [piece, score]; the index is the id
         pieces = {entry[0]: piece_id for piece_id, entry in enumerate(pieces)}
     next_id = max([len(pieces), *(1 + token["id"] for token in added)])
     for token in tokens:

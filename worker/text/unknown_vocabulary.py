@@ -1,4 +1,4 @@
-"""The error for a vocabulary that may be sound, but that kvjobs does not know how to read."""
+"""The error for a vocabulary that may be sound, but that kvjobs cannot read for certain."""
 
 from jobs.errors import ModelError
 

@@ -27,7 +27,7 @@ _CONFIG, _MAP, _LEGACY = "tokenizer_config.json", "special_tokens_map.json", "ad
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """A token and how texts are searched for it. `normalized` None: unless it is special."""
+    """A token, and how texts are searched for it. `normalized` None: True unless the token is special."""
 
     content: str
     single_word: bool = False
@@ -38,7 +38,7 @@ class AddedToken:
 
     @classmethod
     def of(cls, value: Mapping[str, Any], where: str) -> Self:
-        """The token of a JSON object. Raises ModelError for one of another form."""
+        """The token in a JSON object. Raises ModelError for an object of another form."""
         values = {key: flag for key, flag in value.items() if key not in ("__type", "id")}
         content = values.pop("content", None)
         if not (
@@ -60,19 +60,19 @@ class SpecialTokens:
     """The special tokens of a tokenizer class."""
 
     names: Mapping[str, str]  # by role, where no file names them
-    forms: Mapping[str, AddedToken] = field(default_factory=dict)  # by role, how the class adds a mere name
+    forms: Mapping[str, AddedToken] = field(default_factory=dict)  # by role, flags of a token given by name
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTokens:
-    """What the files of a tokenizer say of special and added tokens."""
+    """The special and added tokens that a tokenizer's files declare."""
 
-    special: tuple[AddedToken | str, ...]  # in the order of their roles; a mere name where nothing else is known
+    special: tuple[AddedToken | str, ...]  # in the order of ROLES; a str where the files give only the name
     roles: Mapping[str, str]  # role -> content
     added: Mapping[int, AddedToken]  # by the id that a file gives
 
     def entries(self, pieces: Mapping[str, int]) -> list[dict[str, Any]]:
-        """`added_tokens` of the tokenizer.json, by id. `pieces`: those of the model, whose ids leave no gap.
+        """`added_tokens` of the tokenizer.json, by id. `pieces`: the pieces of the model, whose ids leave no gap.
 
         A token that is no piece gets the next id. Raises UnknownVocabularyError where a file gives it another.
         """
@@ -103,8 +103,8 @@ class NamedTokens:
 
 
 def named_tokens(folder: Path, config: Mapping[str, Any], of_class: SpecialTokens) -> NamedTokens:
-    """Read the files. `config`: tokenizer_config.json. Raises ModelError for a damaged file, UnknownVocabularyError
-    for one that says what is not known."""
+    """Read the files. `config`: tokenizer_config.json. Raises ModelError for a damaged file, UnknownVocabularyError for
+    a setting whose effect is not known."""
     if config.get("extra_special_tokens"):
         raise UnknownVocabularyError(f"{folder / _CONFIG} has special tokens of its own (extra_special_tokens)")
     named = {key: _of_config(folder, config[key]) for key in ROLES if key in config}

@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.text.unknown_vocabulary import UnknownVocabularyError
 
-# With these, transformers reads other files than those in the folder, or changes what it has read.
+# Settings with which transformers reads files outside the folder, or changes the vocabulary after reading it.
 _ELSEWHERE = (
     *("vocab_file", "merges_file", "fast_tokenizer_files", "init_inputs", "tokenizer_object", "gguf_file"),
     "fix_mistral_regex",

@@ -21,7 +21,7 @@ from worker.text.unknown_vocabulary import UnknownVocabularyError
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A tokenizer.json, and what it was built from."""
+    """A tokenizer.json, and the files it was built from."""
 
     description: dict[str, Any]
     files: tuple[str, ...]  # their names

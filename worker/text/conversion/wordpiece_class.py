@@ -61,7 +61,7 @@ def _named(folder: Path, roles: Mapping[str, str], role: str) -> str:
 
 
 def _strips_accents(folder: Path, config: Mapping[str, Any]) -> bool | None:
-    """None, which is the default: where letters are made small."""
+    """Whether accents are removed; None, the default: if the text is lowercased."""
     return None if config.get("strip_accents") is None else flag(folder, config, "strip_accents", default=False)
 
 

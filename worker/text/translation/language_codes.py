@@ -42,9 +42,9 @@ _THREE_LETTERS = {
 
 
 def find_language(wanted: str, codes: Collection[str], side: str) -> str:
-    """The one of a model's `codes` that `wanted` means: `en`, `eng`, `en-GB` and `eng_Latn` mean `eng_Latn`.
+    """The code among a model's `codes` that `wanted` means: `en`, `eng`, `en-GB` and `eng_Latn` mean `eng_Latn`.
 
-    `side`: source or target, for messages. Raises SpecError where there is none, and where there are several.
+    `side`: source or target, for messages. Raises SpecError if no code matches, or several do.
     """
     by_folded = {_folded(code): code for code in codes}
     if (exact := by_folded.get(_folded(wanted))) is not None:
@@ -83,5 +83,5 @@ def _script(code: str) -> str | None:
 
 
 def _is_alias(code: str, other_code: str) -> bool:
-    """Whether a code of two letters and one of three are of the same language."""
+    """Whether one of the codes has two letters, the other three, and both mean the same language."""
     return other_code in _THREE_LETTERS.get(code, "").split() or code in _THREE_LETTERS.get(other_code, "").split()

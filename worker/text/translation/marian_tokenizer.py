@@ -2,12 +2,13 @@
 
 Knows: `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json`. Does not know: sentences, batches.
 
-The `.spm` files cut text into pieces; the ids of pieces are in `vocab.json`, and differ from those of SentencePiece. A
-piece is looked up there as text, since a model may have a character that its `source.spm` does not cover (in
-opus-mt-en-mg: `还`, which only `target.spm` has). Encoding gives the ids of `transformers.MarianTokenizer` 4.57, of a
-source (`tokenizer(text)`) and of a target (`tokenizer(text_target=text)`), with one intended difference: here text is
-always plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are tokenized like any other characters;
-special ids and the language label come from the options alone.
+The `.spm` files cut text into pieces; `vocab.json` gives their ids, which differ from SentencePiece's own. A piece is
+looked up there as text, since a model may have a character that its `source.spm` does not cover (`还` in opus-mt-en-mg,
+which only `target.spm` has). Encoding gives the ids of `transformers.MarianTokenizer` 4.57, of a source
+(`tokenizer(text)`) and of a target (`tokenizer(text_target=text)`), with one intended difference: here text is always
+plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are tokenized like any other characters; special
+ids and the language label come from the options alone.
+
 As in transformers, there is no Moses normalization before encoding (`normalize` is never called there) and no clean-up
 of spaces after decoding (`clean_up_tokenization_spaces` is False): `source.spm` alone decides on white space, full
 width and ligatures.
@@ -51,11 +52,11 @@ class MarianTokenizer:
         eos_id: int,
         unk_id: int,
         silent_ids: Collection[int],
-        target_unk_id: int | None = None,  # None: that of the source
+        target_unk_id: int | None = None,  # None: as in the source
     ):
         """`source_ids` and `target_ids`: the id of each piece; `silent_ids`: target ids that decode to nothing."""
         self.eos_id = eos_id  # ends every encoded text
-        self.unk_id = unk_id  # of a piece that the vocabulary lacks
+        self.unk_id = unk_id  # the id of every piece that the vocabulary lacks
         self.target_unk_id = unk_id if target_unk_id is None else target_unk_id
         self.languages = frozenset(match[1] for piece in source_ids if (match := _LABEL.fullmatch(piece)))
         self._source = source
@@ -107,11 +108,11 @@ class MarianTokenizer:
         return self
 
     def beginning(self, language: str | None) -> TargetBeginning:
-        """That of the model's settings: no language is part of a target."""
+        """The beginning that the model's settings define: no language is part of a target."""
         return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
-        """None."""
+        """Empty: a target begins with its first piece."""
         return ()
 
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
@@ -126,8 +127,8 @@ class MarianTokenizer:
         return self._wrap([self._id(piece) for piece in self._cut(text)], language)
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
-        """The ids of a made-up sentence, for measuring a model: so many pieces of the source, by turns a frequent one
-        (Zipf's law) and any, then EOS; with the label of any language if the model has several."""
+        """The ids of a made-up sentence, for measuring a model: `num_pieces` pieces of the source, alternately drawn by
+        Zipf's law and uniformly, then EOS; with a random label if the model has several languages."""
         ranks = range(len(self._source))  # by frequency
         frequent = rng.choices(ranks, [1 / (rank + 1) for rank in ranks], k=num_pieces)
         drawn = [self._id(self._source.id_to_piece(index)) for index in frequent]
@@ -147,7 +148,7 @@ class MarianTokenizer:
         return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and places in the text; without EOS."""
+        """The pieces of a target sentence with their ids and spans in the text; without EOS."""
         target_ids = self._target_ids
         return [
             TargetPiece(target_ids.get(piece, self.target_unk_id), start, stop)
@@ -159,7 +160,7 @@ class MarianTokenizer:
         return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
-        """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS; see `split_pieces`."""
+        """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS (`split_pieces`)."""
         room = max_tokens - len(self._wrap([], language))
         if room < 1:
             raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the language label and the end")
@@ -175,7 +176,7 @@ class MarianTokenizer:
         return text.replace(_WORD_START, " ").strip()
 
     def target_ids(self) -> set[int]:
-        """The ids that a target text can have: those of the pieces of target.spm, and special ones."""
+        """The ids that a target text can have: the ids of target.spm's pieces, and special ids."""
         pieces = {self._target.id_to_piece(i) for i in range(len(self._target))}
         return {piece_id for piece_id, piece in self._pieces.items() if piece in pieces} | self._silent_ids
 
@@ -214,7 +215,7 @@ class MarianTokenizer:
 
 
 def _places(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, int, int]]:
-    """The pieces of a text, each with its place in UTF-8 bytes."""
+    """The pieces of a text, each with start and stop in UTF-8 bytes."""
     serialized = processor.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
     cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
     return [(piece.piece, piece.begin, piece.end) for piece in cut.pieces]

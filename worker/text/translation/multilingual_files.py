@@ -31,8 +31,8 @@ from worker.text.translation.sentencepiece_file import read_sentencepiece, read_
 _OWNER = "an M2M100, NLLB or mBART-50 model"
 _VOCABULARY, _TOKENIZER, _CONFIG = "vocab.json", "tokenizer.json", "tokenizer_config.json"
 FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-FAIRSEQ_OFFSET = 1  # of the id of a piece to that in the SentencePiece model, which has no <pad>
-# What the tokens of languages are called, by the tokenizer's class.
+FAIRSEQ_OFFSET = 1  # from a piece's id in the SentencePiece model, which has no <pad>, to the model's id
+# The tokens of languages, by the tokenizer's class.
 _LANGUAGE = {
     "Nllb": re.compile("[a-z]{3}_[A-Z][a-z]{3}"),
     "MBart50": re.compile("[a-z]{2}_[A-Z]{2}"),
@@ -153,7 +153,7 @@ def _added_ids(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _given_language(folder: Path, languages: Mapping[int, str], setting: str) -> str | None:
-    """The language that a setting of the model gives every target."""
+    """The language that the setting `setting` of the model forces in every target."""
     for name in ("generation_config.json", "config.json"):
         settings = read_object(folder / name, is_optional=True)
         if settings:
@@ -162,7 +162,7 @@ def _given_language(folder: Path, languages: Mapping[int, str], setting: str) ->
 
 
 def _check_sizes(folder: Path, tokenizer: MultilingualTokenizer) -> None:
-    """Raise ModelError where the tokenizer has languages, or an end, that are not those of the model."""
+    """Raise ModelError if the tokenizer's languages or its EOS do not match the model's."""
     config = read_object(folder / "config.json", is_optional=True)
     size, eos_id = config.get("vocab_size"), config.get("eos_token_id")
     highest = max(tokenizer.language_ids.values())

@@ -42,7 +42,8 @@ class MultilingualTokenizer(PieceTokenizer):
         return replace(self, source_language=find_language(language, self.language_ids, "source"))
 
     def check_language(self, language: str | None) -> None:
-        """Raise SpecError unless this is a target language of the model; None: that of the model's settings."""
+        """Raise SpecError unless `language` is a target language of the model; None means the one in the model's
+        settings."""
         self._target(language)
 
     def beginning(self, language: str | None) -> TargetBeginning:
@@ -67,12 +68,12 @@ class MultilingualTokenizer(PieceTokenizer):
         return [*ids[: max_tokens - len(behind)], *behind] if len(ids) > max_tokens else list(ids)
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
-        """`encode`, split into lists of at most `max_tokens` ids, each with language and end; see `split_pieces`."""
+        """`encode`, split into lists of at most `max_tokens` ids, each with language and end (`split_pieces`)."""
         return split_ids(self.cutter.cut(text), max_tokens, self._wrap, "the language and the end")
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
-        """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
-        law) and any, in any language."""
+        """The ids of a made-up sentence, for measuring a model: `num_pieces` pieces, alternately drawn by Zipf's law
+        and uniformly, in a random language."""
         drawn = draw_ids(rng, self.cutter.by_frequency(), num_pieces)
         return replace(self, source_language=rng.choice(sorted(self.language_ids)))._wrap(drawn)
 
@@ -88,7 +89,7 @@ class MultilingualTokenizer(PieceTokenizer):
         return [*before, *ids, *behind]
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """What is before the pieces of a source, and what is behind them."""
+        """The ids before the pieces of a source, and the ids after them."""
         if self.source_language is None:
             raise SpecError(f"this model has several source languages; choose one: {some_languages(self.language_ids)}")
         language = self.language_ids[self.source_language]

@@ -24,8 +24,8 @@ _WORD_START = "▁"  # how SentencePiece writes a space
 
 @dataclass(frozen=True, slots=True)
 class CutPiece:
-    """A piece of a text and its place in UTF-8 bytes. Where several pieces make up one character, all but the last have
-    an empty place."""
+    """A piece of a text with start and stop in UTF-8 bytes. If several pieces make up one character, all but the last
+    have an empty span."""
 
     text: str  # with ▁ for a space
     id: int
@@ -34,11 +34,11 @@ class CutPiece:
 
 
 class PieceCutter(Protocol):
-    """See above."""
+    """Cuts text into pieces with ids, and joins ids to text."""
 
     @property
     def unk_id(self) -> int | None:
-        """The id of a piece that the vocabulary lacks; None: it has every piece."""
+        """The id for pieces that the vocabulary lacks; None if it has every piece."""
 
     def cut(self, text: str) -> list[CutPiece]:
         """The pieces of a text. A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD."""
@@ -59,8 +59,8 @@ class SentencePieceCutter:
     def __init__(
         self, processor: sentencepiece.SentencePieceProcessor, ids: Mapping[str, int], unk_id: int, *, joins: bool
     ) -> None:
-        """`ids`: of pieces, without special ones; others have the id `unk_id`. `joins`: text is joined by the
-        SentencePiece model, which knows pieces of bytes; else by putting the pieces together."""
+        """`ids`: piece -> id, without special pieces; all other pieces get `unk_id`. `joins`: let the SentencePiece
+        model, which knows pieces of bytes, join text; else concatenate the pieces."""
         self._processor = processor
         self._ids = ids
         self._pieces = {piece_id: piece for piece, piece_id in ids.items()}

@@ -7,7 +7,7 @@ _WORD_START = "▁"  # how SentencePiece writes a space
 
 
 def split_pieces(pieces: Sequence[str], room: int) -> list[slice]:
-    """Parts of at most `room` pieces each.
+    """Split pieces into parts of at most `room` pieces.
 
     Split where a word starts; else after a punctuation mark; else anywhere. room 4:
 

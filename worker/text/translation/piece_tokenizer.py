@@ -23,7 +23,7 @@ class PieceTokenizer:
     cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and places in the text; without all that surrounds them."""
+        """The pieces of a target sentence with their ids and spans in the text; without EOS and language."""
         return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
 
     def unknown_share(self, text: str) -> float:

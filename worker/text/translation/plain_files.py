@@ -55,8 +55,8 @@ def read_tokenizer_config(folder: Path) -> Mapping[str, Any]:
 
 
 def checked_eos(folder: Path, eos_id: int, cutter: PieceCutter) -> int:
-    """The id of the tokenizer's end; raise ModelError where it is not that of the model, or where pieces have ids that
-    the model does not have."""
+    """Return `eos_id`, the tokenizer's; raise ModelError if it is not the model's, or if pieces have ids that the model
+    does not have."""
     config = read_object(folder / "config.json", is_optional=True)
     size, configured = config.get("vocab_size"), config.get("eos_token_id")
     if isinstance(size, int) and (highest := max(cutter.by_frequency(), default=0)) >= size:

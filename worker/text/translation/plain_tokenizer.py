@@ -40,7 +40,7 @@ class PlainTokenizer(PieceTokenizer):
             )
 
     def beginning(self, language: str | None) -> TargetBeginning:
-        """That of the model's settings: no language is part of a target."""
+        """The beginning that the model's settings define: no language is part of a target."""
         return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
@@ -57,12 +57,12 @@ class PlainTokenizer(PieceTokenizer):
         return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
-        """`encode`, split into lists of at most `max_tokens` ids, each with its ends; see `split_pieces`."""
+        """`encode`, split into lists of at most `max_tokens` ids, each with its ends (`split_pieces`)."""
         return split_ids(self.cutter.cut(text), max_tokens, self._wrap, "the beginning and the end")
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
-        """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
-        law) and any."""
+        """The ids of a made-up sentence, for measuring a model: `num_pieces` pieces, alternately drawn by Zipf's law
+        and uniformly."""
         drawn = draw_ids(rng, self.cutter.by_frequency(), num_pieces)
         return self._wrap(drawn)
 

@@ -60,8 +60,8 @@ def _open_json(folder: Path) -> tuple[PieceCutter, int]:
 
 
 def _open_sentencepiece(folder: Path, config: Mapping[str, Any]) -> tuple[PieceCutter, int]:
-    """Raises ModelError where T5Tokenizer with `legacy` = false, which puts ▁ before a text, would cut otherwise: where
-    the model does not take ▁ for one of the spaces of a text, as those do that are normalized by `nmt_nfkc`."""
+    """Raises ModelError if T5Tokenizer with `legacy` = false, which puts ▁ before a text, would cut differently: if the
+    SentencePiece model does not treat ▁ as a space, as models normalized by `nmt_nfkc` do."""
     processor = read_sentencepiece(folder / SENTENCEPIECE_UNIGRAM, "a T5 model")
     if config.get("legacy") is False and processor.normalize("a▁ b") != processor.normalize("a b"):
         raise ModelError(

@@ -26,10 +26,10 @@ from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, s
 class PrefixTokenizer(PieceTokenizer):
     """Immutable, so several lanes may share one."""
 
-    prefixes: Mapping[str, str] = field(default_factory=dict)  # of each target language, with the space behind it
+    prefixes: Mapping[str, str] = field(default_factory=dict)  # target language -> prefix, with its trailing space
     sources: frozenset[str] = frozenset()  # the languages that the prefixes translate from; none: any
     needs_language: bool = False  # without a prefix a text has no meaning for the model
-    text_language: str | None = None  # that the texts are in; None: not said
+    text_language: str | None = None  # the language of the texts; None: not given
     source_language: ClassVar[None] = None  # a model does not name it
 
     @property
@@ -46,11 +46,11 @@ class PrefixTokenizer(PieceTokenizer):
         self._prefix(language)
 
     def beginning(self, language: str | None) -> TargetBeginning:
-        """That of the model's settings: no language is part of a target."""
+        """The beginning that the model's settings define: no language is part of a target."""
         return TargetBeginning()
 
     def begin_target(self, language: str | None) -> tuple[int, ...]:
-        """Nothing."""
+        """Empty: a target begins with its first piece."""
         return ()
 
     def encode(self, text: str, language: str | None) -> list[int]:
@@ -68,8 +68,8 @@ class PrefixTokenizer(PieceTokenizer):
         return split_ids(pieces, max_tokens, lambda ids: [*before, *ids, self.eos_id], "the prefix and the end")
 
     def draw(self, rng: Random, num_pieces: int) -> list[int]:
-        """The ids of a made-up sentence, for measuring a model: so many pieces, by turns one of the frequent (Zipf's
-        law) and any, behind any prefix."""
+        """The ids of a made-up sentence, for measuring a model: `num_pieces` pieces, alternately drawn by Zipf's law
+        and uniformly, after a random prefix."""
         before = self._cut("", rng.choice(sorted(self.prefixes)))[0] if self.prefixes else []
         return [*before, *draw_ids(rng, self.cutter.by_frequency(), num_pieces), self.eos_id]
 

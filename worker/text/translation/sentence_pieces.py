@@ -11,8 +11,8 @@ from worker.text.translation.piece_splits import split_pieces
 
 @dataclass(frozen=True, slots=True)
 class TargetPiece:
-    """A piece of a target text and its place in UTF-8 bytes. Where several pieces make up one character, all but the
-    last have an empty place."""
+    """A piece of a target text with start and stop in UTF-8 bytes. If several pieces make up one character, all but the
+    last have an empty span."""
 
     id: int
     start: int
@@ -21,16 +21,16 @@ class TargetPiece:
 
 @dataclass(frozen=True, slots=True)
 class TargetBeginning:
-    """What the target language does to the beginning of a generated target."""
+    """The ids with which a generated target begins because of its language."""
 
-    start_id: int | None = None  # what the decoder is fed first; None: what the model's settings say
+    start_id: int | None = None  # the decoder's start token; None: the model's own
     forced_id: int | None = None  # the first token; None: the model chooses it
 
 
 def split_ids(
     pieces: Sequence[CutPiece], max_tokens: int, wrap: Callable[[list[int]], list[int]], around: str
 ) -> list[list[int]]:
-    """The ids of a sentence in lists of at most `max_tokens`, each wrapped; see `split_pieces`.
+    """The ids of a sentence in lists of at most `max_tokens`, each wrapped (`split_pieces`).
 
     `around` names what `wrap` adds, for the SpecError that is raised where no piece fits between.
     """
@@ -42,7 +42,7 @@ def split_ids(
 
 
 def draw_ids(rng: Random, by_frequency: Sequence[int], num_pieces: int) -> list[int]:
-    """So many ids, by turns one of the frequent (Zipf's law) and any."""
+    """Draw `num_pieces` ids, alternately by Zipf's law and uniformly; `by_frequency`: the most frequent first."""
     drawn = rng.choices(by_frequency, [1 / (rank + 1) for rank in range(len(by_frequency))], k=num_pieces)
     drawn[1::2] = rng.choices(by_frequency, k=num_pieces // 2)
     return drawn

@@ -1,4 +1,4 @@
-"""The tokenizer of a translation model, whatever its family. Does not know: how one encodes."""
+"""The tokenizer of a translation model, whatever its family. Does not know: how a family encodes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ class TranslationTokenizer(Protocol):
 
     @property
     def source_language(self) -> str | None:
-        """The model's code of the language of sources; None where it makes no difference."""
+        """The model's code for the language of sources; None if encoding does not depend on it."""
 
     def for_source(self, language: str) -> Self:
         """The tokenizer for texts in a language. Raises SpecError where the model has no such language, or several."""
@@ -43,19 +43,20 @@ class TranslationTokenizer(Protocol):
         """The ids that an encoded target begins with, whether or not generation forces them."""
 
     def encode(self, text: str, language: str | None) -> list[int]:
-        """The ids of a sentence, which is to be translated into a language, with all that surrounds them."""
+        """The ids of a sentence that is to be translated into `language`, with EOS and the language's token or
+        prefix."""
 
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
-        """The first ids of an encoded sentence, with all that surrounds them."""
+        """The first `max_tokens` ids of an encoded sentence; EOS, language and prefix are kept."""
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids."""
 
     def unknown_share(self, text: str) -> float:
-        """The share of a sentence's characters that the vocabulary lacks: see `share_of_characters`."""
+        """The share of a sentence's characters that the vocabulary lacks, 0 to 1 (`share_of_characters`)."""
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and places in the text; without all that surrounds them."""
+        """The pieces of a target sentence with their ids and spans in the text; without EOS and language."""
 
     def target_piece(self, piece_id: int) -> str:
         """The text of a target piece, for messages."""
@@ -70,7 +71,7 @@ class TranslationTokenizer(Protocol):
 def open_translation_tokenizer(folder: Path) -> TranslationTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / "config.json", is_optional=True)
-    family = config.get("model_type")  # also of an export of a class that no graphs are built for
+    family = config.get("model_type")  # exports of classes without native graphs have one too
     if family not in SEQ2SEQ_ARCHITECTURES.values():
         family = architecture_of(config)
     if family in _MULTILINGUAL:

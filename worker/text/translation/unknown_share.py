@@ -7,8 +7,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def share_of_characters(text: str, places: Iterable[tuple[int, int]]) -> float:
-    """The share of a text's characters, white space aside, that stand at these places (start and stop in UTF-8 bytes);
-    0 for a text without characters.
+    """The share of a text's characters, white space aside, that lie in these spans (start and stop in UTF-8 bytes); 0
+    for a text without characters.
 
     Characters and not tokens: SentencePiece makes one unknown token of any number of unknown characters in a row, so a
     whole sentence in Thai is one of two tokens.
