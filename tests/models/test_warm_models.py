@@ -10,6 +10,7 @@ import pytest
 
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Ranking, Score, Translation
+from jobs.providers import Choice
 from jobs.routing.plan import PivotRequest
 from jobs.settings import Settings
 from jobs.spec import CachePolicy, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
@@ -17,6 +18,7 @@ from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.rows import batch_of
+from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext, never
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
@@ -89,6 +91,18 @@ def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -
     assert buffers.num_bytes > 0
     assert buffers.allocations > 0
     assert engines.buffer_stats.reuses > buffers.reuses
+
+
+def test_results_are_remembered_under_the_digest_of_the_job_and_each_call_has_its_own_timings(models_dir: Path) -> None:
+    engines, run = LocalEngines(WarmModels(models_dir, threads=1)), RunContext()
+    spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
+    job, other = job_of(spec), ProviderJob(spec, Choice("llamacpp", "tiny", spec.model_revision))
+
+    first, again, of_other = (engines.process(asked, batch_of(["hello world"]), run) for asked in (job, job, other))
+
+    assert list(first.learned) == list(again.learned) == [memory_key(job.memory_digest(), "hello world")]
+    assert list(of_other.learned) == [memory_key(other.memory_digest(), "hello world")] != list(first.learned)
+    assert len(first.timings) == len(again.timings) > 0
 
 
 @pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
