@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.advice.provider_words import answered_sentence, mixed_models
 from jobs.choices import state_in_words
 from jobs.errors import SpecError
+from jobs.facts.providers import answered_sentence, mixed_models
 from jobs.formatting import count, counted
 from jobs.spec import Task
 from jobs.stage import FILTER

@@ -49,7 +49,7 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     not the mean of the documents' perplexities. Documents with no scored token are counted as unscored. Documents
     without a result are left out.
     """
-    from jobs.advice.provider_words import mixed_models
+    from jobs.facts.providers import mixed_models
     from jobs.store.report.job_providers import providers_of
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.totals import totals, totals_by

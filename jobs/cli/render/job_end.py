@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from jobs.advice.provider_words import answered_sentence, mixed_models, reasons_of
 from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
+from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
 from jobs.formatting import counted, duration, figure, speed
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders

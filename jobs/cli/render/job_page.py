@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.choices import state_in_words
+from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
 from jobs.outcome import STAGE, Finish
 from jobs.routing.routes import models_in_words

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
 from jobs.advice.next_command import next_steps, stored_submit
-from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
 from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
+from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.spec import Timing
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action

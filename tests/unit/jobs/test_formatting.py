@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs.formatting import figure, size
 
 ROOT = Path(__file__).parents[3]
-PLACES = ("jobs/cli", "jobs/web", "jobs/comparison", "jobs/advice", "worker/cli")
+PLACES = ("jobs/cli", "jobs/web", "jobs/comparison", "jobs/advice", "jobs/facts", "worker/cli")
 # Attributes of SVG and HTML, a number of lanes that is not known more exactly, a wait in whole seconds, digits that a
 # command or a form reads back, ends of bins, and probabilities, of which very small ones are not told apart.
 EXACT = {
