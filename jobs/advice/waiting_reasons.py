@@ -57,8 +57,7 @@ def why_job_waits(around: Circumstances) -> str | None:
     if job.recorded_state == CANCELLING:
         return "The job is being cancelled: its shards are closed, not leased."
     if job.recorded_state == PAUSED:
-        because = f" ({job.reason})" if job.reason else ""
-        return f"The job is paused{because}. To resume it: kvjobs resume {job.job_id}"
+        return f"The job is paused{job.because}. To resume it: kvjobs resume {job.job_id}"
     if no_worker := no_worker_sentence(around.service, job.queue):
         return no_worker
     return jobs_ahead_sentence(around.ahead) if around.ahead.jobs else None

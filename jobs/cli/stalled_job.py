@@ -53,8 +53,7 @@ class StallNotice:
         hint = None
         if job.recorded_state == PAUSED:
             self.note = ""
-            reason = f" ({job.reason})" if job.reason else ""
-            hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"
+            hint = f"Job {job.label} is paused{job.because}. To resume it: kvjobs resume {job.job_id}"
         elif job.shards_open:
             with contextlib.suppress(TransientError):  # unknown for now
                 hint = no_worker_message(self._database, job.queue, job.model, self._silence_s)

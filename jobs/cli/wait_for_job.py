@@ -48,7 +48,7 @@ def wait_for_job(
     """
     if job.paused:
         resume(database, job.job_id)
-        print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it is resumed.")
+        print_message(f"Job {job.label} was paused{job.because}; it is resumed.")
     starter, is_over = EmbeddedWorkerStarter(settings, database, early), job.has_ended
     with _interruptible(starter):
         try:

@@ -38,7 +38,7 @@ def describe(
 ) -> Iterator[str]:
     """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
     `chain`: the jobs of its chain."""
-    because = f" ({job.reason})" if job.reason and job.state != "done" else ""  # it was paused in its last batch
+    because = "" if job.state == "done" else job.because  # it was paused in its last batch
     yield f"Job {job.label}: {state_in_words(job.shown_state)}{because}"
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"

@@ -40,9 +40,7 @@ def _first_sentence(submitted: SubmittedJob, job: "JobSummary", stays_paused: bo
         case PriorState.RESUMED:
             return f"{label}: {size}; reading continued where it was interrupted."
         case PriorState.RUNNING:
-            state = "is running"
-            if stays_paused:
-                state = "is paused" + (f" ({job.reason})" if job.reason else "")
+            state = f"is paused{job.because}" if stays_paused else "is running"
         case _:
             state = "is done"
     return f"{label}: {job.counts_in_words}; it was submitted before and {state}. (--again makes a new job.)"

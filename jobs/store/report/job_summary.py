@@ -97,6 +97,11 @@ class JobSummary:
         return PAUSED if self.paused else self.state
 
     @property
+    def because(self) -> str:
+        """` (reason)` behind the state of a job that failed or was paused; nothing where there is none."""
+        return f" ({self.reason})" if self.reason else ""
+
+    @property
     def has_ended(self) -> bool:
         return self.state in ENDED_STATES
 

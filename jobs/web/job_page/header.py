@@ -45,7 +45,7 @@ def state_sentence(job: LiveJob) -> str:
             read = counted(job.documents, job.noun)
             return f"The corpus is being read, {read} so far; workers begin when it is complete."
         case JobState.FAILED:
-            return f"The corpus was refused{_because(job)}."
+            return f"The corpus was refused{job.because}."
         case JobState.CANCELLED:
             return f"Cancelled{_at(job)}: {counts}."
         case JobState.DONE:
@@ -53,7 +53,7 @@ def state_sentence(job: LiveJob) -> str:
         case "waiting":
             return f"It waits for a worker: {counts}."
         case "paused":
-            return f"Paused{_because(job)}: {counts}."
+            return f"Paused{job.because}: {counts}."
         case "cancelling":
             return f"It is being cancelled: {counts}."
     if job.started_at is None and job.task != FILTER:
@@ -142,10 +142,6 @@ def _written(value: Any) -> str:
     if isinstance(value, list):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
-
-
-def _because(job: JobSummary) -> str:
-    return f" ({job.reason})" if job.reason else ""
 
 
 def _at(job: JobSummary) -> str:
