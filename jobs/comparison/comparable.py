@@ -7,6 +7,7 @@ from typing import Any
 
 from jobs.choices import state_in_words
 from jobs.errors import SpecError
+from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models
 from jobs.formatting import count, counted
 from jobs.spec import Task
@@ -73,13 +74,12 @@ def notes(a: LiveJob, b: LiveJob) -> Iterator[str]:
         if not job.has_ended:
             state = state_in_words(job.shown_state)
             yield f"{name} has not ended ({state}): {counted(job.waiting, 'document')} waiting."
-    reused = [(job, name) for job, name in ((a, "A"), (b, "B")) if job.segments_reused or job.documents_reused]
-    for job, name in reused:
-        of = counted(job.segments, "segment") if job.task == Task.TRANSLATE else counted(job.succeeded, "document")
-        yield (
-            f"{name} took {count(job.segments_reused or job.documents_reused)} of {of} from the memory of earlier "
-            "jobs, so its speed is not that of the model; --no-reuse computes everything."
-        )
+    for job, name in ((a, "A"), (b, "B")):
+        if (reused := reused_of(job)) and reused.value:
+            yield (
+                f"{name} took {count(reused.value)} {reused.remark} from the memory of earlier jobs, so its speed is "
+                "not that of the model; --no-reuse computes everything."
+            )
 
 
 def provider_notes(jobs: Iterable[tuple[JobSummary, JobProviders]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ GENERATE = Kind(
     table="generations",
     about="The result of a document of a generating job: what its prompt was continued with.",
     words=Words("prompt", "continue", "continuing", "continued", "Prompt", "Continuation"),
+    token_words=("{read} of prompts, {made} generated", "generated, after {read} of prompts"),
     main="generation",
     outcome=Generation,
     mean=_MEAN,

@@ -156,6 +156,9 @@ class Kind:
     table: str  # of its results
     about: str  # what a row of that table is
     words: Words
+    # The tokens of a job, {read} and {made}: in a line, and behind the number of those by which its speed is measured.
+    token_words: tuple[str, str] = ("", "")
+    made_words: tuple[str, str] | None = None  # the same where it has read none
     main: str  # the result's name in an export
     outcome: type | None = None  # of `jobs.outcome`: what an engine returns; None: it has no engine
     fields: tuple[Field, ...]  # in the order of the table

@@ -22,6 +22,7 @@ RERANK = Kind(
     table="rankings",
     about="The result of a query of a reranking job: its candidates in their new order.",
     words=Words("query", "rerank", "reranking", "reranked", "Query", "New order"),
+    token_words=("{read} through the model, {made} scored", "through the model, {made} scored"),
     main="ranking",
     outcome=Ranking,
     length="num_tokens",

@@ -37,6 +37,8 @@ SCORE = Kind(
     table="scores",
     about="The result of a document of a scoring job: sums, from which the views derive perplexities.",
     words=Words("document", "score", "scoring", "scored"),
+    token_words=("{made} scored, after sources of {read}", "scored, after {read} of sources"),
+    made_words=("{made} scored", "scored"),
     main="score",
     outcome=Score,
     mean=Mean("nll_sum", "num_tokens", is_cost=True),

@@ -30,6 +30,7 @@ TRANSLATE = Kind(
     table="translations",
     about="The result of a document of a translating job.",
     words=Words("document", "translate", "translating", "translated", "Source", "Translation"),
+    token_words=("{read} in, {made} out", "generated, of {read} read"),
     main="translation",
     outcome=Translation,
     mean=_MEAN,

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from jobs.cli.job_exit import is_tolerated
-from jobs.cli.render.job_page import reused
+from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
-from jobs.formatting import counted, duration, figure, speed
+from jobs.formatting import count, counted, duration, figure, speed
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
@@ -23,9 +23,8 @@ def end_message(
         return f"{done}."
     took = "" if job.elapsed_s is None else f", in {duration(job.elapsed_s)}"  # None: no worker has started it
     pace = f" ({speed(job.tokens_per_s)})" if job.tokens_per_s else ""
-    reuse = (
-        f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""
-    )  # explains a speed that the model alone does not reach
+    reused = reused_of(job)  # explains a speed that the model alone does not reach
+    reuse = f"; {count(reused.value)} {reused.remark} reused" if reused and reused.value else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:

@@ -1,16 +1,15 @@
 """The page of `kvjobs show`."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jobs.choices import state_in_words
+from jobs.facts.job import Fact, asked, reused_of, tokens_in_words
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
 from jobs.outcome import STAGE, Finish
-from jobs.routing.routes import models_in_words
 from jobs.spec import Task
 from jobs.stage import FILTER
 
@@ -40,18 +39,15 @@ def describe(
     `chain`: the jobs of its chain."""
     because = "" if job.state == "done" else job.because  # it was paused in its last batch
     yield f"Job {job.label}: {state_in_words(job.shown_state)}{because}"
-    yield f"  task       {job.task}"
-    yield f"  corpus     {job.source}"
+    known = {fact.label: fact.value for fact in asked(job)}
+    lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
+    lines |= {"options": _options(known["options"]), "queue": known["queue and priority"], "documents": _documents(job)}
     if job.task != FILTER:
-        yield f"  model      {models_in_words(job.model, job.model_revision, json.loads(job.options))}"
-    yield f"  options    {_options(job)}"
-    yield f"  queue      {job.queue}"
-    yield f"  documents  {_documents(job)}"
-    if job.task != FILTER:
-        yield f"  tokens     {_tokens(job)}"
+        lines["tokens"] = _tokens(job)
     if finishes:
-        yield f"  ended      {_finishes(finishes)}"
-    yield f"  time       {_times(job)}"
+        lines["ended"] = _finishes(finishes)
+    lines["time"] = _times(job, known)
+    yield from (f"  {name:<11}{text}" for name, text in lines.items())
     if len(chain) > 1:
         yield ""
         yield from _chain(job, chain)
@@ -123,28 +119,12 @@ def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
 
 
 def _tokens(job: "JobSummary") -> str:
-    match job.task:
-        case Task.SCORE:
-            sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
-            return f"{count(job.target_tokens)} scored{sources}; {reused(job)}"
-        case Task.RERANK:
-            return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"
-        case Task.GENERATE:
-            return f"{count(job.source_tokens)} of prompts, {count(job.target_tokens)} generated"
-    return f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; {reused(job)}"
+    reused = reused_of(job)
+    return tokens_in_words(job)[0] + (f"; {count(reused.value)} {reused.remark} reused" if reused else "")
 
 
-def reused(job: "JobSummary") -> str:
-    """How much was taken from earlier jobs instead of being computed."""
-    if job.task == Task.SCORE:
-        return f"{count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
-    return f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
-
-
-def _options(job: "JobSummary") -> str:
-    options = json.loads(job.options)
-    options.pop("routes", None)  # the models say it
-    return ", ".join(f"{name} {_written(value)}" for name, value in options.items() if value not in (None, []))
+def _options(options: Sequence[Fact]) -> str:
+    return ", ".join(f"{one.label} {_written(one.value)}" for one in options if one.value not in (None, []))
 
 
 def _written(value: Any) -> str:
@@ -162,14 +142,15 @@ def _documents(job: "JobSummary") -> str:
     return job.counts_in_words + (f" ({percent(job.share_done)} done)" if 0 < job.share_done < 1 else "")
 
 
-def _times(job: "LiveJob") -> str:
-    if job.task == FILTER:
-        return f"submitted {moment(job.created_at)}; the database filters, as the stage before it records its results"
-    if job.started_at is None:
-        return f"submitted {moment(job.created_at)}; no worker has started it"
+def _times(job: "LiveJob", known: Mapping[str, Any]) -> str:
+    submitted = f"submitted {moment(known['submitted'])}"
+    if "started" not in known:
+        return f"{submitted}; the database filters, as the stage before it records its results"
+    if known["started"] is None:
+        return f"{submitted}; no worker has started it"
     pace = f", {speed(job.tokens_per_s)} on average" if job.tokens_per_s else ""
     recent = job.recent_tokens_per_s
     pace += f", {figure(recent)} in the last minute" if recent is not None else ""
-    end = f" to {moment(job.finished_at)}" if job.finished_at else ""
+    end = f" to {moment(known['ended'])}" if known["ended"] else ""
     left = f", about {duration(job.eta_s)} to go" if job.eta_s is not None else ""
-    return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{pace}{left}"
+    return f"{duration(known.get('took', known.get('for')))} from {moment(known['started'])}{end}{pace}{left}"

@@ -92,7 +92,7 @@ def job(
         "sentence": header.state_sentence(found),
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),
-        "facts": header.facts(found),
+        "facts": header.lines(found),
         "commands": _commands(found, stages, bad),
         **_charts(connection, found),
         **_perplexity(connection, found, below),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.web.job_page.header import options_given, state_sentence, tiles, time_left
+from jobs.web.job_page.header import lines, state_sentence, tiles, time_left
 from tests.summaries import LIVE_JOB, READ_AT
 
 COUNTS = "480 of 1,000 documents ok, 8 failed, 2 quarantined, 10 rejected, 500 waiting."
@@ -43,16 +43,16 @@ def test_time_left_is_told_of_a_running_job_alone() -> None:
 
 
 def test_only_states_that_documents_have_are_tiles() -> None:
-    names = {tile.name: tile for tile in tiles(LIVE_JOB)}
+    names = {tile["name"]: tile for tile in tiles(LIVE_JOB)}
 
     assert "Cancelled" not in names
-    assert (names["Quarantined"].value, names["Quarantined"].is_bad) == ("2", True)
-    assert (names["Segments reused"].value, names["Segments reused"].note) == ("300", "10.0 % of 3,000")
+    assert (names["Quarantined"]["value"], names["Quarantined"]["is_bad"]) == ("2", True)
+    assert (names["Segments reused"]["value"], names["Segments reused"]["note"]) == ("300", "10.0 % of 3,000")
 
 
 def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
     def speed(**columns: Any) -> str:
-        return next(tile.value for tile in tiles(replace(LIVE_JOB, **columns)) if tile.name == "Tokens/s")
+        return next(tile["value"] for tile in tiles(replace(LIVE_JOB, **columns)) if tile["name"] == "Tokens/s")
 
     assert (speed(recent_tokens_per_s=12.0), speed(recent_tokens_per_s=0.0)) == ("12.0", "0")
     assert speed(state="done", finished_at=READ_AT, recent_tokens_per_s=None) == "600"
@@ -61,10 +61,12 @@ def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
 def test_a_job_without_failures_says_0_once() -> None:
     fine = replace(LIVE_JOB, succeeded=500, failed=0, rejected=0, quarantined=0)
 
-    assert [tile.name for tile in tiles(fine)][:3] == ["Ok", "Waiting", "Not ok"]
+    assert [tile["name"] for tile in tiles(fine)][:3] == ["Ok", "Waiting", "Not ok"]
 
 
 def test_only_options_that_were_changed_are_named() -> None:
     given = '{"batch_size":16,"beam_size":null,"cache":"off","reuse":false,"source_language":"en","timing":"steps"}'
 
-    assert list(options_given(replace(LIVE_JOB, options=given))) == ["batch_size 16", "cache off", "reuse off"]
+    said = {line["name"]: line["value"] for line in lines(replace(LIVE_JOB, options=given))}
+
+    assert said["Options"] == "batch_size 16, cache off, reuse off"
