@@ -76,10 +76,13 @@ def _moment(label: str, at: datetime | None) -> Fact:
 def numbers(job: LiveJob) -> Iterator[Fact]:
     """Its documents by what became of them, without states that none has, then tokens, speed and reuse."""
     yield Fact("ok", job.succeeded, remark=f"of {counted(job.total_documents, job.noun)}")
-    if job.waiting or not job.has_ended:
-        is_held = job.recorded_state in (PAUSED, CANCELLING)
-        shards = f"in {counted(job.shards_open, 'shard')} of {count(job.shards)}"
-        yield Fact("waiting", job.waiting, remark=f"the job is {job.recorded_state}" if is_held else shards)
+    if job.counts.waiting or not job.has_ended:
+        where = f"in {counted(job.shards_open, 'shard')} of {count(job.shards)}"
+        if job.recorded_state in (PAUSED, CANCELLING):
+            where = f"the job is {job.recorded_state}"
+        elif before := job.counts.waiting - job.waiting:
+            where = f"{count(job.waiting)} {where}, {count(before)} in the stage before"
+        yield Fact("waiting", job.counts.waiting, remark=where)
     for status in NOT_OK:
         if number := getattr(job, status):
             yield Fact(status, number, remark=f"{percent(number / (job.total_documents or 1))} of all")

@@ -20,15 +20,14 @@ _FAILED_BEFORE = "it had failed a moment before"
 
 def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
     """`40 documents answered by onnx, 60 by openai, 2 by no provider.`"""
-    noun = "query" if job.task == Task.RERANK else "document"
     by = [(one.documents, one.provider) for one in found.answering]
     by += [(found.unanswered, "no provider")] if found.unanswered else []
     if not by:
-        return f"No {noun} is answered yet."
+        return f"No {job.noun} is answered yet."
     (number, name), *more = by
     others = "".join(f", {count(some)} by {other}" for some, other in more)
     kept = f" {_KEPT_ORDER}" if found.unanswered and job.task == Task.RERANK else ""
-    return f"{counted(number, noun)} answered by {name}{others}.{kept}"
+    return f"{counted(number, job.noun)} answered by {name}{others}.{kept}"
 
 
 def reasons_of(one: "ProviderSummary") -> Iterator[str]:

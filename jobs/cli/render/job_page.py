@@ -10,7 +10,6 @@ from jobs.facts.job import Fact, asked, reused_of, tokens_in_words
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
 from jobs.outcome import STAGE, Finish
-from jobs.spec import Task
 from jobs.stage import FILTER
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ def _chain(job: "LiveJob", stages: "Sequence[LiveJob]") -> Iterator[str]:
 
 def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
     yield "Providers, in the order in which they are asked" + ("" if job.order.fallback else " (without fallback)")
-    noun = "query" if job.task == Task.RERANK else "document"
     width = max(len(one.provider) for one in found.providers)
     for one in found.providers:
         name = f"  {one.provider:<{width}}  "
@@ -102,11 +100,11 @@ def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
             yield f"{name}cannot do it: {one.skipped}"
             continue
         bad = f", {count(one.failed)} found bad" if one.failed else ""
-        yield f"{name}{counted(one.documents, noun)} answered{bad}, model {one.model}"
+        yield f"{name}{counted(one.documents, job.noun)} answered{bad}, model {one.model}"
         yield from (f"{' ' * len(name)}{text}" for text in [used(one)] if text)
         yield from (f"{' ' * len(name)}{text}" for text in reason_rows(one))
     if found.unanswered:
-        yield f"  {'none':<{width}}  {counted(found.unanswered, noun)} that no provider answered"
+        yield f"  {'none':<{width}}  {counted(found.unanswered, job.noun)} that no provider answered"
     if found.changes:
         yield ""
         which = f", the last {len(found.changes)} of {count(found.num_changes)}"

@@ -34,6 +34,10 @@ class JobLine:
         return self.first.job_id
 
     @property
+    def noun(self) -> str:
+        return "document" if self.is_chain else self.first.noun
+
+    @property
     def is_chain(self) -> bool:
         return len(self.stages) > 1
 

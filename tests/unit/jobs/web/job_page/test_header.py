@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jobs.store.report.document_counts import OUTCOMES
 from jobs.web.job_page.header import lines, state_sentence, tiles, time_left
 from tests.summaries import LIVE_JOB, READ_AT
 
@@ -56,6 +57,14 @@ def test_the_speed_is_that_of_the_last_minute_while_a_job_runs() -> None:
 
     assert (speed(recent_tokens_per_s=12.0), speed(recent_tokens_per_s=0.0)) == ("12.0", "0")
     assert speed(state="done", finished_at=READ_AT, recent_tokens_per_s=None) == "600"
+
+
+def test_what_the_stage_before_will_hand_on_waits_too() -> None:
+    later = replace(LIVE_JOB, stage=2, corpus_documents=1200)
+    shown = {tile["name"].lower(): tile["value"] for tile in tiles(later)}
+
+    assert shown["waiting"] == "700"
+    assert sum(int(shown[outcome]) for outcome in OUTCOMES if outcome in shown) == later.total_documents
 
 
 def test_a_job_without_failures_says_0_once() -> None:
