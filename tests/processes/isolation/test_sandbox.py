@@ -18,6 +18,7 @@ from jobs.process import ProcessId
 from jobs.settings import Settings
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
+from jobs.store.memory import learn
 from jobs.store.queue.batches import Batch, PlannedDocument
 from tests.places import CHECKOUT
 from worker.isolation import sandbox as sandbox_module
@@ -61,14 +62,21 @@ def child_of(pid: int) -> int:
     return child
 
 
-def test_a_sandbox_processes_several_batches_and_ignores_sigterm(sandbox: Sandbox) -> None:
+def test_a_sandbox_processes_several_batches_recalls_what_is_stored_and_ignores_sigterm(
+    sandbox: Sandbox, arguments: WorkerArguments
+) -> None:
     os.kill(child_of(os.getpid()), signal.SIGTERM)  # systemd sends it to every process of a service
 
-    first, second = sandbox.process(BATCH), sandbox.process(BATCH[:1])
+    first, again = sandbox.process(BATCH), sandbox.process(BATCH[:1])
+    with Database.connect(arguments.settings.database_url).writing() as connection:
+        learn(connection, first.learned)
+    recalled = sandbox.process(BATCH)
 
     assert all(isinstance(outcome, Translation) for outcome in first.outcomes)
-    assert second.outcomes == first.outcomes[:1]
+    assert again.outcomes == first.outcomes[:1]
     assert len(first.learned) == 2
+    assert [outcome.num_reused for outcome in recalled.outcomes] == [1, 1]  # type: ignore[union-attr]
+    assert recalled.learned == {}
 
 
 def test_the_death_of_a_sandbox_is_reported_with_the_signal(sandbox: Sandbox) -> None:
