@@ -1,6 +1,7 @@
 """GGUF files run by llama.cpp, compared with kvjobs' own graphs of the same weights, and read one by one."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,20 @@ def greatest_gap(one: list[list[Any]], other: list[list[Any]]) -> float:
     pairs = [(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)]
     assert [len(a) for a, _ in pairs] == [len(b) for _, b in pairs]
     return max(float(np.abs(a - b).max()) for a, b in pairs if len(a))
+
+
+def test_llama_cpp_computes_in_a_thread_where_nothing_else_does(
+    opened: LlamaCppCausal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of onnxruntime in int8 leave the tiles of AMX in a state of which llama.cpp knows nothing."""
+    functions, threads = library.llama_cpp(), set()
+    decode = functions.llama_decode
+    monkeypatch.setattr(functions, "llama_decode", lambda *given: threads.add(threading.get_ident()) or decode(*given))
+
+    read_all(opened.new_reader(), [Group((), ([1, 2, 3],))], RunContext())
+
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
