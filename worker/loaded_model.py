@@ -24,7 +24,7 @@ from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_folder import FileStamp, ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class LoadedTranslation:
     name: str
     files: OpenedFiles
     model: Seq2SeqModel
-    tokenizer: TranslationTokenizer
+    tokenizer: Seq2SeqTokenizer
     load_s: float
 
     @property

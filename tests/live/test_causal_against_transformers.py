@@ -10,8 +10,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.causal.native.reader import Limits, PackedReader
+from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.run_context import RunContext
 
@@ -37,7 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "qwen3": {"head_size": 24},
     "qwen3, biases": {"head_size": 16, "attention_bias": True, "tied": False},
 }
-LIMITS = {"packed": Limits(), "chunked": Limits(tokens=17, padded=40, head_rows=9, scores=4 * 6000)}
+LIMITS = {"packed": CallLimits(), "chunked": CallLimits(tokens=17, padded=40, head_rows=9, scores=4 * 6000)}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -16,8 +16,9 @@ from tests.causal_checkpoints import write_kv_model
 from tests.causal_families import FAMILIES, write_family
 from tests.live.greedy_generate import compare, draw_prompts
 from tests.live.test_causal_against_transformers import of_group
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.causal.native.reader import Limits, PackedReader
+from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.causal.alibi import Alibi
@@ -26,7 +27,7 @@ from worker.models.checkpoint.checkpoint import Checkpoint
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
-READERS = {"packed": Limits(), "chunked": Limits(tokens=17, padded=40, head_rows=9, scores=4 * 6000)}
+READERS = {"packed": CallLimits(), "chunked": CallLimits(tokens=17, padded=40, head_rows=9, scores=4 * 6000)}
 
 
 def open_network(checkpoint: Path, *, is_alibi_falcon: bool = False) -> Any:

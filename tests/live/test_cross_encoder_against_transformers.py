@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.cross_encoder_checkpoints import POSITIONS, SETTINGS, write_cross_encoder_checkpoint
-from worker.engine.cross_encoder.native import Limits, NativeCrossEncoder, NativePairScorer
+from worker.engine.cross_encoder.native import NativeCrossEncoder, NativePairScorer, PairLimits
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import PairIds, score_all
 from worker.engine.runtime.run_context import RunContext
@@ -45,7 +45,7 @@ def test_every_pair_has_the_logit_of_transformers(tmp_path: Path, name: str) -> 
             for length in (POSITIONS, 3, *range(4, POSITIONS, 7))
         ]
         wanted = [reference.logit(pair.ids, pair.types) for pair in pairs]
-        for limits in (Limits(), Limits(tokens=1), Limits(tokens=150, padded=200)):
+        for limits in (PairLimits(), PairLimits(tokens=1), PairLimits(tokens=150, padded=200)):
             found = score_all(NativePairScorer(model.session, limits), pairs, RunContext())
             assert found == pytest.approx(wanted, abs=far)
 

@@ -33,7 +33,7 @@ from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.translation import Translator
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -50,7 +50,7 @@ class Both:
     """A tokenizer of transformers and ours, of the same files."""
 
     theirs: Any
-    ours: TranslationTokenizer
+    ours: Seq2SeqTokenizer
     target: str | None
     prefix: str
 

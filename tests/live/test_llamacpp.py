@@ -21,9 +21,10 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.models.engine.causal.greedy_oracle import generate
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.llamacpp import reader as reader_module
-from worker.engine.causal.llamacpp.context import Context
+from worker.engine.causal.llamacpp.context import LlamaContext
+from worker.engine.causal.llamacpp.limits import ContextLimits
 from worker.engine.causal.llamacpp.model import LlamaCppCausal
-from worker.engine.causal.llamacpp.reader import Limits, LlamaCppReader
+from worker.engine.causal.llamacpp.reader import LlamaCppReader
 from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import Group, read_all
@@ -110,7 +111,7 @@ def test_log_probabilities_of_float32_weights_are_those_of_our_graphs(family: st
 
 @pytest.mark.parametrize("tokens", [32, 256])
 def test_packed_and_shared_sequences_get_what_they_get_alone(tokens: int, opened: LlamaCppCausal) -> None:
-    packed = LlamaCppReader(opened.network, threads=1, limits=Limits(tokens, is_packed=True), bytes_per_cell=1)
+    packed = LlamaCppReader(opened.network, threads=1, limits=ContextLimits(tokens, is_packed=True), bytes_per_cell=1)
 
     found = read_all(packed, groups(), RunContext())
 
@@ -165,14 +166,14 @@ def test_a_shortage_of_memory_halves_the_calls(opened: LlamaCppCausal, monkeypat
     expected = read_all(opened.new_reader(), groups(), RunContext())
     sizes = []
 
-    class ShortContext(Context):
+    class ShortContext(LlamaContext):
         def __init__(self, network: Any, size: Any, threads: int) -> None:
             sizes.append(size.tokens)
             if size.tokens > 64:
                 raise MemoryError
             super().__init__(network, size, threads)
 
-    monkeypatch.setattr(reader_module, "Context", ShortContext)
+    monkeypatch.setattr(reader_module, "LlamaContext", ShortContext)
     found = read_all(opened.new_reader(), groups(), RunContext())
 
     assert sizes[:3] == [256, 128, 64]

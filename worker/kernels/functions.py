@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.kernels.library import Library
-from worker.kernels.structs import Continuations, Layouts, RowCopies
+from worker.kernels.structs import ContinuationsStruct, Layouts, RowCopies
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Kernels:
         scores = np.empty((n, count), np.float32)
         rows, ids = np.empty((n, count), np.int64), np.empty((n, count), np.int64)
         is_sure = np.empty(n, np.bool_)
-        given = Continuations(
+        given = ContinuationsStruct(
             n, width, size, count,
             _address(logits, _FLOAT, (num_rows, size)),
             None if factors is None else _address(factors, _FLOAT, (num_rows,)),

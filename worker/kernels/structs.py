@@ -7,7 +7,7 @@ def _fields(kind: type, names: str) -> list[tuple[str, type]]:
     return [(name, kind) for name in names.split()]
 
 
-class Continuations(ctypes.Structure):
+class ContinuationsStruct(ctypes.Structure):
     """`struct continuations`."""
 
     _fields_ = (
@@ -37,4 +37,4 @@ class Layouts(ctypes.Structure):
     )
 
 
-STRUCTS = (Continuations, RowCopies, Layouts)  # in the order of library.c
+STRUCTS = (ContinuationsStruct, RowCopies, Layouts)  # in the order of library.c

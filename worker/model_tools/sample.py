@@ -12,7 +12,7 @@ from jobs.errors import SpecError
 from worker.engine.tasks.rerank.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment
-from worker.text.translation.translation_tokenizer import TranslationTokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 TextPair = tuple[str, str]  # a query and a document
 
@@ -22,7 +22,7 @@ _BULLETINS = Path(__file__).with_name("bulletins.jsonl")
 
 def read_segments(
     path: str | None,
-    tokenizer: TranslationTokenizer,
+    tokenizer: Seq2SeqTokenizer,
     *,
     source_language: str,
     target_language: str | None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.harness.rows import Ids, equal_tokens
 from jobs.spec import CachePolicy
-from worker.engine.causal.native.calls import Limits
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs, read_all
@@ -77,7 +77,7 @@ class Differences:
 def answer(folder: Path, questions: Questions) -> Answers:
     """Open a model and ask it."""
     model = NativeCausal.open(folder)
-    reader = PackedReader(model.graphs, Limits(tokens=_CALL_TOKENS))
+    reader = PackedReader(model.graphs, CallLimits(tokens=_CALL_TOKENS))
     log_probs = {
         way: np.concatenate([array for arrays in read_all(reader, groups, RunContext()) for array in arrays])
         for way, groups in questions.groups.items()

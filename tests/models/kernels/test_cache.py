@@ -18,9 +18,9 @@ def test_rows_are_copied_as_numpy_copies_them(
     kernels: Kernels, data: st.DataObject, rows: int, heads: int, capacity: int, dtype: type
 ) -> None:
     count = data.draw(st.integers(0, 8))
-    row, place = st.integers(0, rows - 1), st.integers(0, capacity)
+    row, position = st.integers(0, rows - 1), st.integers(0, capacity)
     to, source = (np.array(data.draw(st.lists(row, min_size=count, max_size=count)), np.int64) for _ in range(2))
-    first, last = (np.array(data.draw(st.lists(place, min_size=count, max_size=count)), np.int32) for _ in range(2))
+    first, last = (np.array(data.draw(st.lists(position, min_size=count, max_size=count)), np.int32) for _ in range(2))
     to, source, first, last = (array[to != source] for array in (to, source, first, last))
     cache = np.arange(2 * rows * heads * capacity * 4).reshape(2, rows, heads, capacity, 4).astype(dtype)
     wanted = cache.copy()

@@ -284,13 +284,13 @@ def test_any_damaged_file_gives_a_model_error_or_a_working_tokenizer(
         write(folder, metaspace())
         (folder / "sound.json").write_bytes((folder / "tokenizer.json").read_bytes())
     description = orjson.loads((folder / "sound.json").read_bytes())
-    place: Any = description
+    part: Any = description
     while True:
-        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
-        if not place[key] or not isinstance(place[key], (dict, list)) or data.draw(st.booleans()):
+        key = data.draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
+        if not part[key] or not isinstance(part[key], (dict, list)) or data.draw(st.booleans()):
             break
-        place = place[key]
-    place[key] = data.draw(st.sampled_from([None, True, -1, 2**70, "x", [], {}, [[]], ["a", 1.5], {"type": "BPE"}]))
+        part = part[key]
+    part[key] = data.draw(st.sampled_from([None, True, -1, 2**70, "x", [], {}, [[]], ["a", 1.5], {"type": "BPE"}]))
     (folder / "tokenizer.json").write_text(json.dumps(description))
 
     try:

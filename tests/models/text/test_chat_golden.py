@@ -20,7 +20,7 @@ SPECIAL = "special tokens"  # the conversation whose user writes them
 
 
 def messages_of(name: str) -> list[Message]:
-    return [Message(one["role"], one["content"]) for one in EXPECTED["conversations"][name]]
+    return [Message(message["role"], message["content"]) for message in EXPECTED["conversations"][name]]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_conversation_is_the_text_and_the_ids_of_transformers(
         return
     assert template_in(folders[template]).render(messages) == expected["text"]
     if name != SPECIAL:
-        assert chats[template].encode(messages) == [int(one) for one in expected["ids"].split()]
+        assert chats[template].encode(messages) == [int(token_id) for token_id in expected["ids"].split()]
 
 
 @pytest.mark.parametrize("template", EXPECTED["rendered"])
@@ -73,8 +73,8 @@ def test_special_tokens_that_a_user_writes_are_plain_text(
 
     ids, others = chats[template].encode([message]), chats[template].encode(harmless)
 
-    is_special = {one["id"] for one in json.loads((GOLDEN / "tokenizer.json").read_text())["added_tokens"]}
-    assert [one for one in ids if one in is_special] == [one for one in others if one in is_special]
+    is_special = {token["id"] for token in json.loads((GOLDEN / "tokenizer.json").read_text())["added_tokens"]}
+    assert list(filter(is_special.__contains__, ids)) == list(filter(is_special.__contains__, others))
     assert message.content in tokenizer.decode(ids)
 
 
@@ -84,8 +84,8 @@ def thinking(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     folder = Path(shutil.copytree(folders["qwen3"], tmp_path_factory.mktemp("thinking") / "qwen3"))
     description = json.loads((folder / "tokenizer.json").read_text())
     pattern = description["added_tokens"][0]
-    first = max(one["id"] for one in description["added_tokens"]) + 1
-    added = [{**pattern, "id": first + place, "content": name} for place, name in enumerate(("<think>", "</think>"))]
+    first = max(entry["id"] for entry in description["added_tokens"]) + 1
+    added = [{**pattern, "id": first + index, "content": name} for index, name in enumerate(("<think>", "</think>"))]
     description["added_tokens"] += added
     (folder / "tokenizer.json").write_text(json.dumps(description))
     return ChatTokenizer(template_in(folder), CausalTokenizer.open(folder))
@@ -94,7 +94,7 @@ def thinking(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 def test_old_reasoning_is_left_out_where_its_end_is_a_special_token(thinking: ChatTokenizer) -> None:
     expected = EXPECTED["rendered"]["qwen3"]["thoughts"]["ids"]
 
-    assert thinking.encode(messages_of("thoughts")) == [int(one) for one in expected.split()]
+    assert thinking.encode(messages_of("thoughts")) == [int(token_id) for token_id in expected.split()]
 
 
 def test_an_answer_that_has_begun_is_the_end_of_its_prompt(
@@ -126,8 +126,8 @@ def test_no_turn_makes_a_special_token_that_its_template_does_not_look_for(
     messages: list[Message], thinking: ChatTokenizer
 ) -> None:
     is_special = set(thinking._tokenizer.special_ids.values())  # type: ignore[attr-defined]  # of a CausalTokenizer
-    harmless = [Message(one.role, "x") for one in messages]
+    harmless = [Message(message.role, "x") for message in messages]
 
     ids, others = thinking.encode(messages), thinking.encode(harmless)
 
-    assert [one for one in ids if one in is_special] == [one for one in others if one in is_special]
+    assert list(filter(is_special.__contains__, ids)) == list(filter(is_special.__contains__, others))

@@ -13,7 +13,7 @@ import pytest
 from jobs.errors import ModelError, SpecError
 from tests.places import GOLDEN
 from tests.seq2seq_checkpoints import TOKENIZERS, spm_kind
-from worker.text.translation.translation_tokenizer import TranslationTokenizer, open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
 PLAIN = [kind for kind, (_write, _family, source, target) in TOKENIZERS.items() if source is target is None]
@@ -33,7 +33,7 @@ def write(kind: str, folder: Path) -> Path:
     return folder
 
 
-def opened(folders: dict[str, Path], kind: str) -> tuple[TranslationTokenizer, dict[str, Any]]:
+def opened(folders: dict[str, Path], kind: str) -> tuple[Seq2SeqTokenizer, dict[str, Any]]:
     golden = RECORDED["tokenizers"][kind]
     return open_translation_tokenizer(folders[kind]).for_source(golden["source"] or "en"), golden
 
@@ -74,7 +74,7 @@ def test_the_places_of_target_pieces_cover_the_text(folders, kind):
 
     assert places[0][0] == 0
     assert places[-1][1] == len(text.encode())
-    assert all(one[1] <= other[0] for one, other in pairwise(places))
+    assert all(left[1] <= right[0] for left, right in pairwise(places))
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -86,7 +86,7 @@ def test_parts_of_a_long_text_have_a_beginning_and_an_end(folders, kind):
 
     assert max(map(len, parts)) <= 16
     assert all([*part[: len(surroundings) - 1], part[-1]] == surroundings for part in parts)
-    pieces = [one for part in parts for one in part[len(surroundings) - 1 : -1]]
+    pieces = [token_id for part in parts for token_id in part[len(surroundings) - 1 : -1]]
     assert pieces == tokenizer.encode(text, None)[len(surroundings) - 1 : -1]
     assert len(tokenizer.shorten(tokenizer.encode(text, None), 9)) == 9
     assert tokenizer.shorten(tokenizer.encode(text, None), 9)[-1] == tokenizer.eos_id
@@ -99,7 +99,7 @@ def test_a_model_without_languages_takes_none(folders, kind):
     tokenizer, _golden = opened(folders, kind)
 
     tokenizer.check_language(None)
-    with pytest.raises(SpecError, match="a single target language, and 'fr' was asked for"):
+    with pytest.raises(SpecError, match="'fr'"):
         tokenizer.check_language("fr")
     assert tokenizer.draw(random.Random(0), 5)[-1] == tokenizer.eos_id
 

@@ -36,7 +36,7 @@ def sentencepiece(**values: Any) -> dict[str, Any]:
     tokens = sorted(pieces, key=lambda piece: pieces[piece])
     types = [BYTE if token.startswith("<0x") else NORMAL for token in tokens]
     types[:3] = [UNKNOWN, CONTROL, CONTROL]
-    scores = [0.0] * 259 + [-float(place) for place in range(len(tokens) - 259)]
+    scores = [0.0] * 259 + [-float(rank) for rank in range(len(tokens) - 259)]
     scores[tokens.index("▁h")], scores[tokens.index("el")] = -0.25, -0.75
     return metadata(model="llama", tokens=tokens, token_type=types, scores=scores, **values)
 

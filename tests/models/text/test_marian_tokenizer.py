@@ -60,16 +60,16 @@ def test_a_made_up_sentence_has_pieces_of_texts_and_the_same_ones_each_time(fold
         tokenizer, ids = tokenizers[name], vocabulary(folders[name])
         special = {ids[piece] for piece in ("</s>", "<pad>")}
 
-        one, again, other = (tokenizer.draw(Random(seed), 30) for seed in (0, 0, 1))
+        sentence, again, of_other_seed = (tokenizer.draw(Random(seed), 30) for seed in (0, 0, 1))
 
-        assert one == again != other
-        *pieces, end = one[1:] if tokenizer.languages else one
+        assert sentence == again != of_other_seed
+        *pieces, end = sentence[1:] if tokenizer.languages else sentence
         assert end == tokenizer.eos_id
         assert len(pieces) == 30
         assert not special & {*pieces}
         assert len({*pieces}) > 5
         if tokenizer.languages:
-            assert one[0] in {ids[f">>{language}<<"] for language in tokenizer.languages}
+            assert sentence[0] in {ids[f">>{language}<<"] for language in tokenizer.languages}
 
 
 def test_an_empty_text_is_encoded_to_the_end_alone(tokenizers):
@@ -307,7 +307,7 @@ def test_a_language_that_cannot_be_served_is_refused_with_those_that_can(tokeniz
 
 
 def test_encoding_refuses_a_label_that_the_model_lacks(tokenizers):
-    with pytest.raises(SpecError, match="no target language 'deu'"):
+    with pytest.raises(SpecError, match="'deu'"):
         tokenizers["multilingual"].encode("Rain", "deu")
 
 

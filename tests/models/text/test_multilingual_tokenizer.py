@@ -57,9 +57,9 @@ def test_special_words_in_a_text_are_plain_text(tokenizer, golden):
     ids = tokenizer.encode("</s> __fr__ fra_Latn <pad>", golden["target"])
 
     surroundings = set(tokenizer.encode("", golden["target"]))
-    inner = [one for one in ids if one not in surroundings]
+    inner = [token_id for token_id in ids if token_id not in surroundings]
     assert len(ids) == len(inner) + 2
-    assert tokenizer.encode("", "fr") == [one for one in ids if one in surroundings]
+    assert tokenizer.encode("", "fr") == [token_id for token_id in ids if token_id in surroundings]
 
 
 def test_a_long_text_is_split_into_parts_with_all_that_surrounds_them(tokenizer, golden):
@@ -70,9 +70,9 @@ def test_a_long_text_is_split_into_parts_with_all_that_surrounds_them(tokenizer,
 
     surroundings = tokenizer.encode("", None)
     assert max(map(len, parts)) <= 20
-    assert all([one for one in part if one in surroundings] == surroundings for part in parts)
-    pieces = [one for part in parts for one in part if one not in surroundings]
-    assert pieces == [one for one in whole if one not in surroundings]
+    assert all([token_id for token_id in part if token_id in surroundings] == surroundings for part in parts)
+    pieces = [token_id for part in parts for token_id in part if token_id not in surroundings]
+    assert pieces == [token_id for token_id in whole if token_id not in surroundings]
     with pytest.raises(SpecError, match="no piece fits"):
         tokenizer.split(text, None, 2)
 
@@ -84,7 +84,7 @@ def test_a_shortened_source_keeps_its_language_and_end(tokenizer):
     short = tokenizer.shorten(ids, 6)
 
     assert len(short) == 6
-    assert [one for one in short if one in surroundings] == surroundings
+    assert [token_id for token_id in short if token_id in surroundings] == surroundings
     assert tokenizer.shorten(ids, len(ids)) == ids
 
 
@@ -96,13 +96,13 @@ def test_drawn_sentences_have_a_language_and_an_end(folders, kind):
 
 
 def test_a_source_needs_a_language(folders, kind):
-    with pytest.raises(SpecError, match="several source languages; choose one: "):
+    with pytest.raises(SpecError, match="source language"):
         open_multilingual(folders[kind]).encode("rain", "fr")
 
 
 def test_a_target_needs_a_language_unless_the_model_forces_one(folders, tmp_path, kind, golden):
     opened = open_multilingual(folders[kind])
-    with pytest.raises(SpecError, match="several target languages; choose one: "):
+    with pytest.raises(SpecError, match="target language"):
         opened.check_language(None)
 
     TOKENIZERS[kind][0](tmp_path, SPM)

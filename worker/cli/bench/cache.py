@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
     from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
     from worker.models.model_folder import ModelFolder
-    from worker.text.translation.translation_tokenizer import TranslationTokenizer
+    from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -196,7 +196,7 @@ def _row(report: "CacheReport", source_tokens: int, report_id: int | None, stage
     }
 
 
-def _segments(tokenizer: "TranslationTokenizer", num_tokens: int) -> Iterator[list[int]]:
+def _segments(tokenizer: "Seq2SeqTokenizer", num_tokens: int) -> Iterator[list[int]]:
     """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
     from worker.model_tools.sample import bulletins
 

@@ -33,7 +33,7 @@ from worker.models.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PairLimits:
     """The largest sizes of one call; a single pair may be larger."""
 
     # M. Tokens in a second of processor time, pairs of `bench.rerank_cross_encoder`, ms-marco-MiniLM-L6's sizes, one
@@ -43,7 +43,7 @@ class Limits:
     padded: int = 320  # B x S: what attention computes, padding included
 
 
-LIMITS = Limits()
+LIMITS = PairLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class NativeCrossEncoder:
 
     def new_scorer(self, *, is_packed: bool = True) -> "NativePairScorer":
         """One lane's scorer."""
-        return NativePairScorer(self.session, LIMITS if is_packed else Limits(tokens=1, padded=1))
+        return NativePairScorer(self.session, LIMITS if is_packed else PairLimits(tokens=1, padded=1))
 
 
 class NativePairScorer:
@@ -104,7 +104,7 @@ class NativePairScorer:
 
     buffer_stats = BufferStats()  # it keeps nothing between two calls
 
-    def __init__(self, session: InferenceSession, limits: Limits = LIMITS) -> None:
+    def __init__(self, session: InferenceSession, limits: PairLimits = LIMITS) -> None:
         self._session = session
         self._inputs = [node.name for node in session.get_inputs()]
         self._limits = limits
@@ -120,7 +120,7 @@ class NativePairScorer:
             yield from zip(pack, map(float, logits), strict=True)
 
 
-def _packs(lengths: Sequence[int], limits: Limits) -> Iterator[list[int]]:
+def _packs(lengths: Sequence[int], limits: PairLimits) -> Iterator[list[int]]:
     """Indices of pairs of about one length that fit into one call, the longest first."""
     pack: list[int] = []
     tokens = 0

@@ -20,7 +20,7 @@ class PairIds:
     types: Sequence[int]  # for each token the type of query or document, by the tokenizer's template
 
 
-class PairScorer(Protocol):
+class CrossEncoderScorer(Protocol):
     """One lane's part of a model whose session all lanes share."""
 
     @property
@@ -56,11 +56,11 @@ class CrossEncoder(Protocol):
     def computes_in_float32(self) -> bool:
         """Whether the graph computes in float32 throughout, so that only the order of sums can change a result."""
 
-    def new_scorer(self, *, is_packed: bool = True) -> PairScorer:
+    def new_scorer(self, *, is_packed: bool = True) -> CrossEncoderScorer:
         """One lane's scorer. `is_packed`: many pairs per call; else one pair after another."""
 
 
-def score_all(scorer: PairScorer, pairs: Sequence[PairIds], run: RunContext) -> list[float]:
+def score_all(scorer: CrossEncoderScorer, pairs: Sequence[PairIds], run: RunContext) -> list[float]:
     """The logit of every pair, in the order of the pairs."""
     by_pair = dict(scorer.score(pairs, run))
     return [by_pair[index] for index in range(len(pairs))]

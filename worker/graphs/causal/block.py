@@ -29,7 +29,7 @@ class HeadNorm(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
+class ActivationOperator:
     """An activation as an ONNX operator."""
 
     operator: str
@@ -39,9 +39,9 @@ class Activation:
 
 
 _CONTRIB = "com.microsoft"
-_SILU = Activation("QuickGelu", _CONTRIB, (("alpha", 1.0),), -0.2785)
-_GELU = Activation("Gelu", "", (), -0.17)
-_GELU_BY_TANH = Activation("Gelu", "", (("approximate", "tanh"),), -0.1701)
+_SILU = ActivationOperator("QuickGelu", _CONTRIB, (("alpha", 1.0),), -0.2785)
+_GELU = ActivationOperator("Gelu", "", (), -0.17)
+_GELU_BY_TANH = ActivationOperator("Gelu", "", (("approximate", "tanh"),), -0.1701)
 # By their names in config.json; several are names of the same function (transformers 4.57 activations.py).
 ACTIVATIONS = {
     "silu": _SILU,
@@ -51,13 +51,13 @@ ACTIVATIONS = {
     "gelu_new": _GELU_BY_TANH,
     "gelu_fast": _GELU_BY_TANH,
     "gelu_pytorch_tanh": _GELU_BY_TANH,
-    "quick_gelu": Activation("QuickGelu", _CONTRIB, (("alpha", 1.702),), -0.1637),
-    "relu": Activation("Relu", "", (), 0.0),
+    "quick_gelu": ActivationOperator("QuickGelu", _CONTRIB, (("alpha", 1.702),), -0.1637),
+    "relu": ActivationOperator("Relu", "", (), 0.0),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class CausalBlock:
     """The choices of a family, the same in all layers."""
 
     norm: Norm = Norm.RMS

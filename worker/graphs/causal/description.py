@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.graphs.causal.block import Block
+from worker.graphs.causal.block import CausalBlock
 from worker.graphs.causal.config_reader import ConfigReader
 from worker.graphs.causal.rope import Rope
 from worker.graphs.causal.sizes import CausalSizes
-from worker.graphs.causal.tensor_names import TensorNames
+from worker.graphs.causal.tensor_names import CausalTensorNames
 
 SLIDING, FULL = "sliding_attention", "full_attention"  # in `layer_types`
 WINDOW = 4096  # default of transformers for the families with a window
@@ -22,8 +22,8 @@ WINDOW = 4096  # default of transformers for the families with a window
 def describe(
     config: ConfigReader,
     family: str,
-    block: Block,
-    tensors: TensorNames,
+    block: CausalBlock,
+    tensors: CausalTensorNames,
     *,
     defaults: Mapping[str, int | None] | None = None,
     kv_heads: int | None = None,

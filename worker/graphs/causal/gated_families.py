@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 
 from jobs.errors import ModelError
 from worker.graphs.causal import tensor_names
-from worker.graphs.causal.block import Block, HeadNorm, Norm
+from worker.graphs.causal.block import CausalBlock, HeadNorm, Norm
 from worker.graphs.causal.config_reader import ConfigReader
 from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, kv_heads_of, one_rope, size_of, windows_of
 from worker.graphs.causal.rope import LONGROPE, Rope, rope_kind
@@ -30,7 +30,7 @@ from worker.graphs.causal.sizes import CausalSizes
 
 def read_llama(config: ConfigReader, family: str) -> CausalSizes:
     has_bias = config.flag("attention_bias") and family != "mistral"
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         activation=config.activation("hidden_act", "silu"),
         qkv_bias=has_bias,
@@ -51,7 +51,7 @@ def read_llama(config: ConfigReader, family: str) -> CausalSizes:
 def read_qwen(config: ConfigReader, family: str) -> CausalSizes:
     is_third = family == "qwen3"
     has_bias = config.flag("attention_bias") and is_third
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         activation=config.activation("hidden_act", "silu"),
         qkv_bias=has_bias or not is_third,
@@ -79,7 +79,7 @@ def _qwen_windows(config: ConfigReader) -> list[int | None]:
 
 def read_granite(config: ConfigReader, family: str) -> CausalSizes:
     has_bias = config.flag("attention_bias")
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         activation=config.activation("hidden_act", "silu"),
         qkv_bias=has_bias,
@@ -97,7 +97,7 @@ def read_granite(config: ConfigReader, family: str) -> CausalSizes:
 def read_olmo(config: ConfigReader, family: str) -> CausalSizes:
     has_bias = config.flag("attention_bias")
     is_first = family == "olmo"
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER if is_first else Norm.RMS,
         norm_weight=not is_first,
         epsilon=1e-5 if is_first else config.number("rms_norm_eps", 1e-5),
@@ -116,7 +116,7 @@ def read_olmo(config: ConfigReader, family: str) -> CausalSizes:
 
 def read_stablelm(config: ConfigReader, family: str) -> CausalSizes:
     is_parallel = config.flag("use_parallel_residual")
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_eps", 1e-5),
@@ -133,7 +133,7 @@ def read_stablelm(config: ConfigReader, family: str) -> CausalSizes:
 
 def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
     has_bias = config.flag("attention_bias")
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         activation=config.activation("hidden_act", "silu"),
         qkv_bias=has_bias,
@@ -170,7 +170,7 @@ def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
 
 def read_phi3(config: ConfigReader, family: str) -> CausalSizes:
     """With longrope, texts are read up to the length from which on transformers takes other factors."""
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-5),
         activation=config.activation("hidden_act", "silu"),
     )

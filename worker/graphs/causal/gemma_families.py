@@ -12,7 +12,7 @@ setting that changes what the network computes is read or refused. Does not know
 from collections.abc import Mapping, Sequence
 
 from worker.graphs.causal import tensor_names
-from worker.graphs.causal.block import Block, HeadNorm
+from worker.graphs.causal.block import CausalBlock, HeadNorm
 from worker.graphs.causal.config_reader import ConfigReader
 from worker.graphs.causal.description import FULL, SLIDING, WINDOW, describe, kv_heads_of, one_rope, size_of, windows_of
 from worker.graphs.causal.rope import Rope
@@ -22,7 +22,7 @@ from worker.graphs.causal.sizes import CausalSizes
 def read_gemma(config: ConfigReader, family: str) -> CausalSizes:
     """The activation is `hidden_act`, as in transformers, not the newer `hidden_activation`."""
     has_bias = config.flag("attention_bias")
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         norm_adds_one=True,
         activation=config.activation("hidden_act", "gelu_pytorch_tanh"),
@@ -45,7 +45,7 @@ def read_gemma2(config: ConfigReader, family: str) -> CausalSizes:
     config = config.filled(query_pre_attn_scalar=256, rope_theta=1e6 if is_third else 1e4)
     caps = (None, None) if is_third else (50.0, 30.0)
     has_bias = config.flag("attention_bias")
-    block = Block(
+    block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-6),
         norm_adds_one=True,
         norms_after=True,

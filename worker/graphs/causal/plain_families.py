@@ -17,7 +17,7 @@ from dataclasses import replace
 from jobs.errors import ModelError
 from worker.graphs.causal import tensor_names
 from worker.graphs.causal.alibi import Alibi
-from worker.graphs.causal.block import Block, HeadNorm, Norm
+from worker.graphs.causal.block import CausalBlock, HeadNorm, Norm
 from worker.graphs.causal.config_reader import ConfigReader
 from worker.graphs.causal.description import describe, no_rope, one_rope, size_of
 from worker.graphs.causal.sizes import CausalSizes
@@ -25,7 +25,7 @@ from worker.graphs.causal.sizes import CausalSizes
 
 def read_gpt_neox(config: ConfigReader, family: str) -> CausalSizes:
     has_bias = config.flag("attention_bias", True)
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_eps", 1e-5),
@@ -46,7 +46,7 @@ def read_gpt_neox(config: ConfigReader, family: str) -> CausalSizes:
 
 def read_phi(config: ConfigReader, family: str) -> CausalSizes:
     has_head_norm = config.flag("qk_layernorm")
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_eps", 1e-5),
@@ -68,7 +68,7 @@ def read_phi(config: ConfigReader, family: str) -> CausalSizes:
 
 def read_gpt2(config: ConfigReader, family: str) -> CausalSizes:
     config.refuse("add_cross_attention", True)
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_epsilon", 1e-5),
@@ -95,7 +95,7 @@ def read_opt(config: ConfigReader, family: str) -> CausalSizes:
     if embedded == config.sizes()["hidden_size"]:
         embedded = None
     has_bias, has_weights = config.flag("enable_bias", True), config.flag("layer_norm_elementwise_affine", True)
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_weight=has_weights,
         norm_bias=has_weights,
@@ -123,7 +123,7 @@ def read_bloom(config: ConfigReader, family: str) -> CausalSizes:
         config.refuse("slow_but_exact", True, "transformers leaves biases out with it; set it to false for all of them")
     width = size_of(config, "n_embed") or size_of(config, "hidden_size", 0) or 0
     config = ConfigReader({**config.content, "hidden_size": width, "intermediate_size": 4 * width})
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_epsilon", 1e-5),
@@ -155,7 +155,7 @@ def read_falcon(config: ConfigReader, family: str) -> CausalSizes:
         )
     has_two = is_new and config.content.get("num_ln_in_parallel_attn") in (None, 2)
     has_bias = config.flag("bias")
-    block = Block(
+    block = CausalBlock(
         norm=Norm.LAYER,
         norm_bias=True,
         epsilon=config.number("layer_norm_epsilon", 1e-5),

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.graphs.causal.alibi import Alibi
-from worker.graphs.causal.block import Block, HeadNorm, Norm
+from worker.graphs.causal.block import CausalBlock, HeadNorm, Norm
 from worker.graphs.causal.rope import Rope
-from worker.graphs.causal.tensor_names import KEY_NORM, QUERY_NORM, TensorNames
+from worker.graphs.causal.tensor_names import KEY_NORM, QUERY_NORM, CausalTensorNames
 
 # GroupQueryAttention takes heads of a multiple of these sizes, with and without rotation.
 _ROTATED_MULTIPLE = 16
@@ -40,8 +40,8 @@ class CausalSizes:
     layer_scales: tuple[float, ...] = ()  # by layer: a further factor of its scores; empty: 1
     position_offset: int = 0  # of learned positions: the row of the first one
     alibi: Alibi | None = None
-    block: Block
-    tensors: TensorNames
+    block: CausalBlock
+    tensors: CausalTensorNames
 
     @property
     def head_size(self) -> int:

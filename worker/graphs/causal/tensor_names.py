@@ -15,7 +15,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from worker.graphs.causal.block import Block
+from worker.graphs.causal.block import CausalBlock
 
 QUERIES, KEYS, VALUES, OUT = "q_proj", "k_proj", "v_proj", "o_proj"
 GATE, UP, DOWN = "gate_proj", "up_proj", "down_proj"
@@ -33,7 +33,7 @@ class Fused(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorNames:
+class CausalTensorNames:
     """Where a checkpoint has the tensors of each role."""
 
     embeddings: str = "model.embed_tokens"
@@ -59,7 +59,7 @@ class TensorNames:
         module = self.module(layer, role)
         return [f"{module}.norms.{head}" for head in range(head_norms[role])] if role in head_norms else [module]
 
-    def of_layer(self, block: Block) -> dict[str, tuple[bool, bool]]:
+    def of_layer(self, block: CausalBlock) -> dict[str, tuple[bool, bool]]:
         """The roles of a layer, and of each whether it has a weight and whether it has a bias."""
         qkv = [QUERIES, KEYS, VALUES] if self.fused is None else [FUSED_QKV]
         inner = [*([FUSED_GATE_UP] if self.fuses_gate_up else [GATE, UP][not block.is_gated :]), DOWN]
@@ -80,12 +80,12 @@ _NORMS = {role: role for role in (BEFORE_ATTENTION, BEFORE_INNER)}
 
 _HEAD_LAYER_NORMS = {QUERY_NORM: "self_attn.q_layernorm", KEY_NORM: "self_attn.k_layernorm"}
 
-LLAMA = TensorNames(parts=_ATTENTION | _GATED | _NORMS)
+LLAMA = CausalTensorNames(parts=_ATTENTION | _GATED | _NORMS)
 STABLELM = replace(LLAMA, parts=LLAMA.parts | _HEAD_LAYER_NORMS)
-OLMO2 = TensorNames(
+OLMO2 = CausalTensorNames(
     parts=_ATTENTION | _GATED | {AFTER_ATTENTION: "post_attention_layernorm", AFTER_INNER: "post_feedforward_layernorm"}
 )
-GEMMA2 = TensorNames(
+GEMMA2 = CausalTensorNames(
     parts=_ATTENTION
     | _GATED
     | {
@@ -95,7 +95,7 @@ GEMMA2 = TensorNames(
         AFTER_INNER: "post_feedforward_layernorm",
     }
 )
-PHI3 = TensorNames(
+PHI3 = CausalTensorNames(
     parts=_NORMS
     | {
         FUSED_QKV: "self_attn.qkv_proj",
@@ -106,13 +106,13 @@ PHI3 = TensorNames(
     fused=Fused.STACKED,
     fuses_gate_up=True,
 )
-PHI = TensorNames(
+PHI = CausalTensorNames(
     norm="model.final_layernorm",
     parts=_ATTENTION
     | _HEAD_LAYER_NORMS
     | {OUT: "self_attn.dense", UP: "mlp.fc1", DOWN: "mlp.fc2", BEFORE_ATTENTION: "input_layernorm"},
 )
-GPT_NEOX = TensorNames(
+GPT_NEOX = CausalTensorNames(
     embeddings="gpt_neox.embed_in",
     norm="gpt_neox.final_layer_norm",
     head="embed_out",
@@ -120,7 +120,7 @@ GPT_NEOX = TensorNames(
     parts=_WIDENED | _NORMS | {FUSED_QKV: "attention.query_key_value", OUT: "attention.dense"},
     fused=Fused.GROUPED,
 )
-GPT2 = TensorNames(
+GPT2 = CausalTensorNames(
     embeddings="transformer.wte",
     norm="transformer.ln_f",
     positions="transformer.wpe",
@@ -136,7 +136,7 @@ GPT2 = TensorNames(
     fused=Fused.STACKED,
     is_transposed=True,
 )
-OPT = TensorNames(
+OPT = CausalTensorNames(
     embeddings="model.decoder.embed_tokens",
     norm="model.decoder.final_layer_norm",
     positions="model.decoder.embed_positions",
@@ -155,7 +155,7 @@ OPT_OF_SUMS = replace(
     parts={role: name for role, name in OPT.parts.items() if role not in (BEFORE_ATTENTION, BEFORE_INNER)}
     | {AFTER_ATTENTION: "self_attn_layer_norm", AFTER_INNER: "final_layer_norm"},
 )
-BLOOM = TensorNames(
+BLOOM = CausalTensorNames(
     embeddings="transformer.word_embeddings",
     norm="transformer.ln_f",
     embedding_norm="transformer.word_embeddings_layernorm",

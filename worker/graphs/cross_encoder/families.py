@@ -17,13 +17,13 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.graphs.architectures import CROSS_ENCODERS, architecture_of
 from worker.graphs.checkpoint_weights import MAX_LAYERS
-from worker.graphs.cross_encoder.network import ACTIVATIONS, Block, EncoderNetwork, Pooling
+from worker.graphs.cross_encoder.network import ACTIVATIONS, EncoderBlock, EncoderNetwork, Pooling
 
 _LABELS = 2  # default of transformers where config.json has no id2label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorNames:
+class EncoderTensorNames:
     """The names of linear maps and normalizations, without `.weight` and `.bias`; `{}` is the number of a block."""
 
     tokens: str  # these three are embeddings
@@ -44,11 +44,11 @@ class TensorNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class EncoderFamily:
     """A family: the reader of its config.json, and its tensors."""
 
     read: Callable[[Mapping[str, Any]], EncoderNetwork]
-    names: TensorNames
+    names: EncoderTensorNames
 
 
 def read_network(config: Mapping[str, Any]) -> EncoderNetwork:
@@ -78,7 +78,7 @@ def read_network(config: Mapping[str, Any]) -> EncoderNetwork:
     return network
 
 
-def names_of(network: EncoderNetwork) -> TensorNames:
+def names_of(network: EncoderNetwork) -> EncoderTensorNames:
     """The tensor names of its family."""
     return FAMILIES[network.family].names
 
@@ -88,7 +88,7 @@ def tensor_names(network: EncoderNetwork) -> set[str]:
     return set(_tensor_names(network, names_of(network)))
 
 
-def _tensor_names(network: EncoderNetwork, names: TensorNames) -> Iterator[str]:
+def _tensor_names(network: EncoderNetwork, names: EncoderTensorNames) -> Iterator[str]:
     for table in (names.tokens, names.positions, names.types):
         if table is not None:
             yield f"{table}.weight"
@@ -157,7 +157,7 @@ def _read_post_norm(
         first_position=first_position,
         token_types=_size(config, "type_vocab_size", token_types),
         epsilon=_number(config, "layer_norm_eps", epsilon),
-        blocks=(Block(theta=None, window=None, has_input_norm=False),) * layers,
+        blocks=(EncoderBlock(theta=None, window=None, has_input_norm=False),) * layers,
         is_pre_norm=False,
         is_gated=False,
         activation=str(config.get("hidden_act", "gelu")),
@@ -195,7 +195,7 @@ def _read_modernbert(config: Mapping[str, Any]) -> EncoderNetwork:
         token_types=0,
         epsilon=_number(config, "norm_eps", 1e-5),
         blocks=tuple(
-            Block(
+            EncoderBlock(
                 theta=local_theta if number % every else theta,
                 window=window if number % every else None,
                 has_input_norm=number > 0,  # the first reads the embeddings, which are normalized
@@ -215,9 +215,9 @@ def _read_modernbert(config: Mapping[str, Any]) -> EncoderNetwork:
     )
 
 
-def _post_norm_names(body: str, *, head: str, classifier: str, unused: tuple[str, ...] = ()) -> TensorNames:
+def _post_norm_names(body: str, *, head: str, classifier: str, unused: tuple[str, ...] = ()) -> EncoderTensorNames:
     layer = f"{body}.encoder.layer.{{}}"
-    return TensorNames(
+    return EncoderTensorNames(
         tokens=f"{body}.embeddings.word_embeddings",
         positions=f"{body}.embeddings.position_embeddings",
         types=f"{body}.embeddings.token_type_embeddings",
@@ -237,18 +237,18 @@ def _post_norm_names(body: str, *, head: str, classifier: str, unused: tuple[str
 
 
 # Checkpoints of RoBERTa may keep the pooler of their pretraining, which its classifier does not use.
-_ROBERTA = Family(
+_ROBERTA = EncoderFamily(
     _read_roberta,
     _post_norm_names("roberta", head="classifier.dense", classifier="classifier.out_proj", unused=("roberta.pooler.",)),
 )
 
-FAMILIES: Mapping[str, Family] = {
-    "bert": Family(_read_bert, _post_norm_names("bert", head="bert.pooler.dense", classifier="classifier")),
+FAMILIES: Mapping[str, EncoderFamily] = {
+    "bert": EncoderFamily(_read_bert, _post_norm_names("bert", head="bert.pooler.dense", classifier="classifier")),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
-    "modernbert": Family(
+    "modernbert": EncoderFamily(
         _read_modernbert,
-        TensorNames(
+        EncoderTensorNames(
             tokens="model.embeddings.tok_embeddings",
             positions=None,
             types=None,

@@ -24,7 +24,7 @@ import numpy as np
 
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.cross_encoder.families import names_of, read_network
-from worker.graphs.cross_encoder.network import ACTIVATIONS, Block, EncoderNetwork
+from worker.graphs.cross_encoder.network import ACTIVATIONS, EncoderBlock, EncoderNetwork
 from worker.graphs.cross_encoder.weights import Array, CrossEncoderWeights
 from worker.graphs.file_names import CROSS_ENCODER, WEIGHTS
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
@@ -99,7 +99,7 @@ class _Encoder:
             x = net.op("Add", x, places, name="placed")
         return self.normalize(x, self._names.embedding_norm)
 
-    def run_block(self, x: str, number: int, block: Block, *, is_pooled: bool) -> str:
+    def run_block(self, x: str, number: int, block: EncoderBlock, *, is_pooled: bool) -> str:
         """(M, D) -> (M, D); with `is_pooled` -> (B, D), the first token of each pair."""
         net, names, network, name = self._net, self._names, self._network, f"blocks.{number}"
         attention_norm, outer_norm = names.attention_norm.format(number), names.outer_norm.format(number)
@@ -155,7 +155,7 @@ class _Encoder:
         x = net.op("Reshape", x, net.constant("flat", [-1]), name="flat_logits")
         return net.op("Cast", x, name="float_logits", to=1)
 
-    def _attend(self, x: str, number: int, block: Block, *, is_pooled: bool) -> str:
+    def _attend(self, x: str, number: int, block: EncoderBlock, *, is_pooled: bool) -> str:
         """Self-attention: (M, D) -> (M, D), or (B, D)."""
         net, network, name = self._net, self._network, f"blocks.{number}"
         q, k, v = self._split_qkv(x, number, is_pooled=is_pooled)

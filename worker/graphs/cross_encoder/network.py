@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, tuple[str, str, dict[str, float | str], float | None]] = 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class EncoderBlock:
     """A layer: attention over the whole sequence or a part of it, then a feed-forward network."""
 
     theta: float | None  # base of the rotary positions (Su et al. 2021); None: positions are learned
@@ -50,7 +50,7 @@ class EncoderNetwork:
     first_position: int | None  # learned positions: the row of the table for the first token; None: they are rotary
     token_types: int  # of embeddings that tell query from document; 0: there are none
     epsilon: float  # of all normalizations
-    blocks: tuple[Block, ...]
+    blocks: tuple[EncoderBlock, ...]
     is_pre_norm: bool  # each part reads a normalized input; else its sum with the input is normalized
     is_gated: bool  # GLU (Shazeer 2020): the activation of one half, times the other half
     activation: str  # one of ACTIVATIONS, as the next

@@ -31,7 +31,7 @@ from worker.graphs.seq2seq.weights import Seq2SeqWeights
 _NO_ROPE, _NO_SINK = ("", "", ""), ""
 
 
-class Block:
+class Seq2SeqBlock:
     """The parts of encoder and decoder layers. A row is a token: (M, D)."""
 
     def __init__(

@@ -30,7 +30,7 @@ from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import Int8Products, Products, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.rounding import rounding_error
-from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.block import Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
@@ -163,7 +163,7 @@ def encoder_graph(network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = GraphBuilder("encoder", store), products_in(precision)
-    block = Block(net, products, network, weights, precision.float_dtype, "encoder")
+    block = Seq2SeqBlock(net, products, network, weights, precision.float_dtype, "encoder")
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
@@ -254,7 +254,7 @@ def _decoder_layers(
 ) -> str:
     """Add the inputs and `layers` of the decoder. Returns the hidden states (R, D), or the residual for the next
     stage."""
-    block = Block(net, products, network, weights, precision.float_dtype)
+    block = Seq2SeqBlock(net, products, network, weights, precision.float_dtype)
     x = net.input("ids", np.int64, ["R"]) if layers.start == 0 else block.residual("R")
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
-from worker.graphs.seq2seq.quantized_kv import Largest
+from worker.graphs.seq2seq.quantized_kv import LargestKV
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
 
 
-def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Largest:
+def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> LargestKV:
     """The bound of every key and value. A row of embeddings that is not finite is left out, since sentences with it
     fail; raises ModelError for projections that are not finite."""
     source = (
@@ -43,7 +43,7 @@ def largest_possible(network: Seq2SeqNetwork, weights: Seq2SeqWeights) -> Larges
     if not np.isfinite(past).all() or not np.isfinite(cross).all():
         raise ModelError("the projections to keys and values have weights that are not finite (NaN or infinity)")
     shape = 2 * network.decoder_layers, network.decoder_heads.number, network.decoder_heads.size
-    return Largest(np.reshape(past, shape), np.reshape(cross, shape))
+    return LargestKV(np.reshape(past, shape), np.reshape(cross, shape))
 
 
 def _of_normalized(

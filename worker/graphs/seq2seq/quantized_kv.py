@@ -35,7 +35,7 @@ ATTRIBUTES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
+class LargestKV:
     """The largest absolute value of each channel of keys and values (2 L, N, H), in the order of `KVScales`."""
 
     past: NDArray[np.float32]  # of self-attention
@@ -50,7 +50,7 @@ class KVScales:
     cross: NDArray[np.float32]  # of cross-attention
 
     @classmethod
-    def of(cls, seen: "Largest", possible: "Largest") -> "KVScales":
+    def of(cls, seen: "LargestKV", possible: "LargestKV") -> "KVScales":
         """The scales for the largest values `seen` in a sample and the largest `possible` ones."""
         return cls(_scale(seen.past, possible.past), _scale(seen.cross, possible.cross))
 

@@ -21,7 +21,7 @@ from onnx import TensorProto
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
-from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.block import Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import head_rows_in
 from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
@@ -73,7 +73,7 @@ def body_graph(
     layers = range(network.decoder_layers) if layers is None else layers
     net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
     weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
-    block = Block(net, products, network, weights, precision.float_dtype)
+    block = Seq2SeqBlock(net, products, network, weights, precision.float_dtype)
     if layers.start == 0:
         x = net.input("ids", np.int64, ["M"])
         net.input("positions", np.int64, ["M"])
@@ -121,7 +121,7 @@ def head_graph(network: Seq2SeqNetwork, store: Store, precision: Precision) -> G
     return net
 
 
-def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Seq2SeqBlock, x: str, layer: int) -> str:
     """Self-attention: every token attends to itself and those before it in its row; padding is at the end."""
     name = f"decoder.layers.{layer}"
     x = block.read(x, name, "self_attn")
@@ -130,7 +130,7 @@ def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int) -
     return _by_token(net, block, block.attend_to_all_before(packed, layer), name)
 
 
-def _by_token(net: GraphBuilder, block: Block, attended: str, name: str) -> str:
+def _by_token(net: GraphBuilder, block: Seq2SeqBlock, attended: str, name: str) -> str:
     """(B, T, D) -> (M, D)."""
     rows = net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")
     return net.op("Gather", rows, "tokens", name=f"{name}.attended_tokens")

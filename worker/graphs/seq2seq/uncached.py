@@ -18,7 +18,7 @@ import numpy as np
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
-from worker.graphs.seq2seq.block import Block
+from worker.graphs.seq2seq.block import Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import head_rows_in
 from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
@@ -48,7 +48,7 @@ def uncached_graph(
     net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
     layers = range(network.decoder_layers) if layers is None else layers
     weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
-    block = Block(net, products, network, weights, precision.float_dtype)
+    block = Seq2SeqBlock(net, products, network, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])
@@ -85,7 +85,7 @@ def uncached_graph(
     return net
 
 
-def _attend_to_all_before(net: GraphBuilder, block: Block, x: str, layer: int, cached: int, by_row: str) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Seq2SeqBlock, x: str, layer: int, cached: int, by_row: str) -> str:
     """Self-attention: every token attends to itself and those before it. Keys and values are outputs, for a search that
     goes on with a cache."""
     name = f"decoder.layers.{layer}"

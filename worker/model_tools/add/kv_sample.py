@@ -6,13 +6,13 @@ They are made of the model's own vocabulary, so a model of any language can be a
 
 import random
 
-from worker.text.translation.translation_tokenizer import TranslationTokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 _LENGTHS = (2, 3, 5, 8, 12, 16, 24, 32)  # pieces of a sentence
 _SENTENCES = 4  # of each length
 
 
-def made_up_sentences(tokenizer: TranslationTokenizer, max_positions: int) -> list[list[int]]:
+def made_up_sentences(tokenizer: Seq2SeqTokenizer, max_positions: int) -> list[list[int]]:
     """Sentences of ids, longest first."""
     rng = random.Random(0)
     lengths = [max(0, min(length, max_positions - 2)) for length in sorted(_LENGTHS, reverse=True)]

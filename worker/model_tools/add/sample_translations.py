@@ -18,7 +18,7 @@ from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.model_tools.translation_scores import Translation
 from worker.text.segments import segment
-from worker.text.translation.translation_tokenizer import TranslationTokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 ENGLISH, _OTHER = "en", "de"  # the target language, where there is a choice: English, and of English another
 # The source language in the name of a model that has but one: Helsinki-NLP/opus-mt-de-en.
@@ -28,7 +28,7 @@ _EXTRA_TOKENS = 8  # a translation may be twice as long as its source, and so ma
 
 
 def translate_sample(
-    texts: Mapping[str, Sequence[str]], tokenizer: TranslationTokenizer, exact: Seq2SeqModel, name: str, max_tokens: int
+    texts: Mapping[str, Sequence[str]], tokenizer: Seq2SeqTokenizer, exact: Seq2SeqModel, name: str, max_tokens: int
 ) -> tuple[list[Translation], int]:
     """Greedy translations of sentences of all languages that the model reads, with about `max_tokens` source tokens
     together, and the number of these languages. `texts`: by language; `name`: of what the model was made from."""
@@ -41,7 +41,7 @@ def translate_sample(
 
 
 def _directions(
-    languages: Mapping[str, object], tokenizer: TranslationTokenizer, name: str
+    languages: Mapping[str, object], tokenizer: Seq2SeqTokenizer, name: str
 ) -> Iterator[tuple[str, str | None]]:
     """Each source language that the model reads, with a target language (None: the model has but one)."""
     if not any(_is_named(tokenizer, language) for language in languages):
@@ -54,7 +54,7 @@ def _directions(
             yield language, target
 
 
-def _is_named(tokenizer: TranslationTokenizer, language: str) -> bool:
+def _is_named(tokenizer: Seq2SeqTokenizer, language: str) -> bool:
     """Whether the model is told the language of a source, and knows this one."""
     try:
         return tokenizer.for_source(language).source_language is not None
@@ -62,7 +62,7 @@ def _is_named(tokenizer: TranslationTokenizer, language: str) -> bool:
         return False
 
 
-def _translates(tokenizer: TranslationTokenizer, source: str, target: str | None) -> bool:
+def _translates(tokenizer: Seq2SeqTokenizer, source: str, target: str | None) -> bool:
     try:
         read = tokenizer.for_source(source)
         read.check_language(target)
@@ -73,7 +73,7 @@ def _translates(tokenizer: TranslationTokenizer, source: str, target: str | None
 
 
 def _sentences(
-    texts: Sequence[str], source: str, target: str | None, tokenizer: TranslationTokenizer, max_tokens: int
+    texts: Sequence[str], source: str, target: str | None, tokenizer: Seq2SeqTokenizer, max_tokens: int
 ) -> list[list[int]]:
     read = tokenizer.for_source(source)
     spans = (span.text for text in texts for span in segment(text, source) if span.translatable)
@@ -87,7 +87,7 @@ def _first(sentences: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
 
 
 def _translate(
-    sources: Sequence[list[int]], target: str | None, tokenizer: TranslationTokenizer, exact: Seq2SeqModel
+    sources: Sequence[list[int]], target: str | None, tokenizer: Seq2SeqTokenizer, exact: Seq2SeqModel
 ) -> Iterator[Translation]:
     beginning = tokenizer.beginning(target)
     longest = max(map(len, sources))

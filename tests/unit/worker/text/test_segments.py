@@ -158,7 +158,7 @@ def test_an_empty_sentence_of_the_splitter_is_skipped(monkeypatch):
 def test_a_long_line_is_split_into_its_sentences(first, pattern):
     sentences = [pattern.format(f"Kelso{i}") for i in range(first, first + WINDOW // 4)]
 
-    assert texts_of("".join(sentences)) == [text for one in sentences for text in texts_of(one)]
+    assert texts_of("".join(sentences)) == [text for sentence in sentences for text in texts_of(sentence)]
 
 
 def test_a_sentence_longer_than_a_window_is_split_after_a_word():

@@ -37,7 +37,7 @@ class ContextSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TokenSpan:
     """Consecutive tokens of a sequence, to be read in one call."""
 
     sequence: int
@@ -46,7 +46,7 @@ class Piece:
     first_row: int  # the first of them whose logits are asked for, with all that follow; len(ids): none are
 
 
-class Context:
+class LlamaContext:
     """The memory of one lane, allocated when it is made; freed with the last reference to it."""
 
     def __init__(self, network: Network, size: ContextSize, threads: int) -> None:
@@ -91,7 +91,7 @@ class Context:
         for sequence in sequences:
             llama_cpp().llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
-    def read(self, pieces: Sequence[Piece]) -> None:
+    def read(self, pieces: Sequence[TokenSpan]) -> None:
         """Read the pieces in one call. Raises MemoryError where it does not fit, ModelError where it fails."""
         self._batch.fill(pieces)
         status, error = self._thread.submit(self._decode).result()
@@ -148,7 +148,7 @@ class _Batch:
         self.struct.seq_id = self._places.ctypes.data_as(ctypes.POINTER(int32s))
         self.struct.logits = self._are_rows.ctypes.data_as(int8s)
 
-    def fill(self, pieces: Sequence[Piece]) -> None:
+    def fill(self, pieces: Sequence[TokenSpan]) -> None:
         end = rows = 0
         for piece in pieces:
             start, end = end, end + len(piece.ids)

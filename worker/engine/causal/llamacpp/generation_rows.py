@@ -9,8 +9,8 @@ Shapes: R rows · V vocabulary.
 
 from collections.abc import Iterator, Sequence
 
-from worker.engine.causal.llamacpp.context import Context, Piece
-from worker.engine.causal.llamacpp.limits import Limits
+from worker.engine.causal.llamacpp.context import LlamaContext, TokenSpan
+from worker.engine.causal.llamacpp.limits import ContextLimits
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
@@ -24,13 +24,13 @@ class LlamaCppRows:
 
     equal_lengths = False
 
-    def __init__(self, network: Network, *, threads: int, limits: Limits, bytes_per_cell: int) -> None:
+    def __init__(self, network: Network, *, threads: int, limits: ContextLimits, bytes_per_cell: int) -> None:
         self.shares_prefixes = limits.is_packed
         self._network = network
         self._threads = threads
         self._limits = limits
         self._bytes_per_cell = bytes_per_cell
-        self._context: Context | None = None
+        self._context: LlamaContext | None = None
         self._rows: list[int] = []  # the sequence of each row
         self._lengths: list[int] = []  # tokens that each row has read
         self._free: list[int] = []  # sequences
@@ -49,7 +49,7 @@ class LlamaCppRows:
         )
         if self._context is None or self._context.size != size:
             self._context = None  # freed first
-            self._context = Context(self._network, size, self._threads)
+            self._context = LlamaContext(self._network, size, self._threads)
             num_bytes = size.cells * self._bytes_per_cell + size.tokens * self._network.vocab_size * 4
             self.buffer_stats = self.buffer_stats.freed() + BufferStats(num_bytes, allocations=1)
         else:
@@ -67,7 +67,8 @@ class LlamaCppRows:
             for row in rows:
                 context.share(self._num_rows, range(row, row + 1))
         pieces = [
-            Piece(row, past, prompt[past:-1], len(prompt) - 1 - past) for row, prompt in zip(rows, prompts, strict=True)
+            TokenSpan(row, past, prompt[past:-1], len(prompt) - 1 - past)
+            for row, prompt in zip(rows, prompts, strict=True)
         ]
         for call in self._calls([piece for piece in pieces if piece.ids]):
             self._read(call, "prefill", 0, run)
@@ -76,7 +77,7 @@ class LlamaCppRows:
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
         pieces = [
-            Piece(row, length, [token_id], 0)
+            TokenSpan(row, length, [token_id], 0)
             for row, length, token_id in zip(self._rows, self._lengths, last_ids.tolist(), strict=True)
         ]
         self._read(pieces, "decode", number, run)
@@ -91,7 +92,7 @@ class LlamaCppRows:
         self._rows, self._lengths = kept, [self._lengths[row] for row in rows.tolist()]
 
     @property
-    def _opened(self) -> Context:
+    def _opened(self) -> LlamaContext:
         assert self._context is not None  # `allocate` comes first
         return self._context
 
@@ -101,19 +102,19 @@ class LlamaCppRows:
             return
         self._opened.forget(range(self._num_rows, self._num_rows + 1))
         self._prefix = ()
-        for call in self._calls([Piece(self._num_rows, 0, prefix, len(prefix))]):
+        for call in self._calls([TokenSpan(self._num_rows, 0, prefix, len(prefix))]):
             self._read(call, "prefill", 0, run)
         self._prefix = tuple(prefix)
 
-    def _calls(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    def _calls(self, pieces: Sequence[TokenSpan]) -> Iterator[list[TokenSpan]]:
         """Cut the pieces into calls of at most as many tokens as a call may have. None asks for logits."""
-        call: list[Piece] = []
+        call: list[TokenSpan] = []
         room = self._opened.size.tokens
         for piece in pieces:
             start = 0
             while start < len(piece.ids):
                 ids = piece.ids[start : start + room]
-                call.append(Piece(piece.sequence, piece.start + start, ids, len(ids)))
+                call.append(TokenSpan(piece.sequence, piece.start + start, ids, len(ids)))
                 start, room = start + len(ids), room - len(ids)
                 if not room:
                     yield call
@@ -121,7 +122,7 @@ class LlamaCppRows:
         if call:
             yield call
 
-    def _read(self, pieces: Sequence[Piece], phase: str, number: int, run: RunContext) -> None:
+    def _read(self, pieces: Sequence[TokenSpan], phase: str, number: int, run: RunContext) -> None:
         run.raise_if_stopped("calls of the model")
         tokens, past = sum(len(piece.ids) for piece in pieces), max(piece.start for piece in pieces)
         with run.measure(phase, step=number, rows=len(pieces), tokens=tokens, past_length=past):

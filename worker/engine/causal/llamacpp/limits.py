@@ -17,7 +17,7 @@ _PAD = 256  # cells; llama.cpp rounds up to as many
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ContextLimits:
     """The largest sizes of one call."""
 
     tokens: int
@@ -29,7 +29,7 @@ class Limits:
         return min(_SEQUENCES, tokens) if self.is_packed else 1
 
     @classmethod
-    def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "Limits":
+    def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "ContextLimits":
         """The limits for a network that keep a call within its memory and a few seconds."""
         most = min(_MOST_TOKENS, _MOST_LOGITS // network.vocab_size, _MOST_PRODUCTS // max(1, network.num_parameters))
         tokens = max(LEAST_TOKENS, most // LEAST_TOKENS * LEAST_TOKENS)

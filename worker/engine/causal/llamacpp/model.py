@@ -13,7 +13,7 @@ from jobs.spec import CachePolicy
 from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.llamacpp.generation_rows import LlamaCppRows
 from worker.engine.causal.llamacpp.library import llama_cpp
-from worker.engine.causal.llamacpp.limits import Limits
+from worker.engine.causal.llamacpp.limits import ContextLimits
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.causal.llamacpp.reader import LlamaCppReader
 from worker.engine.search.continuation_rules import ContinuationRules
@@ -98,9 +98,9 @@ class LlamaCppCausal:
             bytes_per_cell=self.header.cache_bytes or 0,
         )
 
-    def _limits(self, *, is_packed: bool) -> Limits:
+    def _limits(self, *, is_packed: bool) -> ContextLimits:
         cells = self.max_positions if self.header.short_positions is not None else None
-        return Limits.of(self.network, is_packed=is_packed, cells=cells)
+        return ContextLimits.of(self.network, is_packed=is_packed, cells=cells)
 
     def _reader(self, *, is_packed: bool, is_whole: bool = False) -> LlamaCppReader:
         return LlamaCppReader(

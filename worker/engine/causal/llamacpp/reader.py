@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.causal.group_results import GroupResults
-from worker.engine.causal.llamacpp.context import Context, ContextSize, Piece
-from worker.engine.causal.llamacpp.limits import LEAST_TOKENS, Limits
+from worker.engine.causal.llamacpp.context import ContextSize, LlamaContext, TokenSpan
+from worker.engine.causal.llamacpp.limits import LEAST_TOKENS, ContextLimits
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import first_log_probs, scratch_size, target_log_probs
@@ -49,7 +49,7 @@ class LlamaCppReader:
     """Reads sequences, for one lane."""
 
     def __init__(
-        self, network: Network, *, threads: int, limits: Limits, bytes_per_cell: int, is_whole: bool = False
+        self, network: Network, *, threads: int, limits: ContextLimits, bytes_per_cell: int, is_whole: bool = False
     ) -> None:
         """`bytes_per_cell`: of keys and values. `is_whole`: each sequence in one call, whatever `limits.tokens` is."""
         self._network = network
@@ -58,7 +58,7 @@ class LlamaCppReader:
         self._tokens = limits.tokens  # of a call; fewer after a shortage of memory
         self._bytes_per_cell = bytes_per_cell
         self._is_whole = is_whole
-        self._context: Context | None = None  # made for the first sequences
+        self._context: LlamaContext | None = None  # made for the first sequences
         self._scratch = np.empty(scratch_size(network.vocab_size), np.float32)
         self.buffer_stats = BufferStats()
 
@@ -130,10 +130,10 @@ class LlamaCppReader:
             context.forget(range(len(wave), len(wave) + len(pack)))
 
     def _read_prefixes(
-        self, context: Context, prefixes: Sequence[Sequence[int]], run: RunContext
+        self, context: LlamaContext, prefixes: Sequence[Sequence[int]], run: RunContext
     ) -> list[NDArray[np.float32]]:
         """Read prefix i into sequence i of the context. Returns the logits (V,) after the last token of each."""
-        pieces = [Piece(number, 0, ids, len(ids) - 1) for number, ids in enumerate(prefixes)]
+        pieces = [TokenSpan(number, 0, ids, len(ids) - 1) for number, ids in enumerate(prefixes)]
         if len(pieces) > 1:  # together they fit into a call
             self._call(context, pieces, run)
             return list(context.logits().copy())
@@ -142,11 +142,11 @@ class LlamaCppReader:
         return [context.logits()[-1].copy()]
 
     def _read_tails(
-        self, context: Context, pack: Sequence[_Tail], first_sequence: int, run: RunContext
+        self, context: LlamaContext, pack: Sequence[_Tail], first_sequence: int, run: RunContext
     ) -> list[LogProbs]:
         """The log-probabilities of the targets of each tail. Several tails fit into one call; a single one is cut."""
         pieces = [
-            Piece(first_sequence + number, tail.start, tail.fed, tail.first_row) for number, tail in enumerate(pack)
+            TokenSpan(first_sequence + number, tail.start, tail.fed, tail.first_row) for number, tail in enumerate(pack)
         ]
         targets = np.concatenate([np.asarray(tail.targets, np.int64) for tail in pack])
         calls = [pieces] if len(pieces) > 1 else [[chunk] for chunk in _chunks(pieces[0], context.size.tokens)]
@@ -159,7 +159,7 @@ class LlamaCppReader:
             num_done += len(logits)
         return np.split(np.concatenate(log_probs), np.cumsum([len(tail.targets) for tail in pack])[:-1])
 
-    def _call(self, context: Context, pieces: Sequence[Piece], run: RunContext) -> None:
+    def _call(self, context: LlamaContext, pieces: Sequence[TokenSpan], run: RunContext) -> None:
         run.raise_if_stopped("calls of the model")
         tokens = sum(len(piece.ids) for piece in pieces)
         with run.measure("prefill", rows=len(pieces), tokens=tokens, past_length=max(piece.start for piece in pieces)):
@@ -179,7 +179,7 @@ class LlamaCppReader:
         if pack:
             yield pack
 
-    def _context_for(self, num_cells: int) -> Context:
+    def _context_for(self, num_cells: int) -> LlamaContext:
         """A context for `num_cells` tokens: the present one if a new one would have the same size, hence the same
         bits."""
         tokens = max(self._tokens, num_cells) if self._is_whole else self._tokens
@@ -191,7 +191,7 @@ class LlamaCppReader:
                 return self._context
             self._context = None  # before the new one is made, so that both need not fit
             self.buffer_stats = self.buffer_stats.freed()
-        self._context = Context(self._network, wanted, self._threads)
+        self._context = LlamaContext(self._network, wanted, self._threads)
         num_bytes = wanted.cells * self._bytes_per_cell + wanted.tokens * self._network.vocab_size * 4
         self.buffer_stats = self.buffer_stats + BufferStats(num_bytes, allocations=1)
         return self._context
@@ -236,8 +236,8 @@ def _behind(group: Group, index: int, suffix_index: int, sequence: int) -> _Tail
     return _Tail(index, suffix_index, sequence, len(group.prefix), suffix[:-1], first - 1, suffix[first:])
 
 
-def _chunks(piece: Piece, max_tokens: int) -> Iterator[Piece]:
+def _chunks(piece: TokenSpan, max_tokens: int) -> Iterator[TokenSpan]:
     """The piece in parts that fit into a call."""
     for start in range(0, len(piece.ids), max_tokens):
         ids = piece.ids[start : start + max_tokens]
-        yield Piece(piece.sequence, piece.start + start, ids, min(len(ids), max(0, piece.first_row - start)))
+        yield TokenSpan(piece.sequence, piece.start + start, ids, min(len(ids), max(0, piece.first_row - start)))

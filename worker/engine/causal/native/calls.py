@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.causal.native.heads import ScoringHead
-from worker.engine.causal.native.lane_body import Call, LaneBody
+from worker.engine.causal.native.lane_body import BodyCall, LaneBody
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.run_context import RunContext
@@ -22,7 +22,7 @@ from worker.graphs.causal.attention import SHARED_ROOM
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallLimits:
     """The largest sizes of one call."""
 
     # Of the body. Qwen2.5-0.5B's sizes, one thread, rows of 256: int8 2.6 to 3.0 ms a token and fp32 8.3 to 8.5,
@@ -39,13 +39,13 @@ class Limits:
         return max(1, min(SHARED_ROOM, self.tokens, int(most)))
 
 
-LIMITS = Limits()
+LIMITS = CallLimits()
 
 
 class TimedCalls:
     """The calls of one run, timed; between two of them the run may be stopped."""
 
-    def __init__(self, body: LaneBody, head: ScoringHead, limits: Limits, run: RunContext) -> None:
+    def __init__(self, body: LaneBody, head: ScoringHead, limits: CallLimits, run: RunContext) -> None:
         self.body = body
         self._head = head
         self._limits = limits
@@ -53,11 +53,11 @@ class TimedCalls:
 
     def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
         self._raise_if_stopped()
-        return self.body.read_from_start(rows, Call(self._run))
+        return self.body.read_from_start(rows, BodyCall(self._run))
 
     def read_sequence(self, rows: PackedRows, past: int) -> NDArray[Any]:
         self._raise_if_stopped()
-        return self.body.read_sequence(rows, Call(self._run, past=past))
+        return self.body.read_sequence(rows, BodyCall(self._run, past=past))
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
         """The log-probability of each target, computed in calls of about equally many rows."""

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from worker.engine.causal.native.calls import LIMITS, Limits
+from worker.engine.causal.native.calls import LIMITS, CallLimits
 from worker.engine.causal.native.graphs import NativeCausalGraphs
-from worker.engine.causal.native.lane_body import Call
+from worker.engine.causal.native.lane_body import BodyCall
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
@@ -37,7 +37,7 @@ class CachedRows:
     shares_prefixes = True
     equal_lengths = False
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: CallLimits = LIMITS) -> None:
         self._graphs = graphs
         self._limits = limits
         self._body, self._head = graphs.new_body(), graphs.new_logits_head()
@@ -76,7 +76,7 @@ class CachedRows:
                 self._read_from_start(rows, parts, run)
 
     def step(self, last_ids: Ids, run: RunContext, number: int) -> tuple[Floats, Floats | None]:
-        hidden = self._body.step(last_ids, Call(run, "decode", number, self._body.longest))
+        hidden = self._body.step(last_ids, BodyCall(run, "decode", number, self._body.longest))
         with run.measure("head", step=number, rows=len(last_ids), tokens=len(last_ids)):
             return self._head.logits(hidden)
 
@@ -112,9 +112,9 @@ class CachedRows:
             chunk, past = ids[start : start + self._limits.tokens], int(self._body.lengths[row])
             self._body.read_slots(PackedRows.after_past(past, chunk), row, self._call(past, run))
 
-    def _call(self, past: int, run: RunContext) -> Call:
+    def _call(self, past: int, run: RunContext) -> BodyCall:
         run.raise_if_stopped("calls of the model")
-        return Call(run, past=past)
+        return BodyCall(run, past=past)
 
 
 class UncachedRows:
@@ -124,7 +124,7 @@ class UncachedRows:
     equal_lengths = False
     buffer_stats: BufferStats = BufferStats()
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: CallLimits = LIMITS) -> None:
         self._width, self._dtype = graphs.sizes.width, graphs.slot_shape.dtype
         self._body, self._head = graphs.new_body(), graphs.new_logits_head()
         self._limits = limits
@@ -145,7 +145,7 @@ class UncachedRows:
         for pack in _packs(self._rows, self._limits.tokens, self._limits.padded):
             packed = PackedRows.from_start([self._rows[row] for row in pack])
             run.raise_if_stopped("calls of the model")
-            hidden = self._body.read_from_start(packed, Call(run, "decode", number))
+            hidden = self._body.read_from_start(packed, BodyCall(run, "decode", number))
             states[pack] = hidden[np.cumsum([len(self._rows[row]) for row in pack]) - 1]
         with run.measure("head", step=number, rows=len(self._rows), tokens=len(self._rows)):
             return self._head.logits(states)

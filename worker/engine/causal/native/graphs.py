@@ -26,7 +26,7 @@ from worker.models.departures.window_probe import windows_are_exact
 from worker.models.manifest import Split
 
 
-class Parts(Protocol):
+class CausalParts(Protocol):
     """The stages of the body and the heads, in this process or in others."""
 
     @property
@@ -41,7 +41,7 @@ class Parts(Protocol):
 
 
 class SessionParts:
-    """`Parts` whose stages and heads are all sessions of this process."""
+    """`CausalParts` whose stages and heads are all sessions of this process."""
 
     is_running = True
 
@@ -65,7 +65,7 @@ class NativeCausalGraphs:
     # Whether suffixes of one prefix may share a row: not on a GPU, whose kernel takes no bias, nor with a sliding
     # window, which counts columns of the row instead of positions of the text.
     shares_rows: bool
-    _parts: Parts
+    _parts: CausalParts
 
     @classmethod
     def open(
@@ -86,7 +86,7 @@ class NativeCausalGraphs:
             )
         files = GraphFiles(folder, sizes, precision, threads)
         devices = [device] if split is None else [providers(stage.device) for stage in split.stages]
-        parts: Parts
+        parts: CausalParts
         if split is not None and split.separate:
             parts = SeparateStages(files, split)
         else:

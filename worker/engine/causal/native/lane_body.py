@@ -27,7 +27,7 @@ _CAPACITY_STEP = 16  # positions
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BodyCall:
     """What a timed call is recorded with (`RunContext.measure`)."""
 
     run: RunContext
@@ -101,21 +101,21 @@ class LaneBody:
         self.lengths[: len(rows)] = self.lengths[rows]
         self.num_rows = len(rows)
 
-    def read_from_start(self, rows: PackedRows, call: Call) -> States:
+    def read_from_start(self, rows: PackedRows, call: BodyCall) -> States:
         """Rows of whole sequences -> hidden states (M, D); their keys and values are dropped."""
         return self._run(_counts(rows), call, lambda stage, residual: stage.read_from_start(rows, residual))
 
-    def read_sequence(self, rows: PackedRows, call: Call) -> States:
+    def read_sequence(self, rows: PackedRows, call: BodyCall) -> States:
         """One row behind the tokens of the sequence -> hidden states (M, D); it keeps the row's keys and values."""
         return self._run(_counts(rows), call, lambda stage, residual: stage.read_sequence(rows, residual))
 
-    def read_slots(self, rows: PackedRows, first: int, call: Call) -> States:
+    def read_slots(self, rows: PackedRows, first: int, call: BodyCall) -> States:
         """Append tokens to the rows from `first` on, and to their lengths. Returns the hidden states (M, D)."""
         states = self._run(_counts(rows), call, lambda stage, residual: stage.read_slots(rows, first, residual))
         self.lengths[first : first + len(rows.ends)] = rows.ends + 1
         return states
 
-    def step(self, ids: NDArray[np.int64], call: Call) -> States:
+    def step(self, ids: NDArray[np.int64], call: BodyCall) -> States:
         """One more id in each row (R,) -> its hidden state (R, D), which the next step overwrites."""
         lengths = self.lengths[: self.num_rows]
         self.reserve(self.longest + 1)
@@ -125,7 +125,7 @@ class LaneBody:
         return states
 
     def _run(
-        self, counts: tuple[int, int], call: Call, through: Callable[[StageLane, States | None], States]
+        self, counts: tuple[int, int], call: BodyCall, through: Callable[[StageLane, States | None], States]
     ) -> States:
         """Run a call of so many rows and tokens through every stage, timed as a whole, and of a split model stage by
         stage too."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.causal.group_results import GroupResults
-from worker.engine.causal.native.calls import LIMITS, Limits, TimedCalls
+from worker.engine.causal.native.calls import LIMITS, CallLimits, TimedCalls
 from worker.engine.causal.native.graphs import NativeCausalGraphs
 from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
@@ -54,7 +54,7 @@ class _Sequence:
 class PackedReader:
     """Reads many sequences per call, for one lane."""
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: CallLimits = LIMITS) -> None:
         self._graphs = graphs
         self._limits = limits
         self._head = graphs.new_scoring_head()  # opened now: a damaged one raises before the first document
@@ -171,7 +171,7 @@ class WholeReader:
 
     buffer_stats: BufferStats = BufferStats()
 
-    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = LIMITS) -> None:
+    def __init__(self, graphs: NativeCausalGraphs, limits: CallLimits = LIMITS) -> None:
         self._body, self._head = graphs.new_body(), graphs.new_scoring_head()
         self._limits = limits
 
@@ -200,7 +200,7 @@ def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
         yield _Sequence(index, suffix, [*group.prefix, *ids], first)
 
 
-def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Sequence]]:
+def _packs(sequences: Sequence[_Sequence], limits: CallLimits) -> Iterator[list[_Sequence]]:
     """Divide sequences into packs of about one length that fit into one call, the longest first."""
     pack: list[_Sequence] = []
     tokens = 0

@@ -66,7 +66,7 @@ class StageLane(Protocol):
         the result."""
 
 
-class Stage(Protocol):
+class BodyStage(Protocol):
     """A stage that lanes share."""
 
     def new_lane(self) -> StageLane: ...

@@ -17,7 +17,7 @@ from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.device_buffers import DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.native.kv_slots import KVSlots, Slots, SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape, Slots
 from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
@@ -52,11 +52,11 @@ class DecoderFile:
         return self.layers.stop == read_network(self.config).decoder_layers
 
     @property
-    def shape(self) -> SlotShape:
+    def shape(self) -> KVSlotShape:
         """The sizes of its keys and values. Raises ModelError where the file is not such a graph."""
         network = read_network(self.config)
         heads = network.decoder_heads
-        return SlotShape(len(self.layers), heads.number, heads.size, cached_dtype(self.file))
+        return KVSlotShape(len(self.layers), heads.number, heads.size, cached_dtype(self.file))
 
 
 class DecoderGraphs:

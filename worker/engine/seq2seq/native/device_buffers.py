@@ -21,14 +21,14 @@ from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.host_arrays import bind_input
 from worker.engine.runtime.session import open_session
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.native.kv_slots import SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlotShape
 from worker.graphs.kv_copies import place_graph, select_graph, widen_graph
 
 
 class DeviceBuffers:
     """Key and value of each layer: 2 L tensors (rows, N, C, H), each at the start of its own buffer."""
 
-    def __init__(self, shape: SlotShape, device: Device) -> None:
+    def __init__(self, shape: KVSlotShape, device: Device) -> None:
         self.length = 0  # C
         self._allocations = 0
         self._shape = shape
@@ -83,7 +83,7 @@ class DeviceBuffers:
 class DeviceCopies:
     """The graphs of `worker.graphs.kv_copies`, open on a device. All lanes share them."""
 
-    def __init__(self, shape: SlotShape, file: Path, *, threads: int, providers: Sequence[Provider]) -> None:
+    def __init__(self, shape: KVSlotShape, file: Path, *, threads: int, providers: Sequence[Provider]) -> None:
         """`file`: a graph of the model, which an error names if one of these graphs cannot be opened."""
         self._num_tensors = 2 * shape.num_layers
         sizes = self._num_tensors, shape.num_heads, shape.head_size, shape.dtype.type

@@ -31,13 +31,13 @@ from worker.engine.runtime.host_arrays import bind_input
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native.kv_memory import round_up
-from worker.engine.seq2seq.native.kv_slots import POSITIONS_STEP, SlotShape
+from worker.engine.seq2seq.native.kv_slots import POSITIONS_STEP, KVSlotShape
 
 
 class DeviceKVSlots:
     """Slots in the memory of one device (`worker.engine.seq2seq.native.kv_slots.Slots`)."""
 
-    def __init__(self, shape: SlotShape, device: Device, copies: DeviceCopies) -> None:
+    def __init__(self, shape: KVSlotShape, device: Device, copies: DeviceCopies) -> None:
         self._reuses = 0
         self.num_sentences = 0  # B
         self._beams = 1

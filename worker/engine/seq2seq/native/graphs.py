@@ -35,7 +35,7 @@ from worker.graphs.seq2seq.quantized_kv import INT8
 from worker.models.manifest import Split
 
 
-class Parts(Protocol):
+class Seq2SeqParts(Protocol):
     """The encoder and the stages of the decoder, in this process or in others."""
 
     @property
@@ -88,7 +88,7 @@ class NativeSeq2SeqGraphs:
         self._can_screen = not on_device and self._last.with_name(SCREENED).is_file()
         self._screen: CandidateScreen | None = None
         self._lock = threading.Lock()
-        self._parts: Parts
+        self._parts: Seq2SeqParts
         if split is not None and split.separate:
             self._parts = SeparateStages(files, threads, split)
         else:
@@ -162,7 +162,7 @@ class NativeSeq2SeqGraphs:
 
 
 class SessionParts:
-    """`Parts` whose encoder and stages are all sessions of this process."""
+    """`Seq2SeqParts` whose encoder and stages are all sessions of this process."""
 
     is_running = True
 

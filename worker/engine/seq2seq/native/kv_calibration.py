@@ -27,7 +27,7 @@ from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.kv_bounds import largest_possible
-from worker.graphs.seq2seq.quantized_kv import KVScales, Largest
+from worker.graphs.seq2seq.quantized_kv import KVScales, LargestKV
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
 
 _EXTRA_TOKENS = 8  # that a translation may be longer than its source: a model that never ends is stopped
@@ -54,7 +54,7 @@ def measure_scales(
     return KVScales.of(largest_seen(graphs, sources, rules), possible)
 
 
-def largest_seen(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], rules: GenerationConfig) -> Largest:
+def largest_seen(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], rules: GenerationConfig) -> LargestKV:
     """The largest keys and values of sentences of ids, longest first, and of their translations by these rules.
     `graphs` keep keys and values in float32."""
     translations = decode_all(ContinuousDecoder(graphs), sources, rules, RunContext(), batch_size=None)
@@ -66,7 +66,7 @@ def largest_seen(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], 
         encoded = graphs.encode(np.array([sources[index] for index in together], np.int64))  # (m, S, 2 L, N, H)
         cross = np.maximum(cross, _largest(encoded, axes=(0, 1)))
         past = np.maximum(past, _largest_past(graphs, encoded, [targets[index] for index in together]))
-    return Largest(past, cross)
+    return LargestKV(past, cross)
 
 
 def _largest_past(

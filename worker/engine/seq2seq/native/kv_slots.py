@@ -34,7 +34,7 @@ _SENTENCE_TOKENS = 64  # of a source, and of a target: more than most have
 
 
 @dataclass(frozen=True, slots=True)
-class SlotShape:
+class KVSlotShape:
     """The sizes of one model's keys and values."""
 
     num_layers: int  # L
@@ -43,7 +43,7 @@ class SlotShape:
     dtype: np.dtype[Any]
 
 
-def slot_count(shape: SlotShape, num_ids: int, beams: int) -> int:
+def slot_count(shape: KVSlotShape, num_ids: int, beams: int) -> int:
     """How many sentences a lane decodes at once, for a model with keys and values of `shape` and `num_ids` ids in its
     head. It depends on nothing else, so that a worker's memory does not depend on the load of its machine."""
     token_bytes = 2 * shape.num_layers * shape.num_heads * shape.head_size * shape.dtype.itemsize
@@ -85,7 +85,7 @@ class Slots(Protocol):
 class KVSlots:
     """Slots in the host's memory."""
 
-    def __init__(self, shape: SlotShape) -> None:
+    def __init__(self, shape: KVSlotShape) -> None:
         self._reuses = 0
         self.num_sentences = 0  # B
         self._shape = shape

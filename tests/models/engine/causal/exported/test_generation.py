@@ -22,7 +22,7 @@ def prompts() -> list[list[int]]:
     rng = np.random.default_rng(2)
 
     def draw(count: int) -> list[int]:
-        return [int(one) for one in rng.integers(0, VOCAB, count)]
+        return [int(continuation) for continuation in rng.integers(0, VOCAB, count)]
 
     alone = [draw(count) for count in (1, 9, 9, 2, 20, 9, 33, 1, POSITIONS)]
     beginning = draw(POSITIONS - 12)
@@ -35,10 +35,12 @@ def test_every_layout_takes_the_most_likely_token_again_and_again(layout: str) -
 
     found = generate(model, some, ContinuationRules(max_new_tokens=2))
 
-    for prompt, one in zip(some, found, strict=True):
+    for prompt, continuation in zip(some, found, strict=True):
         ids, log_prob = continue_greedily(model, prompt, 2)
-        assert list(one.ids) == ids
-        assert one.log_prob == pytest.approx(log_prob, abs=1e-3 if LAYOUTS[layout].dtype is np.float32 else 0.1)
+        assert list(continuation.ids) == ids
+        assert continuation.log_prob == pytest.approx(
+            log_prob, abs=1e-3 if LAYOUTS[layout].dtype is np.float32 else 0.1
+        )
 
 
 def test_a_batch_gives_each_prompt_what_it_gets_alone(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +52,7 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(layout: str, monkeypatch: 
 
     for batch_size in (3, 32):
         found = generate(model, prompts(), RULES, batch_size=batch_size)
-        same = [one.ids == other.ids for one, other in zip(found, alone, strict=True)]
+        same = [continuation.ids == expected.ids for continuation, expected in zip(found, alone, strict=True)]
         if LAYOUTS[layout].dtype is np.float32:
             assert all(same)
         assert sum(same) >= len(same) - 1
@@ -59,9 +61,9 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(layout: str, monkeypatch: 
 def test_a_shared_prefix_is_read_once_where_the_graph_can_extend_it(tmp_path: Path) -> None:
     found = generate(open_export(tmp_path, LAYOUTS["optimum"]), prompts(), RULES)
 
-    assert sorted(one.num_shared for one in found[-4:]) == [0] + [POSITIONS - 12] * 3
+    assert sorted(continuation.num_shared for continuation in found[-4:]) == [0] + [POSITIONS - 12] * 3
 
 
 def test_a_cache_that_the_graph_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="choose --cache auto or off"):
+    with pytest.raises(SpecError, match="--cache auto or off"):
         open_export(tmp_path, LAYOUTS["optimum, no past"]).new_generator(CachePolicy("on"))

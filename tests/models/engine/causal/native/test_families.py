@@ -13,15 +13,16 @@ from tests.causal_families import write_family
 from tests.models.engine.causal.greedy_oracle import generate
 from tests.places import GOLDEN
 from tests.split_models import split_kv_model
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
-from worker.engine.causal.native.reader import Limits, PackedReader
+from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import read_continuation_rules
 from worker.graphs.precision import Precision
 
 CASES = {case["name"]: case for case in json.loads((GOLDEN / "causal_families.json").read_text("utf-8"))["cases"]}
-CHUNKED = Limits(tokens=13, padded=30, head_rows=7)
+CHUNKED = CallLimits(tokens=13, padded=30, head_rows=7)
 # Nats a token on the mean; of the random weights of these tests.
 DRIFTS = {Precision.INT8: 0.1, Precision.FP16: 0.01}
 
@@ -31,16 +32,16 @@ def open_family(folder: Path, name: str, precision: Precision = Precision.FP32, 
     return NativeCausal.open(write_kv_model(checkpoint, folder / "kv", precision))
 
 
-def read(model: NativeCausal, sequences: list[list[int]], limits: Limits = Limits()) -> list[LogProbs]:  # noqa: B008
+def read(model: NativeCausal, sequences: list[list[int]], limits: CallLimits = CallLimits()) -> list[LogProbs]:  # noqa: B008
     found = read_all(PackedReader(model.graphs, limits), [Group([], [ids]) for ids in sequences], RunContext())
-    return [one for (one,) in found]
+    return [log_probs for (log_probs,) in found]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_token_has_the_log_probability_of_transformers(tmp_path: Path, name: str) -> None:
     """Both with all sequences packed, and with sequences cut into small chunks."""
     model, case = open_family(tmp_path, name), CASES[name]
-    for limits in (Limits(), CHUNKED):
+    for limits in (CallLimits(), CHUNKED):
         for found, expected in zip(read(model, case["sequences"], limits), case["log_probs"], strict=True):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
@@ -75,8 +76,10 @@ def test_the_head_that_chooses_tokens_agrees_with_the_one_that_scores(
 def test_stages_compute_what_the_whole_model_does(tmp_path: Path, name: str) -> None:
     model = open_family(tmp_path, name)
     split = NativeCausal.open(split_kv_model(tmp_path / "kv", tmp_path / "split", 2))
-    for one, other in zip(*(read(each, CASES[name]["sequences"]) for each in (model, split)), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for log_probs, expected in zip(
+        *(read(variant, CASES[name]["sequences"]) for variant in (model, split)), strict=True
+    ):
+        np.testing.assert_array_equal(log_probs, expected)
 
 
 @pytest.mark.parametrize("name", ["gemma3_text", "gpt2", "falcon, alibi"])
@@ -86,6 +89,8 @@ def test_continuations_with_the_cache_are_those_without(tmp_path: Path, name: st
     prompts = [[5, 9, 12, 40, 41, 42, 43, 44, 45, 46], [7], [100, 101, 102]]
     uncached = model.new_generator(CachePolicy(mode="off"))
     expected = {
-        i: one.ids for pairs in uncached.generate(prompts, rules, RunContext(), batch_size=2) for i, one in pairs
+        i: continuation.ids
+        for pairs in uncached.generate(prompts, rules, RunContext(), batch_size=2)
+        for i, continuation in pairs
     }
-    assert dict(enumerate(one.ids for one in generate(model, prompts, rules))) == expected
+    assert dict(enumerate(continuation.ids for continuation in generate(model, prompts, rules))) == expected

@@ -14,7 +14,7 @@ from tests.models.engine.causal.greedy_oracle import continue_greedily, generate
 from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, VOCAB_SIZE, TinyCausal
 from tests.repetition import cover
 from worker.engine.causal.continuous_generation import ContinuousGenerator
-from worker.engine.causal.native.calls import Limits
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.generation_rows import CachedRows
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation
@@ -35,7 +35,7 @@ RULES = {
     ),
     "sampled": ContinuationRules(max_new_tokens=12, sampling=Sampling(0.8, 0.9, 0, 3)),
 }
-TIGHT = Limits(tokens=13, padded=20, scores=700)  # prompts are cut often, rarely packed, rarely behind one prefix
+TIGHT = CallLimits(tokens=13, padded=20, scores=700)  # prompts are cut often, rarely packed, rarely behind one prefix
 
 
 def prompts() -> list[list[int]]:
@@ -43,7 +43,7 @@ def prompts() -> list[list[int]]:
     rng = np.random.default_rng(5)
 
     def draw(count: int) -> list[int]:
-        return [int(one) for one in rng.integers(0, VOCAB_SIZE, count)]
+        return [int(continuation) for continuation in rng.integers(0, VOCAB_SIZE, count)]
 
     alone = [draw(count) for count in (1, 2, 3, 30, 14, 13, 40, 1, MAX_POSITIONS, MAX_POSITIONS - 3)]
     first, second = draw(50), draw(40)
@@ -58,10 +58,10 @@ def test_a_continuation_is_the_most_likely_token_again_and_again(make: Callable[
 
     found = generate(model, some, ContinuationRules(max_new_tokens=4))
 
-    for prompt, one in zip(some, found, strict=True):
+    for prompt, continuation in zip(some, found, strict=True):
         ids, log_prob = continue_greedily(model, prompt, 4)
-        assert list(one.ids) == ids
-        assert one.log_prob == pytest.approx(log_prob, abs=1e-4)
+        assert list(continuation.ids) == ids
+        assert continuation.log_prob == pytest.approx(log_prob, abs=1e-4)
 
 
 @pytest.mark.parametrize(("name", "rules"), cover(["llama", "mistral, window", "qwen3"], RULES))
@@ -83,14 +83,14 @@ def test_in_int8_a_row_does_not_depend_on_other_rows(make: Callable[..., TinyCau
 
     together = generate(model, prompts(), RULES["greedy"])
 
-    same = [one.ids == other.ids for one, other in zip(together, alone, strict=True)]
+    same = [continuation.ids == expected.ids for continuation, expected in zip(together, alone, strict=True)]
     assert sum(same) >= len(same) - 1  # in a call of another shape attention sums in another order
 
 
 def test_prefixes_and_equal_prompts_are_read_once(make: Callable[..., TinyCausal]) -> None:
     found = generate(make("llama").model, prompts(), RULES["greedy"])
 
-    shared = [one.num_shared for one in found]
+    shared = [continuation.num_shared for continuation in found]
     assert shared[:10] == [0] * 10
     assert sorted(shared[10:16]) == [0, 49, 49, 49, 49, 49]  # the last prompt is these 50, and its last is not read
     assert shared[19] == len(prompts()[19]) - 1  # the prompt comes twice
@@ -99,17 +99,17 @@ def test_prefixes_and_equal_prompts_are_read_once(make: Callable[..., TinyCausal
 def test_a_continuation_ends_with_the_positions_of_the_model(make: Callable[..., TinyCausal]) -> None:
     found = generate(make("llama").model, prompts(), ContinuationRules())
 
-    for prompt, one in zip(prompts(), found, strict=True):
-        assert len(prompt) + len(one.ids) == MAX_POSITIONS + 1  # the last token is never read
-        assert one.finish is Finish.LENGTH
+    for prompt, continuation in zip(prompts(), found, strict=True):
+        assert len(prompt) + len(continuation.ids) == MAX_POSITIONS + 1  # the last token is never read
+        assert continuation.finish is Finish.LENGTH
 
 
 def test_a_longer_continuation_begins_like_a_shorter_one(make: Callable[..., TinyCausal]) -> None:
     model = make("qwen2").model
     shorter = generate(model, prompts(), replace(RULES["sampled"], max_new_tokens=4))
 
-    for one, other in zip(generate(model, prompts(), RULES["sampled"]), shorter, strict=True):
-        assert one.ids[:4] == other.ids
+    for continuation, expected in zip(generate(model, prompts(), RULES["sampled"]), shorter, strict=True):
+        assert continuation.ids[:4] == expected.ids
 
 
 def test_the_seed_decides_what_is_drawn(make: Callable[..., TinyCausal]) -> None:
@@ -117,11 +117,15 @@ def test_the_seed_decides_what_is_drawn(make: Callable[..., TinyCausal]) -> None
 
     def drawn(seed: int) -> list[tuple[int, ...]]:
         return [
-            one.ids for one in generate(model, prompts(), replace(RULES["sampled"], sampling=Sampling(1.0, seed=seed)))
+            continuation.ids
+            for continuation in generate(model, prompts(), replace(RULES["sampled"], sampling=Sampling(1.0, seed=seed)))
         ]
 
     assert drawn(1) == drawn(1)
-    assert sum(one != other for one, other in zip(drawn(1), drawn(2), strict=True)) > len(prompts()) // 2
+    assert (
+        sum(continuation != expected for continuation, expected in zip(drawn(1), drawn(2), strict=True))
+        > len(prompts()) // 2
+    )
 
 
 def test_garbage_in_the_buffers_changes_nothing(
@@ -166,7 +170,10 @@ def test_every_call_is_timed(make: Callable[..., TinyCausal]) -> None:
     context = RunContext()
     list(make("llama").model.new_generator().generate([[1, 2, 3], [4]], RULES["greedy"], context, batch_size=4))
 
-    steps = [(one.phase, one.step, one.rows, one.past_length) for one in context.timings]
+    steps = [
+        (continuation.phase, continuation.step, continuation.rows, continuation.past_length)
+        for continuation in context.timings
+    ]
     assert steps[:3] == [("prefill", 0, 1, 0), ("decode", 0, 2, 2), ("head", 0, 2, 0)]
     assert steps[-2:] == [("decode", 11, 2, 13), ("head", 11, 2, 0)]
 
@@ -185,6 +192,6 @@ def run(generator: Any, rules: ContinuationRules, batch_size: int = 8) -> list[C
 
 
 def assert_same(found: list[Continuation], wanted: list[Continuation]) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        assert (one.ids, one.finish) == (other.ids, other.finish)
-        assert one.log_prob == pytest.approx(other.log_prob, abs=2e-4)
+    for continuation, expected in zip(found, wanted, strict=True):
+        assert (continuation.ids, continuation.finish) == (expected.ids, expected.finish)
+        assert continuation.log_prob == pytest.approx(expected.log_prob, abs=2e-4)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, VOCAB_SIZE, TinyCausal, write_tiny
 from tests.repetition import cover, times
-from worker.engine.causal.native.calls import Limits
+from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
@@ -24,8 +24,8 @@ from worker.graphs import matrix_products
 from worker.graphs.precision import Precision
 from worker.models.departures.window_probe import windows_are_exact
 
-TIGHT = Limits(tokens=13, padded=20, head_rows=5, scores=700)  # sequences are cut often and rarely packed
-LIMITS = {"roomy": Limits(), "tight": TIGHT, "few scores": Limits(scores=4 * 70 * 100, head_rows=7)}
+TIGHT = CallLimits(tokens=13, padded=20, head_rows=5, scores=700)  # sequences are cut often and rarely packed
+LIMITS = {"roomy": CallLimits(), "tight": TIGHT, "few scores": CallLimits(scores=4 * 70 * 100, head_rows=7)}
 
 
 def read(reader: Any, groups: list[Group]) -> list[list[LogProbs]]:
@@ -36,9 +36,9 @@ def read(reader: Any, groups: list[Group]) -> list[list[LogProbs]]:
 
 def difference(found: list[list[LogProbs]], wanted: list[list[Any]]) -> float:
     """The greatest absolute difference over all tokens."""
-    assert [[len(each) for each in group] for group in found] == [[len(each) for each in group] for group in wanted]
+    assert [[len(array) for array in group] for group in found] == [[len(array) for array in group] for group in wanted]
     parts = zip((x for group in found for x in group), (x for group in wanted for x in group), strict=True)
-    return max(float(np.abs(one - other).max(initial=0)) for one, other in parts)
+    return max(float(np.abs(actual - expected).max(initial=0)) for actual, expected in parts)
 
 
 def draw_ids(rng: np.random.Generator, length: int) -> list[int]:
@@ -95,9 +95,9 @@ def test_results_do_not_depend_on_other_groups_or_on_the_limits(
         prefix = data.draw(st.lists(ids, max_size=50))
         suffix = st.lists(ids, min_size=1, max_size=MAX_POSITIONS - len(prefix))
         suffixes = data.draw(st.lists(suffix, min_size=1, max_size=5))
-        groups.append(Group(prefix, suffixes, [data.draw(st.integers(0, len(each) - 1)) for each in suffixes]))
+        groups.append(Group(prefix, suffixes, [data.draw(st.integers(0, len(suffix) - 1)) for suffix in suffixes]))
     tokens = data.draw(st.integers(1, 80))
-    limits = Limits(tokens, data.draw(st.integers(tokens, 200)), data.draw(st.integers(1, 9)), 4 * 10_000)
+    limits = CallLimits(tokens, data.draw(st.integers(tokens, 200)), data.draw(st.integers(1, 9)), 4 * 10_000)
 
     alone = [read(made.model.new_reader(is_packed=False), [group])[0] for group in groups]
     assert difference(read(PackedReader(made.model.graphs, limits), groups), alone) < 1e-4
@@ -139,13 +139,13 @@ def test_no_call_is_larger_than_its_limits(make: Callable[..., TinyCausal], name
     made, run = make(name), RunContext()
     list(PackedReader(made.model.graphs, TIGHT).read(mixture(), run))
 
-    body = [each for each in run.timings if each.phase == "prefill"]
-    head = [each for each in run.timings if each.phase == "head"]
-    assert max(each.tokens for each in body) == TIGHT.tokens
-    assert max(each.tokens for each in head) == TIGHT.head_rows
-    assert max(each.past_length for each in body) > 4 * TIGHT.tokens
-    scored = sum(len(each) for group in mixture() for each in made.expected(group))
-    assert sum(each.tokens for each in head) == scored, "the head runs only for rows whose next token is scored"
+    body = [timing for timing in run.timings if timing.phase == "prefill"]
+    head = [timing for timing in run.timings if timing.phase == "head"]
+    assert max(timing.tokens for timing in body) == TIGHT.tokens
+    assert max(timing.tokens for timing in head) == TIGHT.head_rows
+    assert max(timing.past_length for timing in body) > 4 * TIGHT.tokens
+    scored = sum(len(log_probs) for group in mixture() for log_probs in made.expected(group))
+    assert sum(timing.tokens for timing in head) == scored, "the head runs only for rows whose next token is scored"
 
 
 def test_a_prefix_is_read_once(make: Callable[..., TinyCausal]) -> None:
@@ -154,7 +154,7 @@ def test_a_prefix_is_read_once(make: Callable[..., TinyCausal]) -> None:
     run = RunContext()
     list(make("qwen2").model.new_reader().read([group], run))
 
-    tokens = [(each.tokens, each.past_length) for each in run.timings if each.phase == "prefill"]
+    tokens = [(timing.tokens, timing.past_length) for timing in run.timings if timing.phase == "prefill"]
     assert tokens == [(60, 0), (8 * 9, 60)], "the last token of a suffix is never read"
 
 

@@ -35,8 +35,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     def make(name: str, stages: int, precision: Precision = Precision.FP32) -> tuple[NativeCausal, NativeCausal]:
         if (name, precision) not in whole:
             whole[name, precision] = write_tiny(tmp_path_factory.mktemp("whole"), name, precision, layers=LAYERS)
-        one = whole[name, precision]
-        return one.model, NativeCausal.open(split_kv_model(one.folder, tmp_path_factory.mktemp("s") / "split", stages))
+        timing = whole[name, precision]
+        return timing.model, NativeCausal.open(
+            split_kv_model(timing.folder, tmp_path_factory.mktemp("s") / "split", stages)
+        )
 
     return make
 
@@ -70,7 +72,9 @@ def test_continuations_are_those_of_the_whole_model(models: Models, name: str, s
     for policy in (CachePolicy(), CachePolicy("off")):
         found, wanted = (continued(model.new_generator(policy), rules, 32) for model in reversed(both))
         assert found == wanted
-    cut = [ContinuousGenerator(lambda one=one: CachedRows(one.graphs, TIGHT), MAX_POSITIONS) for one in reversed(both)]
+    cut = [
+        ContinuousGenerator(lambda part=part: CachedRows(part.graphs, TIGHT), MAX_POSITIONS) for part in reversed(both)
+    ]
     found, wanted = (continued(generator, rules, 3) for generator in cut)
     assert found == wanted
 
@@ -92,8 +96,8 @@ def test_each_stage_is_timed_within_its_call(models: Models) -> None:
     run = RunContext()
     list(split.new_reader().read(mixture()[:3], run))
 
-    calls = [one for one in run.timings if one.phase == "prefill"]
-    stages = [[one for one in run.timings if one.phase == f"stage.{number}"] for number in range(3)]
+    calls = [timing for timing in run.timings if timing.phase == "prefill"]
+    stages = [[timing for timing in run.timings if timing.phase == f"stage.{number}"] for number in range(3)]
     assert calls
     for call, *parts in zip(calls, *stages, strict=True):
         assert {(part.rows, part.tokens) for part in parts} == {(call.rows, call.tokens)}

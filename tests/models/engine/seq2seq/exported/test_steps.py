@@ -138,9 +138,9 @@ def test_the_other_rows_and_their_order_do_not_matter(
     alone = ids(tiny.run(rules, rows=1))
     places = data.draw(st.lists(st.integers(0, len(tiny.sources) - 1), min_size=1, max_size=9))
 
-    together = ids(tiny.run(rules, [tiny.sources[place] for place in places], rows=rows))
+    together = ids(tiny.run(rules, [tiny.sources[index] for index in places], rows=rows))
 
-    assert together == [alone[place] for place in places]
+    assert together == [alone[index] for index in places]
 
 
 # The rules of exported graphs, which are easily got wrong
@@ -328,7 +328,7 @@ def test_every_model_call_is_timed(tiny: Any, policy: str, prefixes: list[int]) 
 
 def test_lanes_that_share_a_model_do_not_affect_each_other(tiny: Any) -> None:
     rules = [tiny.rules(num_beams=num_beams) for num_beams in (1, 4)]
-    wanted = [ids(tiny.run(one)) for one in rules]
+    wanted = [ids(tiny.run(rule_set)) for rule_set in rules]
     found: list[Any] = [None] * 4
 
     def lane(number: int) -> None:
@@ -353,7 +353,7 @@ def test_lanes_that_share_a_model_do_not_affect_each_other(tiny: Any) -> None:
 def test_the_cache_cannot_be_on_for_graphs_without_one(open_tiny: OpenTiny, layout: str, policy: str) -> None:
     tiny = open_tiny("tiny-swish-tied", layout)
 
-    with pytest.raises(SpecError, match=f"cache is {policy}, but the model's graphs have no cache: use --cache auto"):
+    with pytest.raises(SpecError, match=f"{policy}.*--cache auto"):
         tiny.run(tiny.rules(), policy=policy)
 
 
@@ -371,5 +371,5 @@ def test_a_merged_graph_that_cannot_run_fails_when_it_is_opened(tiny: Any, monke
         raise RuntimeError("no kernel")
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", failing)
-    with pytest.raises(ModelError, match=r"decoder_model_merged.onnx cannot run its first step: no kernel"):
+    with pytest.raises(ModelError, match=r"decoder_model_merged\.onnx.*no kernel"):
         exported_model.ExportedSeq2Seq.open(tiny.folder)

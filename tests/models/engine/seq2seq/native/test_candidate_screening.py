@@ -44,9 +44,9 @@ def test_a_screened_head_gives_the_ids_of_the_full_head(
         wanted = decode(whole.model, sources, rules, rows=7)
         for rows in share((1, 2, 7, 64), index % 4, of=4):
             found = decode(small.model, sources, rules, rows=rows)
-            for (one,), (other,) in zip(found, wanted, strict=True):
-                assert (one.ids, one.truncated) == (other.ids, other.truncated)
-                assert one.log_prob == pytest.approx(other.log_prob, abs=1e-2 * len(one.ids))
+            for (hypothesis,), (expected,) in zip(found, wanted, strict=True):
+                assert (hypothesis.ids, hypothesis.truncated) == (expected.ids, expected.truncated)
+                assert hypothesis.log_prob == pytest.approx(expected.log_prob, abs=1e-2 * len(hypothesis.ids))
 
 
 def test_a_row_with_non_finite_logits_fails_without_affecting_others(

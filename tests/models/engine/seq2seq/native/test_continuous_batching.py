@@ -47,11 +47,11 @@ def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precis
     if precision is INT8:
         assert found == alone
         return
-    assert [one.ids for one in found] == [one.ids for one in alone]
-    assert [one.truncated for one in found] == [one.truncated for one in alone]
-    for one, other in zip(found, alone, strict=True):
-        assert one.log_prob == pytest.approx(other.log_prob, rel=1e-5, abs=1e-5)
-        assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
+    assert [hypothesis.ids for hypothesis in found] == [hypothesis.ids for hypothesis in alone]
+    assert [hypothesis.truncated for hypothesis in found] == [hypothesis.truncated for hypothesis in alone]
+    for hypothesis, expected in zip(found, alone, strict=True):
+        assert hypothesis.log_prob == pytest.approx(expected.log_prob, rel=1e-5, abs=1e-5)
+        assert hypothesis.score == pytest.approx(expected.score, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.long
@@ -86,10 +86,10 @@ def test_lanes_of_one_model_do_not_disturb_each_other(open_kv: OpenKV) -> None:
         found[index] = decode(built.model, sources, built.rules(num_beams=num_beams), rows=5)
 
     lanes = [threading.Thread(target=lane, args=(index, num_beams)) for index, num_beams in enumerate((1, 3))]
-    for one in lanes:
-        one.start()
-    for one in lanes:
-        one.join()
+    for hypothesis in lanes:
+        hypothesis.start()
+    for hypothesis in lanes:
+        hypothesis.join()
 
     assert found == wanted
 
@@ -105,9 +105,9 @@ def test_graphs_for_any_number_of_beams_are_built_on_demand_and_give_the_same_re
     found = kv.run(kv.rules(num_beams=num_beams), rows=3)
 
     for some, others in zip(found, wanted, strict=True):
-        assert [one.ids for one in some] == [one.ids for one in others]
-        for one, other in zip(some, others, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert [hypothesis.ids for hypothesis in some] == [hypothesis.ids for hypothesis in others]
+        for hypothesis, expected in zip(some, others, strict=True):
+            assert hypothesis.score == pytest.approx(expected.score, abs=1e-4)
 
 
 # Memory
@@ -157,7 +157,7 @@ def test_slots_that_grow_while_decoding_keep_their_content(
     built = open_kv("tiny-relu-separate")  # some of its sentences run to the limit of 39 tokens
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=7)
-    assert max(len(one.ids) for one, *_ in wanted) > 32
+    assert max(len(hypothesis.ids) for hypothesis, *_ in wanted) > 32
     monkeypatch.setattr(decoder_graphs, "KVSlots", Narrow)
     decoder = built.model.new_decoder()
 
@@ -278,7 +278,7 @@ def test_a_slot_is_refilled_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> Non
     """With few slots and many sentences, there are hardly more steps than if the tokens were divided evenly."""
     built, run = open_kv(), RunContext()
     sources, rules = built.draw_sources(60), built.rules(num_beams=1)
-    lengths = [len(one.ids) for one, *_ in decode(built.model, sources, rules)]
+    lengths = [len(hypothesis.ids) for hypothesis, *_ in decode(built.model, sources, rules)]
 
     list(built.model.new_decoder().decode(sources, rules, run, batch_size=4))
 

@@ -75,10 +75,10 @@ def sources() -> list[list[int]]:
 )
 def test_translations_are_those_of_the_whole_model(models: Models, kind: str, stages: int, beams: int) -> None:
     """Ids and log-probabilities: with the cache, in slots that are refilled; without; and without at first."""
-    one, split = models(kind, stages)
-    rules = rules_of(one, beams)
+    whole, split = models(kind, stages)
+    rules = rules_of(whole, beams)
     for cache, rows in (("auto", 3), ("off", 32), ("hybrid:2", 32)):
-        found, wanted = (decode(model, sources(), rules, rows=rows, cache=cache) for model in (split, one))
+        found, wanted = (decode(model, sources(), rules, rows=rows, cache=cache) for model in (split, whole))
         assert found == wanted, (cache, rows)
 
 
@@ -88,8 +88,8 @@ def test_scores_of_given_targets_are_those_of_the_whole_model(models: Models, ki
     both = models(kind, stages)
     pairs = [IdPair(tuple(ids), tuple(ids[:9])) for ids in sorted(sources(), key=len, reverse=True)]
     wanted, found = (model.new_scorer().log_probs(pairs, RunContext()) for model in both)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for log_probs, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(log_probs, expected)
 
 
 def test_each_stage_is_timed_within_its_step(models: Models) -> None:
@@ -97,12 +97,14 @@ def test_each_stage_is_timed_within_its_step(models: Models) -> None:
     run = RunContext()
     list(split.new_decoder().decode(sources(), rules_of(split, 1), run, batch_size=4))
 
-    steps = [one for one in run.timings if one.phase == "decode"]
-    parts = [[one for one in run.timings if one.phase == f"stage.{number}"] for number in (1, 2)]
+    steps = [timing for timing in run.timings if timing.phase == "decode"]
+    parts = [[timing for timing in run.timings if timing.phase == f"stage.{number}"] for number in (1, 2)]
     assert steps
     for step, *stages in zip(steps, *parts, strict=True):
-        assert {(one.step, one.rows, one.past_length) for one in stages} == {(step.step, step.rows, step.past_length)}
-        assert sum(one.seconds for one in stages) <= step.seconds
+        assert {(timing.step, timing.rows, timing.past_length) for timing in stages} == {
+            (step.step, step.rows, step.past_length)
+        }
+        assert sum(timing.seconds for timing in stages) <= step.seconds
 
 
 def test_a_stage_has_the_keys_and_values_of_its_own_layers_alone(models: Models) -> None:

@@ -17,7 +17,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -65,7 +65,7 @@ def decode(
 
 
 def ids_of(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, ...]]]:
-    return [[one.ids for one in best] for best in found]
+    return [[hypothesis.ids for hypothesis in best] for best in found]
 
 
 @pytest.mark.parametrize("beams", [1, 4])
@@ -79,7 +79,9 @@ def test_a_device_gives_the_results_of_the_host_for_any_batch_size(open_kv: Open
         device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
         assert ids_of(device) == ids_of(host), rows
         for found, wanted in zip(device, host, strict=True):
-            assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=tolerance), rows
+            assert [hypothesis.score for hypothesis in found] == pytest.approx(
+                [hypothesis.score for hypothesis in wanted], abs=tolerance
+            ), rows
 
 
 @pytest.mark.parametrize("beams", [1, 4])
@@ -87,7 +89,10 @@ def test_half_precision_decodes_on_a_device(open_kv: Open, beams: int) -> None:
     """onnxruntime's CPU computes float16 nodes in float32 and rounds between them, so the scores are close."""
     half, exact = (decode(open_kv(precision, on_device=True), beams=beams) for precision in ("fp16", "fp32"))
 
-    assert sum(one == other for one, other in zip(ids_of(half), ids_of(exact), strict=True)) >= len(LENGTHS) - 1
+    assert (
+        sum(hypothesis == expected for hypothesis, expected in zip(ids_of(half), ids_of(exact), strict=True))
+        >= len(LENGTHS) - 1
+    )
     for found, wanted in zip(half, exact, strict=True):
         assert found[0].score == pytest.approx(wanted[0].score, abs=0.02)
 
@@ -131,12 +136,12 @@ def test_out_of_device_memory_the_batch_is_made_smaller(open_kv: Open, monkeypat
 
 
 @pytest.fixture
-def shape() -> SlotShape:
-    return SlotShape(num_layers=2, num_heads=2, head_size=8, dtype=np.dtype(np.float32))
+def shape() -> KVSlotShape:
+    return KVSlotShape(num_layers=2, num_heads=2, head_size=8, dtype=np.dtype(np.float32))
 
 
 @pytest.fixture
-def moves(shape: SlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
+def moves(shape: KVSlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
     open_kv(on_device=True)
     return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[CPU_PROVIDER])
 
@@ -150,7 +155,7 @@ def content(buffers: DeviceBuffers, rows: int) -> Any:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_rows_have_the_same_content_as_on_the_host(shape: SlotShape, moves: DeviceCopies, beams: int) -> None:
+def test_rows_have_the_same_content_as_on_the_host(shape: KVSlotShape, moves: DeviceCopies, beams: int) -> None:
     rng = np.random.default_rng(5)
     host, device = KVSlots(shape), DeviceKVSlots(shape, CPU, moves)
     for slots in (host, device):
@@ -173,14 +178,14 @@ def test_rows_have_the_same_content_as_on_the_host(shape: SlotShape, moves: Devi
     np.testing.assert_array_equal(
         content(device._past[0], 4 * beams)[..., :5, :], host._past.array[:, : 4 * beams, :, :5]
     )
-    for place, end in enumerate(host._source_ends[:4].tolist()):
-        assert device._mask[place].sum() == end + 1
-        found, wanted = content(device._cross[0], 4)[:, place], host._cross.array[:, place, :, : end + 1]
+    for row, end in enumerate(host._source_ends[:4].tolist()):
+        assert device._mask[row].sum() == end + 1
+        found, wanted = content(device._cross[0], 4)[:, row], host._cross.array[:, row, :, : end + 1]
         np.testing.assert_array_equal(found[..., : end + 1, :], wanted)
         assert not found[..., end + 1 :, :].any()  # NaN there would pass through the mask
 
 
-def test_widening_keeps_the_rows_and_zeroes_the_new_positions(shape: SlotShape, moves: DeviceCopies) -> None:
+def test_widening_keeps_the_rows_and_zeroes_the_new_positions(shape: KVSlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(6)
     buffers, wider = DeviceBuffers(shape, CPU), DeviceBuffers(shape, CPU)
     buffers.lay_out(3, 16)
@@ -194,7 +199,7 @@ def test_widening_keeps_the_rows_and_zeroes_the_new_positions(shape: SlotShape, 
     assert not content(wider, 2)[..., 16:, :].any()
 
 
-def test_placing_new_rows_leaves_the_other_rows_unchanged(shape: SlotShape, moves: DeviceCopies) -> None:
+def test_placing_new_rows_leaves_the_other_rows_unchanged(shape: KVSlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(7)
     buffers = DeviceBuffers(shape, CPU)
     buffers.lay_out(5, 16)
@@ -238,7 +243,7 @@ def test_a_precision_that_gpus_cannot_run_is_refused_with_one_sentence(
 ) -> None:
     open_kv(precision, on_device=False)
 
-    with pytest.raises(ModelError, match=f"is in {precision}.*models add SOURCE --precision fp16"):
+    with pytest.raises(ModelError, match=f"{precision}.*--precision fp16"):
         NativeSeq2Seq.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
 
 

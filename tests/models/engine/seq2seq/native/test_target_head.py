@@ -53,11 +53,11 @@ def test_a_smaller_head_equals_a_full_head_with_the_other_ids_suppressed(
         wanted = decode(full.model, sources, suppress_the_others(full, kept, **settings), rows=7)
 
         for some, others in zip(found, wanted, strict=True):
-            assert [one.ids for one in some] == [one.ids for one in others], settings
-            assert {token_id for one in some for token_id in one.ids} <= set(kept)
-            for one, other in zip(some, others, strict=True):
-                assert one.score == pytest.approx(other.score, abs=1e-4), settings
-                assert one.truncated == other.truncated
+            assert [hypothesis.ids for hypothesis in some] == [hypothesis.ids for hypothesis in others], settings
+            assert {token_id for hypothesis in some for token_id in hypothesis.ids} <= set(kept)
+            for hypothesis, expected in zip(some, others, strict=True):
+                assert hypothesis.score == pytest.approx(expected.score, abs=1e-4), settings
+                assert hypothesis.truncated == expected.truncated
 
 
 def test_a_forced_id_that_the_head_lacks_is_refused_before_any_work(open_kv: OpenKV, tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ def decode(
     return [found[index] for index in range(len(LENGTHS))]
 
 
+def ids_of(found: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
+    return [[hypothesis.ids for hypothesis in best] for best in found]
+
+
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_without_the_cache_the_tokens_are_the_same(open_kv: Open, family: str, beams: int) -> None:
@@ -83,27 +87,28 @@ def test_without_the_cache_the_tokens_are_the_same(open_kv: Open, family: str, b
     for policy in (
         ("off", "hybrid:0", "hybrid:1", "hybrid:3", "hybrid:99") if family == "swish" else ("off", "hybrid:3")
     ):
-        other = decode(model, policy, beams=beams)
-        assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached], policy
-        for uncached, wanted in zip(other, cached, strict=True):
-            assert [one.score for one in uncached] == pytest.approx([one.score for one in wanted], abs=1e-5), policy
-            assert [one.truncated for one in uncached] == [one.truncated for one in wanted], policy
+        without_cache = decode(model, policy, beams=beams)
+        assert ids_of(without_cache) == ids_of(cached), policy
+        for uncached, wanted in zip(without_cache, cached, strict=True):
+            for hypothesis, expected in zip(uncached, wanted, strict=True):
+                assert hypothesis.score == pytest.approx(expected.score, abs=1e-5), policy
+                assert hypothesis.truncated == expected.truncated, policy
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
 def test_a_smaller_head_and_int8_are_decoded_without_a_cache_too(open_kv: Open, policy: str) -> None:
     model = open_kv("swish", "int8", "target")
 
-    cached, other = decode(model, "on", beams=4), decode(model, policy, beams=4)
+    cached, without_cache = decode(model, "on", beams=4), decode(model, policy, beams=4)
 
-    assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached]
+    assert ids_of(without_cache) == ids_of(cached)
 
 
 def test_a_batch_without_a_cache_gives_each_row_what_it_gets_alone(open_kv: Open) -> None:
     alone, pairs, together = (decode(open_kv(), "off", beams=4, rows=rows) for rows in (1, 2, 32))
 
     for found in (pairs, together):
-        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in alone]
+        assert ids_of(found) == ids_of(alone)
 
 
 def test_without_a_cache_every_step_runs_the_whole_prefix_of_every_row(open_kv: Open) -> None:
@@ -175,8 +180,8 @@ def test_both_ways_are_measured_over_the_same_steps(open_kv: Open, num_beams: in
     report = measure_cache(work, target_tokens=12, num_beams=num_beams, batch_size=4, repeats=1)
 
     assert report.is_equal
-    for one in (report.on, report.off):
-        assert one.tokens_per_second == pytest.approx(len(LENGTHS) * 12 / one.seconds)
-        assert one.early_s > 0
-        assert one.late_s > 0
+    for run in (report.on, report.off):
+        assert run.tokens_per_second == pytest.approx(len(LENGTHS) * 12 / run.seconds)
+        assert run.early_s > 0
+        assert run.late_s > 0
     assert report.kv_bytes > 0

@@ -18,12 +18,12 @@ def num_tokens(sharing: PrefixGroups) -> int:
 
 def restored(sharing: PrefixGroups, at: int) -> Pair:
     """The pair at this index, put together again from its group's prefix and suffix."""
-    place = sharing.members[at]
-    group = sharing.groups[place.group]
-    whole = (*group.prefix, *group.suffixes[place.suffix])
-    assert place.num_scored <= len(group.suffixes[place.suffix]), "a scored token is never in the shared prefix"
-    assert place.num_scored + group.num_given(place.suffix) == len(group.suffixes[place.suffix])
-    return whole[: -place.num_scored], whole[-place.num_scored :]
+    member = sharing.members[at]
+    group = sharing.groups[member.group]
+    whole = (*group.prefix, *group.suffixes[member.suffix])
+    assert member.num_scored <= len(group.suffixes[member.suffix]), "a scored token is never in the shared prefix"
+    assert member.num_scored + group.num_given(member.suffix) == len(group.suffixes[member.suffix])
+    return whole[: -member.num_scored], whole[-member.num_scored :]
 
 
 def pairs_of(*lines: str) -> list[Pair]:
@@ -41,7 +41,7 @@ def test_every_pair_is_kept_unchanged_and_computed_once(pairs: list[Pair], group
     sharing = group_by_prefix(pairs, group_cost, suffix_cost)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
-    where = [(place.group, place.suffix) for place in sharing.members]
+    where = [(member.group, member.suffix) for member in sharing.members]
     assert len(set(where)) == len(set(pairs)) == sum(len(group.suffixes) for group in sharing.groups)
 
 
@@ -54,9 +54,9 @@ def test_sharing_never_computes_more_tokens_than_separate_pairs(
     different = list(dict.fromkeys(pairs))
 
     assert num_tokens(sharing) + group_cost * num_groups <= num_tokens(group_separately(different))
-    assert sum(place.num_computed for place in sharing.members) == num_tokens(sharing)
-    for place, (one, other) in zip(sharing.members, pairs, strict=True):
-        assert place.num_computed + place.num_shared == len(one) + len(other)
+    assert sum(member.num_computed for member in sharing.members) == num_tokens(sharing)
+    for member, (one, scored) in zip(sharing.members, pairs, strict=True):
+        assert member.num_computed + member.num_shared == len(one) + len(scored)
 
 
 @given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6), SUFFIX_COSTS)
@@ -66,7 +66,7 @@ def test_no_other_grouping_saves_more(pairs: list[Pair], group_cost: int, suffix
 
     def best(among: list[Pair], depth: int) -> float:
         """The most tokens that can be saved among pairs whose first `depth` tokens are equal."""
-        num_behind = sum(len(one) + len(other) - depth for one, other in among)
+        num_behind = sum(len(one) + len(scored) - depth for one, scored in among)
         whole = (len(among) - 1) * depth - group_cost - suffix_cost * num_behind
         longer: dict[int, list[Pair]] = {}
         for pair in among:
@@ -88,14 +88,14 @@ def test_without_sharing_every_pair_is_its_own_group(pairs: list[Pair]) -> None:
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
     assert all(len(group.suffixes) == 1 for group in sharing.groups)
-    assert sum(place.num_shared for place in sharing.members) == 0
+    assert sum(member.num_shared for member in sharing.members) == 0
 
 
 def test_a_query_is_computed_once_for_all_its_candidates() -> None:
     sharing = group_by_prefix(pairs_of("abcd x", "aeee x", "abcd y", "abcd zz"), group_cost=2, suffix_cost=0)
 
     assert groups_of(sharing) == ["abcd x y zz", "aeee x"], "8 tokens saved; `a` alone would save 3"
-    assert [(place.num_computed, place.num_shared) for place in sharing.members] == [(5, 0), (5, 0), (1, 4), (2, 4)]
+    assert [(member.num_computed, member.num_shared) for member in sharing.members] == [(5, 0), (5, 0), (1, 4), (2, 4)]
 
 
 def test_a_long_common_prefix_is_shared_if_only_the_rest_differs() -> None:
@@ -136,7 +136,7 @@ def test_equal_pairs_are_computed_once_even_if_no_group_is_made() -> None:
     sharing = group_by_prefix(pairs_of("ab x", "ab x", "c y", "ab x"))
 
     assert groups_of(sharing) == ["ab x", "c y"]
-    assert [(place.num_computed, place.num_shared) for place in sharing.members] == [(3, 0), (0, 3), (2, 0), (0, 3)]
+    assert [(member.num_computed, member.num_shared) for member in sharing.members] == [(3, 0), (0, 3), (2, 0), (0, 3)]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -23,7 +23,9 @@ def two_groups_of_rows(mode: Timing) -> list[StepTiming]:
 def test_every_call_is_a_step() -> None:
     timings = two_groups_of_rows(Timing.STEPS)
 
-    assert [(one.phase, one.step, one.rows, one.tokens, one.past_length, one.calls) for one in timings] == [
+    assert [
+        (timing.phase, timing.step, timing.rows, timing.tokens, timing.past_length, timing.calls) for timing in timings
+    ] == [
         ("encode", 0, 4, 28, 0, 1),
         ("decode", 1, 4, 4, 1, 1),
         ("decode", 2, 4, 4, 2, 1),
@@ -33,15 +35,15 @@ def test_every_call_is_a_step() -> None:
         ("decode", 2, 2, 2, 2, 1),
         ("decode", 3, 2, 2, 3, 1),
     ]
-    assert all(one.seconds > 0 for one in timings)
+    assert all(timing.seconds > 0 for timing in timings)
 
 
 def test_the_timings_of_a_batch_are_the_sums_of_its_steps() -> None:
     steps, sums = two_groups_of_rows(Timing.STEPS), two_groups_of_rows(Timing.BATCHES)
 
-    assert [(one.phase, one.calls) for one in sums] == [("encode", 2), ("decode", 6)]
+    assert [(timing.phase, timing.calls) for timing in sums] == [("encode", 2), ("decode", 6)]
     for name in ("rows", "tokens", "past_length"):
-        assert sum(getattr(one, name) for one in sums) == sum(getattr(one, name) for one in steps)
+        assert sum(getattr(timing, name) for timing in sums) == sum(getattr(timing, name) for timing in steps)
 
 
 def test_nothing_is_measured_when_timing_is_off() -> None:
@@ -56,7 +58,7 @@ def test_a_run_measures_its_steps_and_stops_between_two_steps() -> None:
     for step in range(3):
         with run.measure("decode", step=step, rows=2, tokens=2, past_length=step) as counted:
             counted.tokens = 3
-    with pytest.raises(Stopped, match="stopped between two steps"):
+    with pytest.raises(Stopped, match="steps"):
         run.raise_if_stopped("steps")
 
     (timing,) = run.timings

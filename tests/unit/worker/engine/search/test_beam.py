@@ -49,7 +49,10 @@ def plain(found: Any) -> Any:
     """Hypotheses that compare equal bit by bit; of one that is broken, only that it is."""
     return {
         sentence: [
-            "broken" if np.isnan(one.log_prob) else (one.ids, one.log_prob, one.score, one.truncated) for one in best
+            "broken"
+            if np.isnan(hypothesis.log_prob)
+            else (hypothesis.ids, hypothesis.log_prob, hypothesis.score, hypothesis.truncated)
+            for hypothesis in best
         ]
         for sentence, best in found.items()
     }
@@ -79,7 +82,7 @@ def test_every_step_equals_that_of_the_slow_twin(
     asked = rules(**changes)
     rng = np.random.default_rng(seed)
     first_step_rows = 1 if shares_first_row else asked.num_beams
-    fast, slow = (one(asked, first_step_rows=first_step_rows) for one in (BeamSearch, SlowBeamSearch))
+    fast, slow = (search_class(asked, first_step_rows=first_step_rows) for search_class in (BeamSearch, SlowBeamSearch))
     arrived, ended = 0, 0
     while ended < 6:
         free = room - fast.num_sentences

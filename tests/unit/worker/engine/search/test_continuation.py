@@ -20,7 +20,7 @@ VOCAB = 40
 
 def logits_after(tokens: Sequence[int]) -> Any:
     """Logits (V,) that depend on all tokens of a row."""
-    seed = int(sum((place + 1) * (token + 3) for place, token in enumerate(tokens))) % 2**32
+    seed = int(sum((index + 1) * (token + 3) for index, token in enumerate(tokens))) % 2**32
     return np.random.default_rng(seed).normal(scale=3.0, size=VOCAB).astype(np.float32)
 
 
@@ -63,11 +63,11 @@ prompts_of = st.lists(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=9
 def test_every_row_takes_its_most_likely_tokens(prompts: list[list[int]], count: int, together: int) -> None:
     found = run(prompts, ContinuationRules(max_new_tokens=count), together=together)
 
-    for prompt, one in zip(prompts, found, strict=True):
+    for prompt, continuation in zip(prompts, found, strict=True):
         ids, log_prob = naive(prompt, count)
-        assert list(one.ids) == ids
-        assert one.log_prob == pytest.approx(log_prob, abs=1e-4)
-        assert one.finish is Finish.LENGTH
+        assert list(continuation.ids) == ids
+        assert continuation.log_prob == pytest.approx(log_prob, abs=1e-4)
+        assert continuation.finish is Finish.LENGTH
 
 
 @given(
@@ -83,14 +83,16 @@ def test_what_is_drawn_depends_on_the_prompt_alone(prompts: list[list[int]], sam
 
 
 def test_a_row_ends_with_any_of_the_ids_that_end_a_text() -> None:
-    prompts = [[one] for one in range(20)]
+    prompts = [[continuation] for continuation in range(20)]
     plain = run(prompts, ContinuationRules(max_new_tokens=8))
     ends = (plain[3].ids[2], plain[4].ids[5])
 
-    for one, other in zip(run(prompts, ContinuationRules(max_new_tokens=8, eos_ids=ends)), plain, strict=True):
-        place = next((place for place, token in enumerate(other.ids) if token in ends), None)
-        assert one.ids == (other.ids if place is None else other.ids[: place + 1])
-        assert one.finish is (Finish.LENGTH if place is None else Finish.EOS)
+    for continuation, expected in zip(
+        run(prompts, ContinuationRules(max_new_tokens=8, eos_ids=ends)), plain, strict=True
+    ):
+        index = next((index for index, token in enumerate(expected.ids) if token in ends), None)
+        assert continuation.ids == (expected.ids if index is None else expected.ids[: index + 1])
+        assert continuation.finish is (Finish.LENGTH if index is None else Finish.EOS)
 
 
 def test_a_row_ends_where_it_is_told_to() -> None:
@@ -110,7 +112,7 @@ def test_a_row_ends_where_it_is_told_to() -> None:
 def test_a_row_ends_with_the_positions_of_the_model() -> None:
     found = run([[1] * 7, [2] * 9], ContinuationRules(), max_positions=9)
 
-    assert [len(one.ids) for one in found] == [3, 1]  # the last token is never read
+    assert [len(continuation.ids) for continuation in found] == [3, 1]  # the last token is never read
 
 
 def test_a_row_with_broken_logits_ends_alone() -> None:
@@ -171,8 +173,8 @@ def test_factors_of_rows_count_before_the_temperature() -> None:
     logits, scales = np.array([[2.0, 4.0, 6.0]], np.float32), np.array([0.5], np.float32)
     numbers = np.linspace(0, 0.999, 200)
 
-    drawn = [int(Sampling(0.7).draw(logits.copy(), scales, np.array([one]))[0]) for one in numbers]
-    scaled = [int(Sampling(0.7).draw(logits * 0.5, None, np.array([one]))[0]) for one in numbers]
+    drawn = [int(Sampling(0.7).draw(logits.copy(), scales, np.array([number]))[0]) for number in numbers]
+    scaled = [int(Sampling(0.7).draw(logits * 0.5, None, np.array([number]))[0]) for number in numbers]
 
     assert drawn == scaled
 

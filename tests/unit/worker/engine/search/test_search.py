@@ -86,7 +86,7 @@ def test_a_hypothesis_counts_as_truncated_only_if_the_model_would_have_continued
     (going_on,) = search(RandomStep([1], 12, eos_bias=-50.0), 1, three)
     (ending,) = search(RandomStep([1], 12, eos_bias=50.0), 1, three)
 
-    assert all(one.truncated for one in going_on)
+    assert all(hypothesis.truncated for hypothesis in going_on)
     assert ending[0].ids[-1] == EOS
     assert not ending[0].truncated
 
@@ -97,7 +97,7 @@ def test_a_hypothesis_that_ends_by_itself_at_the_limit_is_not_truncated(
 ) -> None:
     (found,) = search(RandomStep([seed], 12, eos_bias=eos_bias), 1, rules(num_beams=num_beams, max_new_tokens=3))
 
-    assert [one.truncated for one in found] == [one.ids[-1] != EOS for one in found]
+    assert [hypothesis.truncated for hypothesis in found] == [hypothesis.ids[-1] != EOS for hypothesis in found]
 
 
 def test_a_beam_that_could_only_tie_is_not_continued() -> None:
@@ -113,8 +113,8 @@ def test_a_forced_first_token_comes_first_and_adds_no_log_probability() -> None:
     for num_beams in (1, 4):
         for best, *_ in search(RandomStep([1, 2], 12), 2, rules(num_beams=num_beams, forced_bos_id=9)):
             assert best.ids[0] == 9
-    (one,) = greedy_search(RandomStep([1], 12), 1, rules(forced_bos_id=9, max_new_tokens=1))
-    assert one.log_prob == 0.0
+    (hypothesis,) = greedy_search(RandomStep([1], 12), 1, rules(forced_bos_id=9, max_new_tokens=1))
+    assert hypothesis.log_prob == 0.0
 
 
 def test_forced_tokens_do_not_create_extra_hypotheses() -> None:
@@ -159,21 +159,21 @@ def test_no_bigram_repeats_if_the_model_forbids_it() -> None:
         for size in (0, 2)
     )
 
-    def bigrams(one: Hypothesis) -> list[tuple[int, int]]:
-        return list(zip((START, *one.ids), one.ids, strict=False))
+    def bigrams(hypothesis: Hypothesis) -> list[tuple[int, int]]:
+        return list(zip((START, *hypothesis.ids), hypothesis.ids, strict=False))
 
-    assert any(len(bigrams(one)) > len(set(bigrams(one))) for one in free)
-    assert all(len(bigrams(one)) == len(set(bigrams(one))) for one in forbidding)
+    assert any(len(bigrams(hypothesis)) > len(set(bigrams(hypothesis))) for hypothesis in free)
+    assert all(len(bigrams(hypothesis)) == len(set(bigrams(hypothesis))) for hypothesis in forbidding)
 
 
 def test_bad_sequences_are_never_generated() -> None:
     free = ids(greedy_search(RandomStep(list(range(20)), 6), 20, rules()))
-    (first, second) = next(one[1:3] for one in free if len(one) > 3)
+    (first, second) = next(sequence[1:3] for sequence in free if len(sequence) > 3)
     bad = rules(bad_sequences=((first, second),))
 
     assert all(
-        (first, second) not in itertools.pairwise(one)
-        for one in ids(greedy_search(RandomStep(list(range(20)), 6), 20, bad))
+        (first, second) not in itertools.pairwise(sequence)
+        for sequence in ids(greedy_search(RandomStep(list(range(20)), 6), 20, bad))
     )
 
 
@@ -186,16 +186,16 @@ def test_the_start_token_does_not_count_as_part_of_a_bad_sequence() -> None:
 
 def test_tokens_suppressed_at_the_beginning_are_suppressed_after_a_forced_first_token() -> None:
     (free,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5))
-    (other,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5, begin_suppressed_ids=(free.ids[1],)))
+    (expected,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5, begin_suppressed_ids=(free.ids[1],)))
 
-    assert other.ids[0] == 5
-    assert other.ids[1] != free.ids[1]
+    assert expected.ids[0] == 5
+    assert expected.ids[1] != free.ids[1]
 
 
 def test_a_repetition_penalty_makes_repetition_less_likely() -> None:
     def num_repeated(**changes: Any) -> int:
         found = greedy_search(RandomStep(list(range(20)), 8, eos_bias=-9.0), 20, rules(**changes))
-        return sum(len(one.ids) - len(set(one.ids)) for one in found)
+        return sum(len(hypothesis.ids) - len(set(hypothesis.ids)) for hypothesis in found)
 
     assert num_repeated(repetition_penalty=3.0) < num_repeated()
 
@@ -237,9 +237,9 @@ def test_non_finite_logits_are_detected_even_if_the_token_is_forced(num_beams: i
 
 
 def test_a_single_logit_of_minus_infinity_is_not_a_failure() -> None:
-    (one,) = greedy_search(RandomStep([2], 12, broken={(2, 0): -math.inf}), 1, rules())
+    (hypothesis,) = greedy_search(RandomStep([2], 12, broken={(2, 0): -math.inf}), 1, rules())
 
-    assert math.isfinite(one.log_prob)
+    assert math.isfinite(hypothesis.log_prob)
 
 
 def test_logits_that_are_all_minus_infinity_are_a_failure() -> None:
@@ -255,10 +255,10 @@ def test_beam_size_one_equals_greedy(seeds: list[int], max_new_tokens: int, eos_
     beam = beam_search(RandomStep(seeds, 11, eos_bias=eos_bias), len(seeds), asked)
 
     assert ids(greedy) == [hypotheses[0].ids for hypotheses in beam]
-    for one, (other, *_) in zip(greedy, beam, strict=True):
-        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
-        assert one.score == pytest.approx(other.score, abs=1e-4)
-        assert one.truncated == other.truncated
+    for hypothesis, (expected, *_) in zip(greedy, beam, strict=True):
+        assert hypothesis.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+        assert hypothesis.score == pytest.approx(expected.score, abs=1e-4)
+        assert hypothesis.truncated == expected.truncated
 
 
 @given(
@@ -309,15 +309,17 @@ def test_beam_search_equals_the_slow_reference(seed: int, vocab_size: int, eos_b
     slow = slow_beam_search(seed, vocab_size, eos_bias, asked)
 
     assert ids(fast) == ids(slow)
-    for one, other in zip(fast, slow, strict=True):
-        assert one.score == pytest.approx(other.score, abs=1e-3)
-        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+    for hypothesis, expected in zip(fast, slow, strict=True):
+        assert hypothesis.score == pytest.approx(expected.score, abs=1e-3)
+        assert hypothesis.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
 
 
 def test_hypotheses_are_distinct_and_the_best_comes_first() -> None:
     for hypotheses in beam_search(RandomStep(list(range(20)), 15), 20, rules(num_beams=4)):
         assert len(hypotheses) == len(set(ids(hypotheses))) == 4
-        assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)
+        assert [hypothesis.score for hypothesis in hypotheses] == sorted(
+            (hypothesis.score for hypothesis in hypotheses), reverse=True
+        )
 
 
 def test_a_vocabulary_smaller_than_the_beam_is_searched_too() -> None:

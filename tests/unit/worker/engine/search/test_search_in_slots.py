@@ -16,10 +16,10 @@ from worker.engine.search.beam import BeamSearch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search, search
-from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape
 
 VOCAB = 14
-SHAPE = SlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))
+SHAPE = KVSlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))
 
 # Each sentence: its seed, and the step of the search before which it does not arrive.
 ARRIVALS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 12)), min_size=1, max_size=9)
@@ -86,8 +86,8 @@ def test_sentences_that_arrive_at_different_times_equal_the_slow_reference(
     for (seed, _), fast in zip(arrivals, found, strict=True):
         slow = slow_beam_search(seed, VOCAB, eos_bias, asked)
         assert ids(fast) == ids(slow)
-        for one, other in zip(fast, slow, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-3)
+        for hypothesis, expected in zip(fast, slow, strict=True):
+            assert hypothesis.score == pytest.approx(expected.score, abs=1e-3)
 
 
 @given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=5), changes=RULES, eos_bias=st.floats(-1, 4))

@@ -14,9 +14,9 @@ SEGMENTS = st.lists(st.lists(st.integers(2, 99), min_size=1, max_size=12), min_s
 def test_batching_is_a_permutation(segments: list[list[int]], max_rows: int) -> None:
     batches = make_batches(segments, max_rows=max_rows, pad_id=0)
     rows = {
-        place: ids[: int(mask.sum())].tolist()
+        index: ids[: int(mask.sum())].tolist()
         for batch in batches
-        for place, ids, mask in zip(batch.order, batch.input_ids, batch.attention_mask, strict=True)
+        for index, ids, mask in zip(batch.order, batch.input_ids, batch.attention_mask, strict=True)
     }
 
     assert rows == dict(enumerate(segments))

@@ -12,9 +12,9 @@ def test_batches_hold_every_pair_once_and_are_bounded(lengths: list[tuple[int, i
 
     batches = list(make_pair_batches(pairs, max_tokens))
 
-    assert sorted(place for batch in batches for place in batch) == list(range(len(pairs)))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(pairs)))
     for batch in batches:
-        longest = max(max(len(pairs[place].source), len(pairs[place].target)) for place in batch)
+        longest = max(max(len(pairs[index].source), len(pairs[index].target)) for index in batch)
         assert len(batch) == 1 or len(batch) * longest <= max_tokens
-        sources = [len(pairs[place].source) for place in batch]
+        sources = [len(pairs[index].source) for index in batch]
         assert sources == sorted(sources, reverse=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from worker.engine.search.rows import assign_rows, compact_rows
 from worker.engine.seq2seq.native import kv_memory
-from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape
 
-SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
+SHAPE = KVSlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
 
 
 def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> KVSlots:
@@ -70,10 +70,10 @@ def test_select_copies_to_each_row_the_row_that_it_continues(data: st.DataObject
     for row, old in enumerate(moves.tolist()):
         own = positions[old]
         assert (slots._past.array[:, row, :, :own] == past[:, old, :, :own]).all()
-    for place, old in enumerate(stay.tolist()):
-        assert (slots._cross.array[:, place, :, : ends[old] + 1] == cross[:, old, :, : ends[old] + 1]).all()
+    for slot, old in enumerate(stay.tolist()):
+        assert (slots._cross.array[:, slot, :, : ends[old] + 1] == cross[:, old, :, : ends[old] + 1]).all()
     assert slots._past.array.written == [row for row, old in enumerate(moves.tolist()) if row != old], "no other row"
-    assert slots._cross.array.written == [place for place, old in enumerate(stay.tolist()) if place != old]
+    assert slots._cross.array.written == [slot for slot, old in enumerate(stay.tolist()) if slot != old]
     assert (slots._past.array[..., longest:, :] == past[..., longest:, :]).all(), (
         "nothing is written beyond the longest row"
     )

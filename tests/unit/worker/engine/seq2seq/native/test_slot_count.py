@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from worker.engine.seq2seq.native.kv_slots import SlotShape, slot_count
+from worker.engine.seq2seq.native.kv_slots import KVSlotShape, slot_count
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from worker.engine.seq2seq.native.kv_slots import SlotShape, slot_count
 def test_a_small_model_gets_many_slots_and_a_large_one_as_many_as_ever(
     layers: int, width: int, num_ids: int, beams: int, wanted: int
 ) -> None:
-    shape = SlotShape(layers, 4, width // 4, np.dtype(np.float32))
+    shape = KVSlotShape(layers, 4, width // 4, np.dtype(np.float32))
 
     assert slot_count(shape, num_ids, beams) == wanted
