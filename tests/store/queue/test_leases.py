@@ -141,6 +141,28 @@ def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, ad
     assert lease_expiry.expire(database) == 1
 
 
+def test_a_heartbeat_of_a_lost_lease_renews_no_later_one(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job()
+    lost = take(database, lease_s=-1.0)
+    lease_expiry.expire(database)
+    take(database, lease_s=-1.0)
+
+    leases.heartbeat(database, LEASE_S, [lost])
+
+    assert lease_expiry.expire(database) == 1
+
+
+def test_a_shard_that_is_done_is_not_given_back(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    """By a worker that is told to stop before it hears of its last COMMIT."""
+    add_waiting_job(documents=2, per_shard=2)
+    work = take(database)
+    write(database, work)
+
+    leases.release(database, work)
+
+    assert value(database, tables.Shard.state) == "done"
+
+
 def test_a_heartbeat_returns_the_leases_that_are_lost_and_those_to_release(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:

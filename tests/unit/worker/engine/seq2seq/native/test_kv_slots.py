@@ -94,6 +94,20 @@ def test_a_row_that_continues_another_copies_only_the_positions_that_it_lacks() 
     assert (slots._past.array[:, 1, :, 3:5] == slots._past.array[:, 0, :, 3:5]).all()
 
 
+def test_the_rows_of_a_sentence_have_nothing_in_common_from_the_last_one_in_their_slot() -> None:
+    slots = filled(1, 2)
+    slots._positions[:] = 3
+    slots.select(np.array([0, 0]))
+    slots.select(np.arange(0))
+    slots.append(np.zeros((1, 3, 4, 2, 4), np.float32))
+    slots._past.array[:, 1] = 7
+    slots.advance()
+
+    slots.select(np.array([0, 0]))
+
+    assert (slots._past.array[:, 1, :, :1] == slots._past.array[:, 0, :, :1]).all()
+
+
 def test_admitted_sentences_follow_the_others_and_start_at_position_0() -> None:
     slots = filled(2, 3)
     before = slots._past.array.copy()
