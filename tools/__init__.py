@@ -1,1 +1,1 @@
-"""What made parts of kvjobs and is not part of it: the wheel leaves it out."""
+"""What makes or examines kvjobs and is not part of it: the wheel leaves it out."""
