@@ -17,6 +17,7 @@ GENERATE = Kind(
     mean=_MEAN,
     length="num_prompt_tokens",
     text="text",
+    compared=("text",),
     measures=(
         Measure("perplexity", _MEAN),
         Measure("log-probability", "log_prob", "nats"),

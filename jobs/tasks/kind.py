@@ -166,6 +166,7 @@ class Kind:
     mean: Mean | None = None  # None: its results have no perplexity
     length: str | None = None  # the field by which a document is long or short, in tokens
     text: str | None = None  # the field with the text that it makes
+    compared: tuple[str, ...] = ()  # the fields by which two jobs are compared
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first

@@ -26,6 +26,7 @@ RERANK = Kind(
     main="ranking",
     outcome=Ranking,
     length="num_tokens",
+    compared=("candidates",),
     tokens="source_tokens",  # what is scored of each candidate is short
     measures=(
         Measure("candidates", "num_candidates"),

@@ -43,6 +43,7 @@ SCORE = Kind(
     outcome=Score,
     mean=Mean("nll_sum", "num_tokens", is_cost=True),
     length="num_tokens",
+    compared=("nll_sum", "num_tokens", "num_bytes"),
     measures=(
         Measure("perplexity", _PERPLEXITY),
         Measure("word perplexity", _WORD_PERPLEXITY),

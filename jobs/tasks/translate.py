@@ -36,6 +36,7 @@ TRANSLATE = Kind(
     mean=_MEAN,
     length="num_source_tokens",
     text="text",
+    compared=("text",),
     measures=(
         Measure("perplexity", _MEAN),
         Measure("log-probability", "log_prob", "nats"),

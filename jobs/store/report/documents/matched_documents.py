@@ -23,8 +23,7 @@ from sqlalchemy.types import TypeEngine
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.schema.result_tables import Generation, Ranking, ResultRow, Score, Translation
-from jobs.store.schema.results import RESULTS, is_of_document
+from jobs.store.schema.results import RESULTS, ResultTable, is_of_document
 from jobs.store.schema.tables import Document, Job
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
@@ -36,11 +35,8 @@ CHARACTERS_PER_PAGE = 4_000_000
 SEARCHED_FOR_IDS = 1_000  # first documents of a job, among which an id of the corpus is looked for
 
 # The columns of a result that a comparison needs.
-COMPARED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
-    Translation: (Translation.text,),
-    Score: (Score.nll_sum, Score.num_tokens, Score.num_bytes),
-    Ranking: (Ranking.candidates,),
-    Generation: (Generation.text,),
+COMPARED: Mapping[ResultTable, tuple[InstrumentedAttribute[Any], ...]] = {
+    table: tuple(getattr(table, name) for name in table.kind.compared) for table in RESULTS.values()
 }
 
 
