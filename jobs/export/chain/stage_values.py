@@ -16,6 +16,7 @@ from jobs.export.result_columns import Extra, Shape, extra_keys, shape_of
 from jobs.stage import FILTER
 from jobs.store.report.documents.export import ExportedDocument
 from jobs.store.report.job_summary import JobSummary
+from jobs.tasks.rerank import RERANK
 
 OF_EVERY_STAGE = frozenset({"id", "status", "text", "error", "error_code", "line", "stage", "fields"})
 
@@ -32,7 +33,8 @@ class StageValues:
     @property
     def columns(self) -> list[tuple[str, str]]:
         """Of a table: the name of each, and the name of its value."""
-        values = (*self.shape.columns, "flags", *self.optional, *self.extras)
+        of_result = (self.shape.main,) if self._is_ranking else self.shape.columns
+        values = (*of_result, "flags", *self.optional, *self.extras)
         return [(self._name(value), value) for value in values]
 
     @property
@@ -49,9 +51,14 @@ class StageValues:
     def in_table(self, document: ExportedDocument | None) -> dict[str, Any]:
         """Its cells in the row of a document, flags as a text of several words."""
         result = document.result if document else {}
-        (cells,) = self.shape.in_table(result)
+        (cells,) = (self.shape.in_json(result),) if self._is_ranking else self.shape.in_table(result)
         cells |= {key: result.get(key) for key in ("flags", *self.extras)}
         return {name: cells.get(value) for name, value in self.columns}
+
+    @property
+    def _is_ranking(self) -> bool:
+        """Whether its result has several rows in a table of its own; in that of a chain it is one cell, a list."""
+        return self.shape.main == RERANK.main
 
     def _name(self, value: str) -> str:
         return self.renamed.get(value, value)

@@ -71,6 +71,7 @@ def make_jobs(database: Database, folder: Path, clock: Clock) -> None:
     _generate(made)
     _chain(made)
     _unfinished(made)
+    _chain_of_queries(made)
     _finish_workers(database, workers)
     log_cache_reports(database, [replace(MEASURED, version=VERSION)])
 
@@ -355,6 +356,16 @@ def _chain(made: _Maker) -> None:
     job = made.submit("half", made.jsonl("half.jsonl", records), generate, *stages)
     ends = [Generation(f"g{n}", -1.5, Finish.EOS, 5, n % 2, 4) for n in range(8)]
     made.process(job, {job: ends}, shards=1)
+
+
+def _chain_of_queries(made: _Maker) -> None:
+    candidates = [{"id": "a", "text": "t"}, {"id": HTML, "text": "u"}]
+    records = [{"id": f"q{n}", "query": "which?", "candidates": candidates} for n in range(3)]
+    kept = Stage(FilterSpec("num_unscored = 0"), reads=CORPUS)
+    job = made.submit("queries", made.jsonl("queries.jsonl", records), _spec(Task.RERANK, "lm", RerankOptions()), kept)
+    ranked = (RankedCandidate(HTML, 1, 0.5, None), RankedCandidate("a", 2, None, None, "too long"))
+    scored = (ranked[0], RankedCandidate("a", 2, -1.5, None))
+    made.process(job, {job: [Ranking(scored, 7, 20, 4), Ranking(ranked, 7, 20, 4), BROKEN]}, shards=1)
 
 
 def _unfinished(made: _Maker) -> None:
