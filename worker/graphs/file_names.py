@@ -10,7 +10,8 @@ WEIGHTS = "weights.data"  # of all graphs of a model
 
 
 def stage_files(stages: int, *, has_head: bool) -> tuple[str, ...]:
-    """The graphs and weights of a model that is split into so many stages. `has_head`: as a graph of its own."""
+    """The graphs and weights of a model that is split into `stages` stages. `has_head`: the head is a graph of its
+    own."""
     return *stage_graphs(stages, has_head=has_head), *map(stage_weights, range(stages))
 
 

@@ -10,7 +10,7 @@ def cut_layers(layers: int, layer_cost: int, head_cost: int, stages: int) -> tup
         return (range(layers),)
 
     def slowest(last: int) -> int:
-        """The cost of the slowest stage where the last has so many layers, and the others share the rest evenly."""
+        """The cost of the slowest stage if the last stage has `last` layers and the others share the rest evenly."""
         return max(-(-(layers - last) // (stages - 1)) * layer_cost, last * layer_cost + head_cost)
 
     last = min(range(1, layers - stages + 2), key=slowest)

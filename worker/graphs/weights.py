@@ -173,7 +173,7 @@ def _runs(places: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, in
 
 
 def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
-    """Copy so many bytes; raise ModelError where the file ends before."""
+    """Copy `length` bytes; raise ModelError if `source` ends before."""
     while length:
         chunk = source.read(min(length, _CHUNK))
         if not chunk:

@@ -4,4 +4,4 @@ from jobs.errors import ModelError
 
 
 class UnknownVocabularyError(ModelError):
-    """How the vocabulary cuts texts is not known here for certain."""
+    """It is not known for certain how the vocabulary cuts texts."""

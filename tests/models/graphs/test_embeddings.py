@@ -69,6 +69,6 @@ def test_a_head_has_bytes_of_its_own_only_where_it_is_not_tied(tmp_path: Path, t
 
 
 def places(graph: Path) -> set[str]:
-    """Where the weights of a graph lie in the file; of one block of a head, as those of the whole."""
+    """The offsets of a graph's weights in the file; one block of a head has the offsets of the whole head."""
     tensors = onnx.load(graph, load_external_data=False).graph.initializer
     return {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "offset"}

@@ -105,7 +105,7 @@ def test_a_step_and_a_call_of_the_encoder_give_the_same(
 
 @pytest.fixture(scope="module", params=SEQ2SEQ_FAMILIES)
 def wide(request: pytest.FixtureRequest, kernels: Kernels, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose heads are whole vectors, as those of published models are."""
+    """A model whose heads are whole vectors, as in published models."""
     root = tmp_path_factory.mktemp(request.param)
     sizes = {"d_kv": 32} if request.param in ("t5", "mt5") else {}
     checkpoint = SEQ2SEQ_FAMILIES[request.param](root / "checkpoint", width=64, heads=(2, 2), **sizes)

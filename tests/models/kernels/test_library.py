@@ -1,4 +1,4 @@
-"""What the library gives to onnxruntime, and what it compares when it is loaded. onnxruntime's C API is played here."""
+"""The operators that the library gives onnxruntime, and the checks when it is loaded; onnxruntime's C API is faked."""
 
 import ctypes
 import shutil

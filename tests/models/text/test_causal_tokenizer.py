@@ -208,7 +208,7 @@ def test_a_lone_surrogate_is_encoded_as_the_replacement_character(tokenizer: Cau
             1,
             None,
         ),
-        # transformers ignores a BOS that only config.json names: it takes that of the tokenizer's files or class.
+        # transformers ignores a BOS that only config.json names: it takes the BOS of the tokenizer's files or class.
         ({"config": {"bos_token_id": 1, "eos_token_id": 2}}, None, 2),
         ({"config": {"bos_token_id": 2, "model_type": "llama"}}, 1, None),
         ({"config": {"model_type": "llama"}, "tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}}, None, None),

@@ -28,7 +28,7 @@ def pieces_of(tokenizer: CausalTokenizer, text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_folder_gives_a_tokenizer(name, tmp_path):
-    """tests/live compares the ids with those of transformers."""
+    """tests/live compares the ids with transformers."""
     tokenizer = CausalTokenizer.open(converted(tmp_path / "model", CASES[name]()))
 
     assert tokenizer.encode("the rain").ids

@@ -110,7 +110,7 @@ class NativePairScorer:
         self._limits = limits
 
     def score(self, pairs: Sequence[PairIds], run: RunContext) -> Iterator[tuple[int, float]]:
-        """As `protocol.PairScorer.score`; the longest pairs come first."""
+        """As `protocol.CrossEncoderScorer.score`; the longest pairs come first."""
         for pack in _packs([len(pair.ids) for pair in pairs], self._limits):
             run.raise_if_stopped("calls of the model")
             packed = PackedPairs.of([pairs[index] for index in pack])

@@ -21,7 +21,7 @@ class GrowingBuffer:
 
     @property
     def size(self) -> int:
-        """How many numbers fit."""
+        """How many numbers fit into the memory."""
         return self._memory.size
 
     def lay_out(self, shape: tuple[int, ...]) -> NDArray[Any]:

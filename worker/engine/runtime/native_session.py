@@ -22,7 +22,7 @@ def open_native_session(
     providers: Sequence[Provider] = (CPU_PROVIDER,),
     graph: bytes | None = None,
 ) -> onnxruntime.InferenceSession:
-    """As `open_session`. `precision`: of the graph's products."""
+    """Open a native graph, as `open_session` does. `precision`: of the graph's products."""
     kernels = None
     if Device.of(providers).kind == "cpu" and file.is_file():  # else `open_session` says what is missing
         kernels = compiled_kernels()

@@ -182,8 +182,8 @@ class ForbiddenIds:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], eos_ids: Sequence[int], file: str, vocab_size: int) -> Self:
-        """From bad_words_ids, suppress_tokens and begin_suppress_tokens; raise ModelError for an id that does not
-        exist. A bad word that is one of `eos_ids` does not count, as in transformers."""
+        """Read them from bad_words_ids, suppress_tokens and begin_suppress_tokens; raise ModelError for an id that does
+        not exist. A bad word that is one of `eos_ids` does not count, as in transformers."""
         ends = [[eos_id] for eos_id in eos_ids]
         words = [tuple(words) for words in settings.get("bad_words_ids", []) if words not in ends]
         never, first = settings.get("suppress_tokens", []), settings.get("begin_suppress_tokens", [])

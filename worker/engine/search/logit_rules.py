@@ -52,11 +52,11 @@ class LogitRules(Protocol):
 
     @property
     def repetition_penalty(self) -> float:
-        """Of tokens that the sequence already contains; 1.0: none."""
+        """The factor that makes tokens of the sequence so far less likely; 1.0: no penalty."""
 
     @property
     def no_repeat_ngram_size(self) -> int:
-        """Sequences of so many ids that are never repeated; 0: none."""
+        """The length, in ids, of the sequences that are never repeated; 0: no such rule."""
 
     @property
     def renormalize_logits(self) -> bool:

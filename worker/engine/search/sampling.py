@@ -58,7 +58,7 @@ class Sampling:
     def _draw_from_best(
         self, logits: Floats, factors: NDArray[np.float64], numbers: NDArray[np.float64], k: int
     ) -> Ids:
-        """From the k most likely tokens; of these, from those that together have the probability p."""
+        """Draw from the k most likely tokens, cut to the most likely ones whose probabilities sum to p."""
         values, ids = top_k(logits, k)  # (R, k)
         drawn = np.empty(len(logits), np.int64)
         for row, (factor, number) in enumerate(zip(factors, numbers, strict=True)):
@@ -67,7 +67,7 @@ class Sampling:
         return drawn
 
     def _draw_from_nucleus(self, logits: Floats, factors: NDArray[np.float64], numbers: NDArray[np.float64]) -> Ids:
-        """From the most likely tokens that together have the probability p."""
+        """Draw from the most likely tokens whose probabilities sum to p."""
         drawn = np.empty(len(logits), np.int64)
         left, k = np.arange(len(logits)), _FIRST_CANDIDATES
         totals = np.array([_weights(row, factor).sum() for row, factor in zip(logits, factors, strict=True)])

@@ -169,7 +169,7 @@ def read_smollm3(config: ConfigReader, family: str) -> CausalSizes:
 
 
 def read_phi3(config: ConfigReader, family: str) -> CausalSizes:
-    """With longrope, texts are read up to the length from which on transformers takes other factors."""
+    """With longrope, the longest text is the one up to which transformers takes the factors for short texts."""
     block = CausalBlock(
         epsilon=config.number("rms_norm_eps", 1e-5),
         activation=config.activation("hidden_act", "silu"),

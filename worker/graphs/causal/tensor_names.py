@@ -34,7 +34,7 @@ class Fused(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausalTensorNames:
-    """Where a checkpoint has the tensors of each role."""
+    """The names of a checkpoint's tensors, by role."""
 
     embeddings: str = "model.embed_tokens"
     norm: str = "model.norm"  # behind the last layer

@@ -20,7 +20,8 @@ from worker.graphs.seq2seq.network import (
     Seq2SeqNetwork,
 )
 
-# Distances have no end; published models are trained on texts of so many tokens, and name no limit or this one.
+# Relative distances have no limit of their own. Published models are trained on texts of 512 tokens, and name no limit,
+# or this one.
 _POSITIONS = 512
 # Defaults in which MT5Config differs from T5Config, for settings that a config.json leaves out.
 _MT5_DEFAULTS = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}

@@ -144,8 +144,8 @@ class Seq2SeqWeights:
 
 
 def _fairseq_sinusoids(position: NDArray[np.int64], width: int) -> NDArray[np.float32]:
-    """In float32 from the first operation on, as `M2M100SinusoidalPositionalEmbedding.get_embedding`: the angle of a
-    late position is rounded to 3e-5."""
+    """The sinusoids of M2M100 (positions, D), computed in float32 from the first operation on, as in
+    `M2M100SinusoidalPositionalEmbedding.get_embedding`: the angle of a late position is rounded to 3e-5."""
     half = width // 2
     step = np.float32(np.log(10000) / (half - 1))
     frequencies = np.exp(np.arange(half, dtype=np.float32) * -step)

@@ -77,7 +77,7 @@ def describe_qwen2(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_ends(folder: Path, config: Mapping[str, Any], of_class: SpecialTokens) -> dict[str, Any]:
-    """With <s> before and </s> behind a text, and </s></s> between two."""
+    """The tokenizer.json of a class that puts <s> before a text, </s> after it, and </s></s> between two texts."""
     description, named = _described(folder, config, of_class)
     description["post_processor"] = {
         "type": "RobertaProcessing",

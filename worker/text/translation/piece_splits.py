@@ -23,7 +23,7 @@ def split_pieces(pieces: Sequence[str], room: int) -> list[slice]:
 
 
 def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
-    """Where in the second half of pieces[start:end] to split; `end` if there is no better place."""
+    """The best index in the second half of pieces[start:end] to split at; `end` if none is better."""
     middle = start + (end - start) // 2
     for cut in range(end, middle, -1):
         if pieces[cut].startswith(_WORD_START):

@@ -23,7 +23,7 @@ LENGTHS = (64, 3, 5, 40, 41, 63, 17, 17, 30)
 
 
 def pairs_of(model: NativeCrossEncoder, lengths: tuple[int, ...] = LENGTHS) -> list[PairIds]:
-    """Random ids, behind those of special tokens; the second half is the document."""
+    """Random ids above the special tokens' ids; the second half is the document."""
     rng = np.random.default_rng(5)
     types = (0, 1) if model.token_types > 1 else (0, 0)
     return [

@@ -58,7 +58,7 @@ def test_int8_is_exact_on_this_processor() -> None:
 
 def test_weights_in_uint8_give_the_bits_of_weights_in_int8(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small weights, whose sums no processor cuts."""
-    exact_int8()  # remembers what it finds with whole weights
+    exact_int8()  # cached, with whole weights
     monkeypatch.setattr(matrix_products._Columns, "quantized", property(small_weights))
     folder = add(Precision.INT8)
 

@@ -1,4 +1,4 @@
-"""A chat template is a program of somebody else: what it may do, and for how long."""
+"""A chat template is a program that somebody else wrote: it may do little, and not for long."""
 
 from pathlib import Path
 

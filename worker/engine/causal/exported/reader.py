@@ -152,7 +152,8 @@ class ExportedReader:
         return batch
 
     def _max_rows(self, length: int, past: Past) -> int:
-        """The most rows of `length` tokens whose logits, attention weights and pasts fit into MAX_BYTES each."""
+        """The most rows of `length` tokens for one call, bounded by its tokens and by MAX_BYTES of logits, of attention
+        weights and of pasts."""
         past_length = _length(past)
         cache = self._graph.layout.cache
         return min(

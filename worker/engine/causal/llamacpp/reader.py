@@ -180,8 +180,8 @@ class LlamaCppReader:
             yield pack
 
     def _context_for(self, num_cells: int) -> LlamaContext:
-        """A context for `num_cells` tokens: the present one if a new one would have the same size, hence the same
-        bits."""
+        """A context for `num_cells` tokens: the present one if it is large enough and computes as many tokens at once
+        as a new one would, so that results have the same bits."""
         tokens = max(self._tokens, num_cells) if self._is_whole else self._tokens
         wanted = self._size(num_cells, tokens)
         if self._context is not None:

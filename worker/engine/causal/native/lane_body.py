@@ -61,7 +61,7 @@ class LaneBody:
             stage.begin_sequence(positions)
 
     def begin_slots(self, slots: int, positions: int) -> None:
-        """Allocate so many free slots, with room for `positions` at first; they grow."""
+        """Allocate `slots` free slots, with room for `positions` tokens each at first; they grow."""
         self.num_rows, self._capacity = 0, _round_up(positions)
         self.lengths = np.zeros(slots, np.int32)
         for stage in self._stages:
@@ -73,7 +73,7 @@ class LaneBody:
         self.num_rows += rows
 
     def reserve(self, positions: int) -> None:
-        """Make room for so many positions in every slot."""
+        """Make room for `positions` tokens in every slot."""
         if positions > self._capacity:
             self._capacity = max(2 * self._capacity, _round_up(positions))
             for stage in self._stages:
@@ -127,8 +127,8 @@ class LaneBody:
     def _run(
         self, counts: tuple[int, int], call: BodyCall, through: Callable[[StageLane, States | None], States]
     ) -> States:
-        """Run a call of so many rows and tokens through every stage, timed as a whole, and of a split model stage by
-        stage too."""
+        """Run a call through every stage, timed as a whole, and in a split model stage by stage too. `counts`: its rows
+        and tokens."""
         rows, tokens = counts
         measured = {"step": call.step, "rows": rows, "tokens": tokens, "past_length": call.past}
         with call.run.measure(call.phase, **measured):

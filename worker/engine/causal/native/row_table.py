@@ -35,7 +35,7 @@ class RowTable:
         self._shape = shape
 
     def empty(self, count: int) -> NDArray[np.float32]:
-        """Memory for so many rows."""
+        """Uninitialized memory for `count` rows: (count, D)."""
         return np.empty((count, self._shape[1]), np.float32)
 
     def read(self, ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:

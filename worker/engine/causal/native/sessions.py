@@ -47,7 +47,7 @@ class GraphFiles:
         return SessionStage(session, self.slot_shape(num_layers), self.sizes.width, on_cpu, table)
 
     def slot_shape(self, num_layers: int) -> SlotShape:
-        """The sizes of keys and values of so many layers."""
+        """The sizes of the keys and values of `num_layers` layers."""
         return SlotShape(num_layers, self.sizes.kv_heads, self.sizes.head_size, self.precision.float_dtype)
 
 

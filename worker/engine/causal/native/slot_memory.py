@@ -57,7 +57,7 @@ class SlotMemory:
         return self._past.ctypes.data, self._past.shape
 
     def allocate(self, slots: int, capacity: int) -> None:
-        """Allocate so many free slots of `capacity` positions."""
+        """Allocate `slots` free slots of `capacity` positions."""
         before = self._buffer.allocations
         self._past = np.empty((0,) * 5, self._shape.dtype)  # else it would keep the memory
         self._past = self._lay_out(slots, capacity)

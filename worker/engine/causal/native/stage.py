@@ -41,7 +41,7 @@ class StageLane(Protocol):
         """Begin a sequence that is read in several calls, of at most `positions`."""
 
     def begin_slots(self, slots: int, capacity: int) -> None:
-        """Allocate so many free slots of `capacity` positions."""
+        """Allocate `slots` free slots of `capacity` positions."""
 
     def grow_slots(self, capacity: int, rows: int, longest: int) -> None:
         """Make room for `capacity` positions in every slot; the first `rows` slots hold at most `longest` tokens."""

@@ -42,7 +42,7 @@ class DeviceBuffers:
         return BufferStats(2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize, self._allocations)
 
     def lay_out(self, rows: int, length: int) -> None:
-        """Allocate so many rows of so many positions, if necessary; the content is undefined."""
+        """Lay out `rows` rows of `length` positions, and allocate if necessary; the content is undefined."""
         self.length = length
         size = math.prod(self._tensor(rows))
         if size > self._size:

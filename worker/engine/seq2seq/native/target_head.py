@@ -27,7 +27,7 @@ class TargetHead:
 
     @classmethod
     def of(cls, ids: Sequence[int] | None) -> Self:
-        """From the `head_ids` of a manifest."""
+        """The head with `ids`, the `head_ids` of a manifest; None: the head has all ids."""
         return cls(None) if ids is None else cls(np.asarray(ids, np.int64), tuple(ids))
 
     def has(self, ids: Ids) -> NDArray[np.bool_]:

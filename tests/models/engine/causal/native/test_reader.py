@@ -185,7 +185,7 @@ def test_in_int8_a_row_does_not_depend_on_other_rows(make: Callable[..., TinyCau
 
 def test_weights_in_uint8_give_the_bits_of_weights_in_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small weights, whose sums no processor cuts."""
-    exact_int8()  # remembers what it finds with whole weights
+    exact_int8()  # cached, with whole weights
     monkeypatch.setattr(matrix_products._Columns, "quantized", property(lambda columns: columns._both()[0] // 2))
     folder, found = write_tiny(tmp_path, "llama", Precision.INT8).folder, []
     for kind in (Int8.SIGNED, Int8.UNSIGNED):

@@ -43,7 +43,7 @@ def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
 
 def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precision: Precision) -> None:
     """Assert bit-equal results in int8, and in fp32 the same ids with scores within 1e-5: a product of several rows may
-    sum in another order than that of one row, although the bits were equal on all machines tried."""
+    sum in another order than a product of one row, although the bits were equal on all machines tried."""
     if precision is INT8:
         assert found == alone
         return

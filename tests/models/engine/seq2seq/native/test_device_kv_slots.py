@@ -132,7 +132,7 @@ def test_out_of_device_memory_the_batch_is_made_smaller(open_kv: Open, monkeypat
     assert ids_of(decode(model, beams=1, rows=8)) == ids_of(whole)
 
 
-# --- slots and buffers alone, compared with those of the host
+# --- slots and buffers alone, compared with the host's
 
 
 @pytest.fixture

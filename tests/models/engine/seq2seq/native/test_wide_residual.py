@@ -1,4 +1,4 @@
-"""T5 in float16: the residual grows beyond what float16 holds, and results stay those of float32."""
+"""T5 in float16: the residual grows beyond what float16 holds, and results match float32's."""
 
 from pathlib import Path
 

@@ -55,8 +55,8 @@ def test_sharing_never_computes_more_tokens_than_separate_pairs(
 
     assert num_tokens(sharing) + group_cost * num_groups <= num_tokens(group_separately(different))
     assert sum(member.num_computed for member in sharing.members) == num_tokens(sharing)
-    for member, (one, scored) in zip(sharing.members, pairs, strict=True):
-        assert member.num_computed + member.num_shared == len(one) + len(scored)
+    for member, (context, scored) in zip(sharing.members, pairs, strict=True):
+        assert member.num_computed + member.num_shared == len(context) + len(scored)
 
 
 @given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6), SUFFIX_COSTS)
@@ -66,7 +66,7 @@ def test_no_other_grouping_saves_more(pairs: list[Pair], group_cost: int, suffix
 
     def best(among: list[Pair], depth: int) -> float:
         """The most tokens that can be saved among pairs whose first `depth` tokens are equal."""
-        num_behind = sum(len(one) + len(scored) - depth for one, scored in among)
+        num_behind = sum(len(context) + len(scored) - depth for context, scored in among)
         whole = (len(among) - 1) * depth - group_cost - suffix_cost * num_behind
         longer: dict[int, list[Pair]] = {}
         for pair in among:

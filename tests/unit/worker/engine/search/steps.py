@@ -95,7 +95,7 @@ def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: Generat
             candidates += [(score + log_probs[token], (*tokens, token)) for token in possible]
         candidates = sorted(candidates, key=lambda candidate: -candidate[0])[: 2 * k]
         last = length == rules.max_new_tokens
-        running = [one for one in candidates if one[1][-1] != EOS and not last][:k]
+        running = [beam for beam in candidates if beam[1][-1] != EOS and not last][:k]
         ended += [
             Hypothesis(tokens[1:], score, score / length**rules.length_penalty, truncated=False)
             for score, tokens in candidates[:k]
