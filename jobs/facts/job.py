@@ -7,7 +7,6 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from jobs.choices import CANCELLING, PAUSED
@@ -52,8 +51,8 @@ def asked(job: JobSummary) -> Iterator[Fact]:
         read_s = (job.ingested_at - job.created_at).total_seconds()
         yield Fact("corpus read", f"in {duration(read_s)}", remark=counted(job.documents, "line"))
     if has_model:
-        yield _moment("started", job.started_at)
-    yield _moment("ended", job.finished_at)
+        yield Fact("started", job.started_at)
+    yield Fact("ended", job.finished_at)
     if job.started_at:
         yield Fact("took" if job.has_ended else "for", job.elapsed_s, "s")
 
@@ -67,10 +66,6 @@ def _options(task: str, values: Mapping[str, Any]) -> Iterator[Fact]:
         default = [] if defaults.get(name) == () else defaults.get(name)  # as JSON has it
         if name != "routes":  # the models say it
             yield Fact(name, value, remark=DEFAULT if value == default or str(value) == str(default) else "")
-
-
-def _moment(label: str, at: datetime | None) -> Fact:
-    return Fact(label, at, remark="" if at else "not yet")
 
 
 def numbers(job: LiveJob) -> Iterator[Fact]:

@@ -9,7 +9,7 @@ from jobs.choices import state_in_words
 from jobs.facts.job import Fact, asked, reused_of, tokens_in_words
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
-from jobs.outcome import STAGE, Finish
+from jobs.outcome import Finish
 from jobs.stage import FILTER
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def describe(
 ) -> Iterator[str]:
     """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
     `chain`: the jobs of its chain."""
-    because = "" if job.state == "done" else job.because  # it was paused in its last batch
-    yield f"Job {job.label}: {state_in_words(job.shown_state)}{because}"
+    yield f"Job {job.label}: {state_in_words(job.shown_state)}{job.because}"
     known = {fact.label: fact.value for fact in asked(job)}
     lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
     lines |= {"options": _options(known["options"]), "queue": known["queue and priority"], "documents": _documents(job)}
@@ -56,8 +55,8 @@ def describe(
     if phases:
         yield ""
         yield "Where the time went (seconds summed over all lanes)"
-        stages = [phase for phase in phases if phase.group.startswith(STAGE)]  # their seconds are in other phases too
-        for phase in [*[phase for phase in phases if phase not in stages][:PHASES_SHOWN], *stages]:
+        whole = [phase for phase in phases if not phase.is_stage]
+        for phase in [*whole[:PHASES_SHOWN], *(phase for phase in phases if phase.is_stage)]:
             yield (
                 f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
                 f"{figure(phase.mean_ms)} ms a call, {figure(phase.mean_rows)} rows"

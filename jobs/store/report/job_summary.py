@@ -98,8 +98,8 @@ class JobSummary:
 
     @property
     def because(self) -> str:
-        """` (reason)` behind the state of a job that failed or was paused; nothing where there is none."""
-        return f" ({self.reason})" if self.reason else ""
+        """` (reason)` behind a state. Of a job that is done it is no more: it was paused in its last batch."""
+        return f" ({self.reason})" if self.reason and self.state != JobState.DONE else ""
 
     @property
     def has_ended(self) -> bool:

@@ -73,7 +73,7 @@ def _drawn(fact: Fact) -> str:
     if isinstance(value, list):
         return ", ".join(options_given(value)) or "all at their defaults"
     text = duration(value) if fact.unit == "s" else moment(value) if isinstance(value, datetime) else value
-    return ", ".join(part for part in (text, fact.remark) if part)
+    return ", ".join(part for part in (text, fact.remark) if part) or "not yet"
 
 
 def options_given(options: Sequence[Fact]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.formatting import counted, duration, percent
-from jobs.outcome import MODEL_PHASES, STAGE, VIA
+from jobs.outcome import MODEL_PHASES, VIA
 from jobs.spec import Timing
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
@@ -47,7 +47,7 @@ class PhaseShare:
 def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
     """The phases with the most seconds first, as the summary has them; not the stages, which are parts of others."""
     shares, offset = [], 0.0
-    for phase in _whole(phases):
+    for phase in (phase for phase in phases if not phase.is_stage):
         shares.append(
             PhaseShare(
                 name=phase.group,
@@ -75,25 +75,20 @@ def phases_sentence(phases: Sequence[StepSummary], timing: str, elapsed_s: float
     """Which phase takes the time, and how much of it the model works."""
     if not phases:
         return no_timings(timing)
-    whole = _whole(phases)
+    whole = [phase for phase in phases if not phase.is_stage]
     total = sum(phase.seconds for phase in whole)
     largest = [f"{phase.group} takes {percent(phase.share)}" for phase in whole[:2] if phase.share >= 0.005]
     model = sum(phase.share for phase in phases if phase.group in MODEL_PHASES)
     sentence = (
         f"{largest[0][0].upper()}{' and '.join(largest)[1:]} of the time; model calls are {percent(model)} of it."
     )
-    stages = sorted((phase for phase in phases if phase not in whole), key=lambda phase: phase.group)
+    stages = sorted((phase for phase in phases if phase.is_stage), key=lambda phase: phase.group)
     if stages:
         shares = ", ".join(f"{stage.group.replace('.', ' ')} {percent(stage.share)}" for stage in stages)
         sentence += f" Within them, the stages of the model take: {shares}."
     if elapsed_s and total > elapsed_s * 1.05:
         sentence += f" Lanes work side by side: {duration(total)} of work in {duration(elapsed_s)}."
     return sentence
-
-
-def _whole(phases: Sequence[StepSummary]) -> list[StepSummary]:
-    """The phases that are no parts of others."""
-    return [phase for phase in phases if not phase.group.startswith(STAGE)]
 
 
 def no_timings(timing: str) -> str:

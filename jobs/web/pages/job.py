@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -33,7 +31,7 @@ from jobs.store.report.shards import (
 from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.timings.histograms import histogram
 from jobs.store.report.timings.minutes import intervals_of_job
-from jobs.store.report.timings.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
+from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batches
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.submit_command import STDIN, submit_command
@@ -64,14 +62,6 @@ SECTIONS = (  # in the order of the page: id, title
 )
 
 router = APIRouter()
-
-
-@dataclass(frozen=True, slots=True)
-class ShardLine:
-    """A shard, and what it waits for or who has it."""
-
-    shard: ShardSummary
-    why: str
 
 
 def job(
@@ -152,7 +142,7 @@ def shards(
         "after": after,
         "next_after": page[-1].shard_id if len(listed) > SHARDS_A_PAGE else None,
         "why_all": why_job_waits(around),
-        "lines": [ShardLine(one, _why(one, around)) for one in page],
+        "lines": [{"shard": one, "why": _why(one, around)} for one in page],
         "shard": shard,
         "events": shard_events(connection, job_id, shard) if shard else [],
     }
@@ -171,10 +161,9 @@ def _commands(found: LiveJob, stages: Sequence[LiveJob], bad: Sequence[Failure])
 
 def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
     """The charts of speed and of seconds cover the whole job, those of single batches the newest."""
-    job_id, options = found.job_id, json.loads(found.options)
-    timing = str(options.get("timing", Timing.STEPS))
+    job_id, task, options = found.job_id, found.task, json.loads(found.options)
     phases = summarize_steps(connection, job_id, By.PHASE)
-    steps = calls_by_step(connection, job_id)
+    steps, lengths = calls_by_step(connection, job_id), calls_by_past_length(connection, job_id)
     batches = recent_batches(connection, job_id)
     is_whole_job = len(batches) < MOST_BATCHES
     every = batches if is_whole_job else []
@@ -183,26 +172,11 @@ def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
         "speed": speed.speed_chart(intervals, every, found),
         "seconds": seconds.seconds_over_time(intervals, every),
         "phases": seconds.phase_shares(phases),
-        "phases_sentence": seconds.phases_sentence(phases, timing, found.elapsed_s),
-        **_decoder_charts(connection, found, steps, options),
-        **_batch_charts(batches, is_whole_job, found.started_at),
-    }
-
-
-def _decoder_charts(
-    connection: Connection, found: JobSummary, steps: Sequence[Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    lengths = calls_by_past_length(connection, found.job_id)
-    return {
-        "steps": decoder.step_chart(steps, found.task, options),
-        "past_lengths": decoder.past_length_chart(lengths, found.task, options),
-        "slots": decoder.slots_chart(steps, found.task, options),
-    }
-
-
-def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool, began_at: datetime | None) -> dict[str, Any]:
-    return {
-        "timeline": lanes.timeline(batches, is_whole_job=is_whole_job, began_at=began_at),
+        "phases_sentence": seconds.phases_sentence(phases, options.get("timing", Timing.STEPS), found.elapsed_s),
+        "steps": decoder.step_chart(steps, task, options),
+        "past_lengths": decoder.past_length_chart(lengths, task, options),
+        "slots": decoder.slots_chart(steps, task, options),
+        "timeline": lanes.timeline(batches, is_whole_job=is_whole_job, began_at=found.started_at),
         "latency": latency.latency_chart(batches),
     }
 
@@ -239,7 +213,7 @@ def _open_shards(connection: Connection, found: JobSummary, silence_s: float) ->
         name: list_shards(connection, found.job_id, state, limit=SHARDS_SHOWN)
         for name, state in (("leased", ShardState.LEASED), ("waiting", ShardState.READY))
     }
-    lines = {name: [ShardLine(one, _why(one, around)) for one in some] for name, some in named.items()}
+    lines = {name: [{"shard": one, "why": _why(one, around)} for one in some] for name, some in named.items()}
     return {"why_all": why_job_waits(around), **lines}
 
 

@@ -31,6 +31,11 @@ class StepSummary:
     share: float  # of all seconds in the summary
 
     @property
+    def is_stage(self) -> bool:
+        """Of a split model: its seconds are in other phases too."""
+        return self.group.startswith(STAGE)
+
+    @property
     def mean_ms(self) -> float:
         return 1000 * self.seconds / self.calls if self.calls else 0.0
 

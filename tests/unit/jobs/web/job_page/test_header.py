@@ -7,8 +7,10 @@ import pytest
 
 from jobs.store.report.document_counts import OUTCOMES
 from jobs.web.job_page.header import lines, state_sentence, tiles, time_left
+from jobs.web.rendering import _environment
 from tests.summaries import LIVE_JOB, READ_AT
 
+macros: Any = _environment.get_template("macros.html").module
 COUNTS = "480 of 1,000 documents ok, 8 failed, 2 quarantined, 10 rejected, 500 waiting."
 
 
@@ -34,6 +36,14 @@ COUNTS = "480 of 1,000 documents ok, 8 failed, 2 quarantined, 10 rejected, 500 w
 )
 def test_a_sentence_says_where_the_job_is(columns: dict[str, Any], sentence: str) -> None:
     assert state_sentence(replace(LIVE_JOB, **columns)) == sentence
+
+
+@pytest.mark.parametrize(("columns", "is_said"), [({"paused": True}, True), ({"state": "done"}, False)])
+def test_a_job_that_is_done_was_paused_for_a_reason_that_is_no_more(columns: dict[str, Any], is_said: bool) -> None:
+    job = replace(LIVE_JOB, reason="lunch", succeeded=1000, failed=0, quarantined=0, rejected=0, **columns)
+
+    for said in (job.because, macros.job_state(job)):
+        assert ("lunch" in said) is is_said
 
 
 def test_time_left_is_told_of_a_running_job_alone() -> None:
