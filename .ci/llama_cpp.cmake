@@ -5,5 +5,11 @@
 set(LLAMA_BUILD_COMMON OFF)
 set(LLAVA_BUILD OFF)
 set(LLAMA_ALL_WARNINGS OFF)
-set(CMAKE_C_FLAGS_RELEASE -O1)
-set(CMAKE_CXX_FLAGS_RELEASE -O1)
+# Without AMX: on a processor that has it, llama.cpp 0.3.36 ends the process with some quantized weights (SIGSEGV in a
+# build with its own flags, a failed assertion in this one).
+set(KVJOBS_FLAGS "-O1")
+if(CMAKE_HOST_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(KVJOBS_FLAGS "-O1 -mno-amx-tile -mno-amx-int8 -mno-amx-bf16")
+endif()
+set(CMAKE_C_FLAGS_RELEASE ${KVJOBS_FLAGS})
+set(CMAKE_CXX_FLAGS_RELEASE ${KVJOBS_FLAGS})
