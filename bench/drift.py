@@ -3,11 +3,11 @@
     python -m bench.drift [--only smollm2,gemma3,minilm,demo] [--work DIR] [--json]
 
 Everything is compared with kvjobs' own fp32. Of models with published weights, on the same texts
-(`bench.checkpoints.published_texts`): the perplexity, the log-probability of each token, and 12 greedy texts of 24
-tokens; of the cross-encoder, the scores of 100 queries with 5 candidates each. Of the bundled translation model, on
-2,000 sentences of unseen bulletins: the same of the greedy translations in fp32, and each engine's own. The others get
-the same weights, and stand beside it where they are installed: transformers in bf16 and CTranslate2 in int8 (extra
-`bench`), llama.cpp in Q8_0 and Q4_K_M (extra `gguf`). Nothing is timed.
+(`bench.checkpoints.published_texts`): the perplexity with the standard error of its change, the log-probability of each
+token, and 40 greedy texts of 24 tokens; of the cross-encoder, the scores of 100 queries with 5 candidates each. Of the
+bundled translation model, on 2,000 sentences of unseen bulletins: the same of the greedy translations in fp32, and each
+engine's own. The others get the same weights, and stand beside it where they are installed: transformers in bf16 and
+CTranslate2 in int8 (extra `bench`), llama.cpp in Q8_0 and Q4_K_M (extra `gguf`). Nothing is timed.
 
 Needs the packages of bench/checkpoints/published.txt, but for `demo`.
 """
@@ -37,7 +37,7 @@ from worker.models.drift import RelevanceDrift
 
 _DEMO = "demo"
 _NAMES = (*NAMES, _DEMO)
-_TEXTS = {"smollm2": 60, "gemma3": 16, "minilm": 50, _DEMO: 2_000}  # about 3,600 tokens, 700; sentences
+_TEXTS = {"smollm2": 75, "gemma3": 75, "minilm": 50, _DEMO: 2_000}  # texts; sentences
 _OURS = ("fp32", "int8")
 _QUERIES, _CANDIDATES, _QUERY_WORDS = 100, 5, 8
 _LLAMACPP = ("q8_0", "q4_k_m")
@@ -62,11 +62,12 @@ def main(arguments: list[str] | None = None) -> None:
         return
     print(cpu_name())
     if drifts:
-        print(f"{'model':8} {'engine':17} {'perplexity':>10} {'change':>9} {'mean':>7} {'worst':>7} {'equal':>9}")
+        print(f"{'model':8} {'engine':17} {'perplexity':>10} {'change':>9} {'error':>6} {'mean':>7} {'worst':>7} "
+              f"{'equal':>9}")  # fmt: skip
     for name, engine, row in _rows(drifts):
         equal = f"{row.equal}/{row.texts}"
-        print(f"{name:8} {engine:17} {row.perplexity:10.4f} {row.change:+8.3f}% {row.mean:7.5f} "
-              f"{row.worst:7.3f} {equal:>9}")  # fmt: skip
+        print(f"{name:8} {engine:17} {row.perplexity:10.4f} {row.change:+8.3f}% {row.standard_error:5.2f}% "
+              f"{row.mean:7.5f} {row.worst:7.3f} {equal:>9}")  # fmt: skip
     for name, found in orders.items():
         print(f"{name:8} int8: scores change by {found.mean:.4f} of their standard deviation, by {found.worst:.3f} at "
               f"most; {found.num_reordered} of {found.num_queries} orders change")  # fmt: skip

@@ -13,7 +13,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
 
 NEW_TOKENS = 24  # of each continuation
-_PROMPTS = 12
+_PROMPTS = 40
 _PROMPT_TOKENS = 24  # at most, and at most half of a text
 
 

@@ -21,6 +21,7 @@ class TextDrift:
 
     perplexity: float
     change: float  # of the perplexity, in percent
+    standard_error: float  # of the change, in percent, with tokens as the sample
     mean: float  # nats a token, absolute
     worst: float  # nats, of a single token
     equal: int  # greedy texts that are the reference's, of `texts`
@@ -29,13 +30,14 @@ class TextDrift:
 
 def text_drift(read: Read, reference: Read) -> TextDrift:
     """How far `read` is from `reference`, which read the same."""
-    gaps = np.abs(read.log_probs - reference.log_probs)
+    gaps = read.log_probs - reference.log_probs
     return TextDrift(
         perplexity=_perplexity(read.log_probs),
         change=100 * (_perplexity(read.log_probs) / _perplexity(reference.log_probs) - 1),
-        mean=float(gaps.mean()),
-        worst=float(gaps.max()),
-        equal=sum(one == other for one, other in zip(read.greedy, reference.greedy, strict=True)),
+        standard_error=100 * float(gaps.std() / math.sqrt(len(gaps))),
+        mean=float(np.abs(gaps).mean()),
+        worst=float(np.abs(gaps).max()),
+        equal=sum(mine == exact for mine, exact in zip(read.greedy, reference.greedy, strict=True)),
         texts=len(reference.greedy),
     )
 
