@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_a_sandbox_processes_several_batches_recalls_what_is_stored_and_ignores_
     os.kill(child_of(os.getpid()), signal.SIGTERM)  # systemd sends it to every process of a service
 
     first, again = sandbox.process(BATCH), sandbox.process(BATCH[:1])
-    with Database.connect(arguments.settings.database_url).writing() as connection:
+    with closing(Database.connect(arguments.settings.database_url)) as database, database.writing() as connection:
         learn(connection, first.learned)
     recalled = sandbox.process(BATCH)
 
