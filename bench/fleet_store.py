@@ -38,10 +38,13 @@ from bench.fleet.table_sizes import per_document
 from bench.harness.machine import cpu_name, load_average
 from bench.harness.processes.servers import redis_server
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, Task, Timing, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.schema.migrate import upgrade
 from jobs.submission.submit import submit
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 CONNECTIONS_PER_WORKER = 4  # at most: lane, heartbeat, reaper, dispatcher
 PACE_S = {"saturating": (0.0, 0.0), "paced": (2.0, 5.0), "idle": (0.0, 0.0)}

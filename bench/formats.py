@@ -29,10 +29,12 @@ from jobs.corpus.corpus import Corpus
 from jobs.export.export_file import export_file
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Extra
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.report.job_summary import find_job
 from jobs.submission.submit import submit
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 FORMS = ("jsonl", "parquet")
 WORDS = 60  # of a document

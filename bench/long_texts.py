@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from jobs.errors import ModelError
-from jobs.spec import Window
+from jobs.tasks.score import Window
 from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group

@@ -181,7 +181,7 @@ def _open(engine: str, work: Path, pairs: Sequence[Pair]) -> tuple[Score, str]:
 
 def _kvjobs(folder: Path) -> Score:
     from jobs.outcome import Ranking
-    from jobs.spec import Method, RerankOptions
+    from jobs.tasks.rerank import Method, RerankOptions
     from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
     from worker.engine.runtime.run_context import RunContext
     from worker.engine.tasks.rerank.pair_reranking import PairReranker

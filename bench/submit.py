@@ -25,9 +25,11 @@ from sqlalchemy import text
 
 from bench.harness.processes.servers import own_database
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.submission.submit import submit
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from jobs.provider_settings.token_price import TokenPrice
 from jobs.providers import ONNX, ProviderOrder
 from jobs.routing.table import RouteTable, parse_table
 from jobs.setting_values import NUMBERS, cast_value, checked_number
-from jobs.spec import Task
+from jobs.tasks.task import Task
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
 # May contain a password: can also be read from a file, which KVJOBS_<NAME>_FILE names, or <name>_file in kvjobs.toml.

@@ -2,222 +2,22 @@
 the standard library."""
 
 import dataclasses
-import enum
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.near_names import meant
-from jobs.option_numbers import COLDEST, check_numbers
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.routing.routes import Leg, Route, read_routes, revision_of
-
-
-class Task(enum.StrEnum):
-    """What a job does with each document."""
-
-    TRANSLATE = "translate"
-    SCORE = "score"  # log-probability under a model: perplexity
-    RERANK = "rerank"  # reorder the candidates of a query
-    GENERATE = "generate"  # continue a prompt
-
-
-class Window(enum.StrEnum):
-    """How a document longer than the model's context is scored."""
-
-    STRIDE = "stride"  # overlapping windows: each token is scored once, after at least max_length - stride others
-    DISJOINT = "disjoint"  # adjacent windows, each with one token of context (lm-evaluation-harness, rolling)
-    TRUNCATE = "truncate"  # the first window only
-
-
-class Bos(enum.StrEnum):
-    """The token before the first token of a document, so that this one can be scored."""
-
-    AUTO = "auto"  # the tokenizer's BOS if it has one, else nothing
-    BOS = "bos"
-    EOS = "eos"
-    NONE = "none"  # nothing: the first token is not scored
-
-
-class Method(enum.StrEnum):
-    """How a candidate is scored."""
-
-    QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
-    PERPLEXITY = "perplexity"  # mean log p(document | query)
-    YES_NO = "yes-no"  # p(yes) of a causal model that is asked whether the document answers the query
-    CROSS_ENCODER = "cross-encoder"  # what a cross-encoder gives for query and document together
-
-
-class Timing(enum.StrEnum):
-    """How detailed the stored timings are."""
-
-    STEPS = "steps"  # one row per model call
-    BATCHES = "batches"  # one row per phase and batch
-    OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
-    """When a decoder reuses the keys and values of earlier steps.
-
-    `auto` and `on` differ only for a graph without a cache: `on` refuses it. `hybrid:N` runs the whole prefix for the
-    first N tokens and uses the cache from then on.
-    """
-
-    mode: str = "auto"  # auto | on | off | hybrid
-    uncached_steps: int = 0  # N of hybrid:N
-
-    @classmethod
-    def parse(cls, text: str) -> "CachePolicy":
-        """Parse `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
-        if text in ("auto", "on", "off"):
-            return cls(text)
-        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", text):
-            return cls("hybrid", int(match[1]))
-        raise SpecError(
-            f"cache is {text!r}{meant(text, ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N uncached "
-            "steps first)"
-        )
-
-    def __str__(self) -> str:
-        return f"hybrid:{self.uncached_steps}" if self.mode == "hybrid" else self.mode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateOptions:
-    """Options of translating. None: the value in the model's generation_config.json."""
-
-    beam_size: int | None = None  # 1 is greedy search
-    n_best: int = 1  # hypotheses kept per segment, at most beam_size
-    length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
-    early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
-    max_new_tokens: int | None = None  # per segment, end-of-sentence included
-    allow_pad: bool = False  # allow padding as output unless the model's own settings forbid it, as transformers does
-    source_language: str = "en"  # for the sentence splitter, and multilingual models
-    target_language: str | None = None  # of a multilingual model; a label without >> and <<
-    cache: CachePolicy = CachePolicy()
-    batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
-    reuse: bool = True  # take a segment that was translated before from the translation memory
-    timing: Timing = Timing.STEPS
-    routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
-        if self.beam_size is not None and self.n_best > self.beam_size:
-            raise SpecError(
-                f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
-                "hypotheses: raise --beam-size or lower --n-best"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreOptions:
-    """Options of scoring. With `pairs`, a document is a source and a target, and log p(target | source) is computed."""
-
-    pairs: bool = False
-    window: Window = Window.STRIDE
-    max_length: int | None = None  # tokens of a window, BOS included; None: the model's maximum
-    stride: int | None = None  # tokens from the start of one window to the next; None: half of max_length
-    bos: Bos = Bos.AUTO
-    token_scores: bool = False  # keep the log-probability of every token
-    source_language: str = "en"  # pairs: of a multilingual model
-    target_language: str | None = None  # pairs: of a multilingual model; a label without >> and <<
-    packing: bool = True  # several documents in one row of a model call, without padding
-    reuse: bool = True  # take the score of a document that was scored before from the score memory
-    timing: Timing = Timing.STEPS
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
-        if self.max_length is not None and self.stride is not None and self.stride >= self.max_length:
-            raise SpecError(
-                f"stride is {self.stride} and max_length {self.max_length}; a window keeps at least one token of "
-                "context: lower --stride or raise --max-length"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankOptions:
-    """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
-    0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
-
-    method: Method | None = None  # None: that of the model's kind
-    template: str | None = None  # with {query} and {document}, the scored one last; None: the method's own
-    fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
-    max_length: int | None = None  # tokens of a sequence; None: the model's maximum. Longer documents are cut
-    prefix_cache: bool = True  # compute a prefix that sequences share once
-    timing: Timing = Timing.STEPS
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
-        if self.template is not None and self.method is Method.CROSS_ENCODER:
-            raise SpecError(
-                f"the method {self.method} has no template, its model reads the two texts: leave --template out"
-            )
-        if self.template is not None:
-            self._check_template(self.template)
-
-    def _check_template(self, template: str) -> None:
-        last = _SCORED.get(self.method or Method.QUERY_LIKELIHOOD)
-        is_complete = template.count("{query}") == 1 and template.count("{document}") == 1
-        if not is_complete or (last and not template.rstrip().endswith(last)):
-            raise SpecError(
-                f"the template {template!r} must contain {{query}} and {{document}} once each"
-                + (
-                    f" and, for the method {self.method or Method.QUERY_LIKELIHOOD}, end with {last}, which is scored"
-                    if last
-                    else ""
-                )
-            )
-
-
-_SCORED = {Method.QUERY_LIKELIHOOD: "{query}", Method.PERPLEXITY: "{document}"}  # the end of a template
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateOptions:
-    """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
-
-    max_new_tokens: int = 256  # the one that ends the continuation included
-    temperature: float = 0.0  # logits are divided by it before a token is drawn; 0 is greedy search
-    top_p: float = 1.0  # draw from the most likely tokens that together have this probability (Holtzman et al. 2020)
-    top_k: int = 0  # draw from so many of the most likely tokens; 0: from all
-    seed: int = 0  # with the same one, a document gets the same text again
-    stop: tuple[str, ...] = ()  # texts that end a continuation, and do not belong to it
-    chat: bool = False  # documents are messages, which the model's chat template turns into a prompt
-    system: str | None = None  # chat: the system message of every document
-    prefix_cache: bool = True  # read a beginning that prompts share once
-    cache: CachePolicy = CachePolicy()
-    batch_size: int | None = None  # prompts that run at a time; None: the engine chooses
-    timing: Timing = Timing.STEPS
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
-        if 0 < self.temperature < COLDEST:
-            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search), or {COLDEST} and more")
-        if not self.temperature and (self.top_p < 1 or self.top_k):
-            raise SpecError(
-                "top_p and top_k choose among the tokens that are drawn, and greedy search draws none: give "
-                "--temperature 1 as well"
-            )
-        if "" in self.stop or len(self.stop) > _MAX_STOPS:
-            raise SpecError(f"a stop text is not empty, and there are at most {_MAX_STOPS}")
-        if self.system is not None and not self.chat:
-            raise SpecError("a system message is part of a chat template: give --chat as well")
-        if self.cache.mode == "hybrid":
-            raise SpecError(f"cache is {self.cache}; to generate, it can be auto, on or off")
-
-
-Options = TranslateOptions | ScoreOptions | RerankOptions | GenerateOptions
-OPTIONS: dict[Task, type[Options]] = {
-    Task.TRANSLATE: TranslateOptions,
-    Task.SCORE: ScoreOptions,
-    Task.RERANK: RerankOptions,
-    Task.GENERATE: GenerateOptions,
-}
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.rerank import Method
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.shared_options import CachePolicy, Timing
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 
 def has_payload(task: str, options: Mapping[str, Any]) -> bool:
@@ -369,5 +169,3 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "stop": tuple,
     "routes": read_routes,
 }
-
-_MAX_STOPS = 16  # each is looked for after every token

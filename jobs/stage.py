@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.providers import ONNX_ALONE, ProviderOrder
-from jobs.spec import JobSpec, Task
+from jobs.spec import JobSpec
+from jobs.tasks.filter import FILTER as KIND
+from jobs.tasks.task import Task
 
-FILTER = "filter"  # the task of a filter, in the tables; `Task` has what a model does
+FILTER = KIND.name  # the task of a filter, in the tables; `Task` has what a model does
 NO_MODEL = "none"  # name and revision of a filter's model
 CORPUS = 0  # of `reads`: the text of the corpus
 MADE_TEXTS = {"translation": Task.TRANSLATE, "generation": Task.GENERATE}  # by the name of the field; who makes them

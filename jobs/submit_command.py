@@ -24,8 +24,11 @@ from jobs.csv_text import csv_line
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
-from jobs.spec import OPTIONS, JobSpec, Options, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, FilterSpec, newest_text
+from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.tolerance import MAX_REJECTED
 
 STDIN = "standard input"  # `Corpus.source` of a pipe

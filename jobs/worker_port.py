@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from jobs.providers import ProviderOrder
     from jobs.routing.plan import PlannedRoute
     from jobs.settings import Settings
-    from jobs.spec import JobSpec, Options, Task, TranslateOptions
+    from jobs.spec import JobSpec
     from jobs.stage import Stage
     from jobs.submission.dry_run import DryRun
     from jobs.submission.progress import OnProgress
+    from jobs.tasks.kinds import Options
+    from jobs.tasks.task import Task
+    from jobs.tasks.translate import TranslateOptions
 
 PORT = "worker.port:PORT"
 EMBEDDED_WORKER = "worker.embedded_worker"  # `python -m` runs it: the parent process of an embedded worker

@@ -5,10 +5,12 @@ from dataclasses import replace
 from jobs.answers import Answers
 from jobs.outcome import Failed, Flag, Outcome, Score, StepTiming
 from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue.leases import lease
 from jobs.store.queue.record import record
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.rows import SPEC, insert_waiting_job, translated
 
 OPENAI = "openai"

@@ -17,7 +17,7 @@ from sqlalchemy import func, insert, inspect, select
 from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation, Via
 from jobs.process import ProcessId
 from jobs.routing.routes import Leg, Route
-from jobs.spec import JobSpec, Options, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
@@ -30,6 +30,9 @@ from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from jobs.store.worker_registry import register
+from jobs.tasks.kinds import Options
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 AddJob = Callable[..., int]  # insert_job without its first argument
 AddWaitingJob = Callable[..., int]  # insert_waiting_job without its first argument

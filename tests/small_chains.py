@@ -7,13 +7,16 @@ from typing import Any
 
 from jobs.corpus.corpus import Corpus
 from jobs.outcome import Failed, Outcome, Score
-from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.work import Work
 from jobs.submission.submit import submit
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import translated
 from tests.store.leasing import write
 

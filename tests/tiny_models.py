@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from jobs.spec import CachePolicy, Timing
+from jobs.tasks.shared_options import CachePolicy, Timing
 from tests.places import GOLDEN
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch

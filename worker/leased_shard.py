@@ -11,7 +11,6 @@ from jobs.errors import Stopped, StoreError, ValueRefused
 from jobs.failpoints import failpoint
 from jobs.outcome import StepTiming
 from jobs.providers import NO_PROVIDER
-from jobs.spec import Timing
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, Batch, joined
@@ -19,6 +18,7 @@ from jobs.store.queue.circuit_breaker import log_death
 from jobs.store.queue.pauses import how_to_verify
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane
 from worker.isolation.sandbox import SandboxDied

@@ -10,10 +10,13 @@ from jobs.corpus.corpus import Corpus
 from jobs.providers import ProviderOrder
 from jobs.routing.plan import PlannedRoute
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Options, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
+from jobs.tasks.kinds import Options
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import InstalledModel, KernelsCheck, ProviderCheck, WorkerPort
 
 

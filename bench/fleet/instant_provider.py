@@ -14,8 +14,8 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import AlignedSegment, Learned, SegmentTranslation, StepTiming, Translation
 from jobs.providers import ONNX
 from jobs.settings import Settings
-from jobs.spec import Timing
 from jobs.store.queue.batches import Batch
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext

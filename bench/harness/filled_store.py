@@ -27,7 +27,7 @@ from jobs.outcome import (
     Translation,
 )
 from jobs.queues import CPU
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue.leases import lease
 from jobs.store.queue.record import record
@@ -35,6 +35,10 @@ from jobs.store.queue.work import Work
 from jobs.store.schema.tables import JobCounts
 from jobs.store.worker_registry import register
 from jobs.submission.submit import submit
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 # Shares of the documents: two scorings of the same corpus, which can be compared; a translation; queries.
 SHARES = {"scores": 0.4, "scores-again": 0.2, "translations": 0.3, "queries": 0.1}

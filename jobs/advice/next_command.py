@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from jobs.choices import WAITING
 from jobs.corpus.original import CorpusLayout, has_lines
 from jobs.queues import GPU
-from jobs.spec import Task
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.submit_command import STDIN, StoredSubmit, submit_command
+from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure

@@ -16,8 +16,9 @@ from jobs.cli.then_option import then_option
 from jobs.errors import SpecError
 from jobs.providers import ProviderOrder
 from jobs.queues import CPU, check_queue
-from jobs.spec import Task, Timing
 from jobs.submission.job_name import check_name
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
 from jobs.tolerance import Tolerance
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -15,7 +15,11 @@ from jobs.cli.choice import Choice
 from jobs.cli.number_types import number_type
 from jobs.errors import SpecError
 from jobs.option_numbers import NUMBERS
-from jobs.spec import OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, Window
+from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.rerank import Method
+from jobs.tasks.score import Bos, Window
+from jobs.tasks.shared_options import CachePolicy, Timing
+from jobs.tasks.task import Task
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,8 +13,12 @@ from jobs.near_names import meant
 from jobs.providers import ProviderOrder
 from jobs.routing.plan import AUTO
 from jobs.settings import Settings
-from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task, Timing
+from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, MAX_STAGES, FilterSpec, Stage, newest_text
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
 from jobs.worker_port import worker_port
 
 TASKS = (Task.TRANSLATE, Task.SCORE, Task.GENERATE)  # of a stage: its documents are texts

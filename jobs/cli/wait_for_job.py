@@ -18,13 +18,13 @@ from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.settings import Settings
-from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
 from jobs.store.report.job_providers import JobProviders, providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals, totals
 from jobs.store.schema.states import JobState
+from jobs.tasks.task import Task
 from jobs.tolerance import Tolerance
 
 INTERRUPTED = 130

@@ -10,11 +10,11 @@ from jobs.errors import SpecError
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models
 from jobs.formatting import count, counted
-from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
+from jobs.tasks.task import Task
 
 NOT_SHOWN = ("timing",)  # an option that changes no result
 

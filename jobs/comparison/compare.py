@@ -21,7 +21,6 @@ from jobs.comparison.translations import TranslationAgreement, TranslationsCompa
 from jobs.errors import SpecError
 from jobs.formatting import count, counted
 from jobs.retrieval.qrels import Qrels
-from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.documents.matched_documents import (
     LARGEST_PAGE,
@@ -35,6 +34,7 @@ from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.store.report.timings.steps import summarize_steps
+from jobs.tasks.task import Task
 
 Agreement = TranslationAgreement | ScoreShift | RankingAgreement
 

@@ -14,7 +14,10 @@ from jobs.corpus.candidates import check_candidates, read_payload
 from jobs.corpus.field_path import take_field
 from jobs.corpus.messages import check_messages
 from jobs.documents import Payload, Problem, check_text, estimate_tokens
-from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 
 # Removes the payload's fields from a line's values and returns the payload: the value of a text field, unchecked
 # (`check_record` checks it), a `Payload`, or a `Problem`.

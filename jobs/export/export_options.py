@@ -12,7 +12,7 @@ from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
 from jobs.near_names import nearest
 from jobs.requirements import is_installed, needs_pyarrow
-from jobs.spec import Task
+from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.export.originals import Addition

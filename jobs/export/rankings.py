@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun
-from jobs.spec import Task
 from jobs.store.report.documents.export import ExportedDocument, read_documents
+from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

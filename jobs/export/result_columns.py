@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.errors import SpecError
-from jobs.spec import Task
 from jobs.tasks.filter import FILTER
 from jobs.tasks.generate import GENERATE
 from jobs.tasks.kind import Exported, Kind
 from jobs.tasks.kinds import KINDS
 from jobs.tasks.rerank import RERANK
 from jobs.tasks.score import SCORE
+from jobs.tasks.task import Task
 from jobs.tasks.translate import TRANSLATE
 
 if TYPE_CHECKING:

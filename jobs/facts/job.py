@@ -12,12 +12,12 @@ from typing import Any
 from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import count, counted, duration, percent
 from jobs.routing.routes import models_in_words
-from jobs.spec import OPTIONS, Task
 from jobs.stage import FILTER
 from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
-from jobs.tasks.kinds import KINDS
+from jobs.tasks.kinds import KINDS, OPTIONS
+from jobs.tasks.task import Task
 
 DEFAULT = "default"  # the remark of an option with the value that it has where none is given
 

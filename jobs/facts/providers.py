@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobs.formatting import count, counted, figure
 from jobs.providers import Reason
-from jobs.spec import Task
+from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary

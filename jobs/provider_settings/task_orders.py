@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, ProviderOrder
-from jobs.spec import Task
+from jobs.tasks.task import Task
 
 _OF_TASK = re.compile(r"\s*(?P<task>[^=:,;]*?)\s*=(?P<order>.*)", re.DOTALL)
 

@@ -12,7 +12,8 @@ from jobs.corpus.record_reader import RecordReader
 from jobs.documents import Document, Record, Reject, Rejected, quoted
 from jobs.json_numbers import read_fields
 from jobs.routing.language_pairs import normalized, with_broader
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.translate import TranslateOptions
 
 SHOWN = 20  # languages in a message
 

@@ -8,8 +8,8 @@ sorted by language has shards of one model each. One that changes at every line 
 from collections.abc import Iterable, Iterator
 
 from jobs.documents import Document, Record
-from jobs.spec import Task
 from jobs.store.ingest.lifecycle import IngestBatch
+from jobs.tasks.task import Task
 
 # Estimated tokens; a longer document is a shard by itself.
 SHARD_TOKENS = 16_000

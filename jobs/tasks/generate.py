@@ -1,8 +1,50 @@
 """Generating: a prompt is continued."""
 
+from dataclasses import dataclass
+
+from jobs.errors import SpecError
+from jobs.option_numbers import COLDEST, check_numbers
 from jobs.outcome import Flag, Generation
-from jobs.spec import Task
 from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
+from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
+from jobs.tasks.task import Task
+
+_MAX_STOPS = 16  # each is looked for after every token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
+
+    max_new_tokens: int = 256  # the one that ends the continuation included
+    temperature: float = 0.0  # logits are divided by it before a token is drawn; 0 is greedy search
+    top_p: float = 1.0  # draw from the most likely tokens that together have this probability (Holtzman et al. 2020)
+    top_k: int = 0  # draw from so many of the most likely tokens; 0: from all
+    seed: int = 0  # with the same one, a document gets the same text again
+    stop: tuple[str, ...] = ()  # texts that end a continuation, and do not belong to it
+    chat: bool = False  # documents are messages, which the model's chat template turns into a prompt
+    system: str | None = None  # chat: the system message of every document
+    prefix_cache: bool = True  # read a beginning that prompts share once
+    cache: CachePolicy = AUTO_CACHE
+    batch_size: int | None = None  # prompts that run at a time; None: the engine chooses
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if 0 < self.temperature < COLDEST:
+            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search), or {COLDEST} and more")
+        if not self.temperature and (self.top_p < 1 or self.top_k):
+            raise SpecError(
+                "top_p and top_k choose among the tokens that are drawn, and greedy search draws none: give "
+                "--temperature 1 as well"
+            )
+        if "" in self.stop or len(self.stop) > _MAX_STOPS:
+            raise SpecError(f"a stop text is not empty, and there are at most {_MAX_STOPS}")
+        if self.system is not None and not self.chat:
+            raise SpecError("a system message is part of a chat template: give --chat as well")
+        if self.cache.mode == "hybrid":
+            raise SpecError(f"cache is {self.cache}; to generate, it can be auto, on or off")
+
 
 _MEAN = Mean("log_prob", "num_new_tokens")
 

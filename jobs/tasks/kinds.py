@@ -3,13 +3,21 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jobs.spec import Task
 from jobs.tasks.filter import FILTER
-from jobs.tasks.generate import GENERATE
+from jobs.tasks.generate import GENERATE, GenerateOptions
 from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type, Words
-from jobs.tasks.rerank import RERANK
-from jobs.tasks.score import SCORE
-from jobs.tasks.translate import TRANSLATE
+from jobs.tasks.rerank import RERANK, RerankOptions
+from jobs.tasks.score import SCORE, ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TRANSLATE, TranslateOptions
+
+Options = TranslateOptions | ScoreOptions | RerankOptions | GenerateOptions
+OPTIONS: dict[Task, type[Options]] = {
+    Task.TRANSLATE: TranslateOptions,
+    Task.SCORE: ScoreOptions,
+    Task.RERANK: RerankOptions,
+    Task.GENERATE: GenerateOptions,
+}
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)}
 

@@ -1,10 +1,62 @@
 """Reranking: the candidates of a query in a new order."""
 
+import enum
+from dataclasses import dataclass
 from typing import Any
 
+from jobs.errors import SpecError
+from jobs.option_numbers import check_numbers
 from jobs.outcome import Flag, Ranking
-from jobs.spec import Task
 from jobs.tasks.kind import Exported, Field, Kind, Measure, Type, Words, as_json
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
+
+
+class Method(enum.StrEnum):
+    """How a candidate is scored."""
+
+    QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
+    PERPLEXITY = "perplexity"  # mean log p(document | query)
+    YES_NO = "yes-no"  # p(yes) of a causal model that is asked whether the document answers the query
+    CROSS_ENCODER = "cross-encoder"  # what a cross-encoder gives for query and document together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankOptions:
+    """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
+    0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
+
+    method: Method | None = None  # None: that of the model's kind
+    template: str | None = None  # with {query} and {document}, the scored one last; None: the method's own
+    fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
+    max_length: int | None = None  # tokens of a sequence; None: the model's maximum. Longer documents are cut
+    prefix_cache: bool = True  # compute a prefix that sequences share once
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.template is not None and self.method is Method.CROSS_ENCODER:
+            raise SpecError(
+                f"the method {self.method} has no template, its model reads the two texts: leave --template out"
+            )
+        if self.template is not None:
+            self._check_template(self.template)
+
+    def _check_template(self, template: str) -> None:
+        last = _SCORED.get(self.method or Method.QUERY_LIKELIHOOD)
+        is_complete = template.count("{query}") == 1 and template.count("{document}") == 1
+        if not is_complete or (last and not template.rstrip().endswith(last)):
+            raise SpecError(
+                f"the template {template!r} must contain {{query}} and {{document}} once each"
+                + (
+                    f" and, for the method {self.method or Method.QUERY_LIKELIHOOD}, end with {last}, which is scored"
+                    if last
+                    else ""
+                )
+            )
+
+
+_SCORED = {Method.QUERY_LIKELIHOOD: "{query}", Method.PERPLEXITY: "{document}"}  # the end of a template
 
 
 def _candidates(result: Ranking) -> str:

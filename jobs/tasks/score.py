@@ -1,8 +1,57 @@
 """Scoring: the log-probability of a text, or of a target given its source."""
 
+import enum
+from dataclasses import dataclass
+
+from jobs.errors import SpecError
+from jobs.option_numbers import check_numbers
 from jobs.outcome import Flag, Score
-from jobs.spec import Task
 from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
+
+
+class Window(enum.StrEnum):
+    """How a document longer than the model's context is scored."""
+
+    STRIDE = "stride"  # overlapping windows: each token is scored once, after at least max_length - stride others
+    DISJOINT = "disjoint"  # adjacent windows, each with one token of context (lm-evaluation-harness, rolling)
+    TRUNCATE = "truncate"  # the first window only
+
+
+class Bos(enum.StrEnum):
+    """The token before the first token of a document, so that this one can be scored."""
+
+    AUTO = "auto"  # the tokenizer's BOS if it has one, else nothing
+    BOS = "bos"
+    EOS = "eos"
+    NONE = "none"  # nothing: the first token is not scored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """Options of scoring. With `pairs`, a document is a source and a target, and log p(target | source) is computed."""
+
+    pairs: bool = False
+    window: Window = Window.STRIDE
+    max_length: int | None = None  # tokens of a window, BOS included; None: the model's maximum
+    stride: int | None = None  # tokens from the start of one window to the next; None: half of max_length
+    bos: Bos = Bos.AUTO
+    token_scores: bool = False  # keep the log-probability of every token
+    source_language: str = "en"  # pairs: of a multilingual model
+    target_language: str | None = None  # pairs: of a multilingual model; a label without >> and <<
+    packing: bool = True  # several documents in one row of a model call, without padding
+    reuse: bool = True  # take the score of a document that was scored before from the score memory
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.max_length is not None and self.stride is not None and self.stride >= self.max_length:
+            raise SpecError(
+                f"stride is {self.stride} and max_length {self.max_length}; a window keeps at least one token of "
+                "context: lower --stride or raise --max-length"
+            )
+
 
 _PERPLEXITY = Derived(
     name="perplexity",

@@ -1,8 +1,41 @@
 """Translating: a text becomes one in another language, by one model or by two."""
 
+from dataclasses import dataclass
+
+from jobs.errors import SpecError
+from jobs.option_numbers import check_numbers
 from jobs.outcome import Flag, Translation
-from jobs.spec import Task
+from jobs.routing.routes import Route
 from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
+from jobs.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateOptions:
+    """Options of translating. None: the value in the model's generation_config.json."""
+
+    beam_size: int | None = None  # 1 is greedy search
+    n_best: int = 1  # hypotheses kept per segment, at most beam_size
+    length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
+    early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
+    max_new_tokens: int | None = None  # per segment, end-of-sentence included
+    allow_pad: bool = False  # allow padding as output unless the model's own settings forbid it, as transformers does
+    source_language: str = "en"  # for the sentence splitter, and multilingual models
+    target_language: str | None = None  # of a multilingual model; a label without >> and <<
+    cache: CachePolicy = AUTO_CACHE
+    batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
+    reuse: bool = True  # take a segment that was translated before from the translation memory
+    timing: Timing = Timing.STEPS
+    routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.beam_size is not None and self.n_best > self.beam_size:
+            raise SpecError(
+                f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
+                "hypotheses: raise --beam-size or lower --n-best"
+            )
 
 
 def _alternatives(result: Translation) -> str | None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from jobs.outcome import RankedCandidate, Ranking, Score, StepTiming
-from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line, add_timings
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.scripted_api import Behaviour, Request
 
 OPENAI, OLLAMA, LLAMACPP, ONNX_FIRST = "openai:m,onnx", "ollama:m,onnx", "llamacpp:quantized,onnx", "onnx,openai:m"

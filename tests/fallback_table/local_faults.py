@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.fallback_table.fault import LLAMACPP, ONNX_FIRST, Fault
 from tests.openai_stand_in import OpenAIStandIn
 from tests.scripted_api import says

@@ -5,7 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.fallback_table.fault import OLLAMA, Fault, from_the_4th
 from tests.ollama_stand_in import OllamaStandIn
 from tests.scripted_api import Behaviour, hangs_up, says, stalls

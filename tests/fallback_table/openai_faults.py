@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobs.provider_settings.server_address import OPENAI_URL
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.fallback_table.fault import Fault, from_the_4th
 from tests.openai_stand_in import OpenAIStandIn
 from tests.scripted_api import cuts, drips, hangs_up, says, stalls

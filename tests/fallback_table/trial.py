@@ -21,12 +21,18 @@ from bench.checkpoints.gguf_file import write_gguf
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import GenerateOptions, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.tables import Document, Job
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.fallback_table.fault import DOCUMENTS, LLAMACPP, PLACES, TEXTS, Fault, query_about
 from tests.places import TESTS

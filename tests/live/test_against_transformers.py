@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
 from bench.checkpoints.models import SHAPES, Shape, build, export
-from jobs.spec import CachePolicy, Timing
+from jobs.tasks.shared_options import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import read_generation

@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from jobs.outcome import Score, Translation
-from jobs.spec import ScoreOptions, TranslateOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.seq2seq_checkpoints import (
     FAMILIES,
     PREFIXES,

@@ -19,7 +19,7 @@ from bench.checkpoints.demo_checkpoint import DEMO, recover
 from bench.checkpoints.models import LAYOUTS, SHAPES, build, export
 from bench.checkpoints.tokenizer import write_tokenizer
 from jobs.outcome import Score
-from jobs.spec import ScoreOptions
+from jobs.tasks.score import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
 from tools.demo.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_seq2seq_model

@@ -10,7 +10,7 @@ llama_cpp = pytest.importorskip("llama_cpp")
 from bench.checkpoints.gguf_file import write_gguf
 from jobs.corpus.messages import Message
 from jobs.outcome import Generation
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.open import (

@@ -16,7 +16,8 @@ pytest.importorskip("llama_cpp")
 from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, Ranking, Score
-from jobs.spec import RerankOptions, ScoreOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.models.engine.causal.greedy_oracle import generate
 from worker.engine.causal.llamacpp import library

@@ -12,7 +12,10 @@ from jobs.errors import ModelError
 from jobs.outcome import Score
 from jobs.providers import Choice, ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.rows import batch_of
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.open import open_causal_model

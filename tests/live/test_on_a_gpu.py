@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import Device, providers
 from worker.engine.runtime.run_context import RunContext

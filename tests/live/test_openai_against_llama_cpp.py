@@ -26,7 +26,12 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Finish, Flag, Generation, Outcome, Ranking, Score, Translation
 from jobs.providers import Choice, Reason
 from jobs.settings import Settings
-from jobs.spec import GenerateOptions, JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.places import CHECKOUT
 from tests.rows import batch_of
 from worker.engine.runtime.run_context import RunContext

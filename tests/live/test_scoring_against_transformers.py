@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from jobs.outcome import Score
-from jobs.spec import ScoreOptions, Window
+from jobs.tasks.score import ScoreOptions, Window
 from tests.small_tokenizers import byte_level, opened
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats

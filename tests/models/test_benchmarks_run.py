@@ -14,7 +14,9 @@ from bench.harness.prompts import bulletin_prompts
 from bench.peers import generate_ours, ours
 from bench.queue import INSTANT
 from jobs.outcome import Translation
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import batch_of
 from tests.seq2seq_checkpoints import FAMILIES
 from worker import providers

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import pytest
 
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.places import DEMO_MODEL
 from tests.tiny_models import Case, assert_golden, decode
 from worker.engine.runtime.run_context import RunContext

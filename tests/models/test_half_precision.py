@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from jobs.errors import SpecError
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import providers
 from worker.engine.seq2seq.native.model import NativeSeq2Seq

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.checkpoints.gguf_file import write_gguf
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import Export, write_letters
 from tests.checkpoints import write_marian_checkpoint

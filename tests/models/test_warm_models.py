@@ -13,8 +13,14 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.providers import Choice
 from jobs.routing.plan import PivotRequest
 from jobs.settings import Settings
-from jobs.spec import CachePolicy, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.rows import batch_of

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.spec import ScoreOptions, Task
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from jobs.worker_port import ProviderCheck
 from worker.providers.protocol import Provider, ProviderJob, ProviderLane, WarmModel
 

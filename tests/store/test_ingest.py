@@ -7,9 +7,11 @@ from typing import Any
 from sqlalchemy import event
 
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.submission.submit import submit
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.databases import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

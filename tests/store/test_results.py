@@ -14,7 +14,7 @@ from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.connection import sqlite_functions
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
@@ -31,6 +31,10 @@ from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import PIVOT_COLUMNS, AddWaitingJob, pivoted, translated
 
 LEASE_S = 60.0

@@ -13,7 +13,7 @@ from jobs.choices import By
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, Outcome, Quarantined, Score, StepTiming, Translation
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.ingest.bulk_insert import insert_batch
@@ -28,6 +28,8 @@ from jobs.store.schema import tables
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import ROLLUPS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch
 from jobs.store.schema.states import JobState
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.rows import AddJob, AddWaitingJob, add_timings, translated
 from tests.store.leasing import contradictory, take, value, write
 

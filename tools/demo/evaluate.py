@@ -14,7 +14,8 @@ from typing import Any
 
 import sacrebleu
 
-from jobs.spec import Timing, TranslateOptions
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.translate import TranslateOptions
 from tools.demo.grammar import Bulletin, unseen_bulletins
 from tools.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext

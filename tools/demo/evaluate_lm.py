@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from tools.demo.grammar import Bulletin, unseen_bulletins
 from tools.demo.retrieval import RetrievalSet, retrieval_set
 from tools.demo.script_parser import script_parser

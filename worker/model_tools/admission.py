@@ -7,18 +7,13 @@ from jobs.errors import SpecError
 from jobs.providers import ONNX
 from jobs.requirements import is_installed
 from jobs.routing.plan import AUTO
-from jobs.spec import (
-    Bos,
-    GenerateOptions,
-    JobSpec,
-    Method,
-    Options,
-    RerankOptions,
-    ScoreOptions,
-    Task,
-    TranslateOptions,
-    Window,
-)
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.runtime.run_context import RunContext

@@ -15,7 +15,7 @@ from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
 from jobs.errors import ModelError, NotFoundError
 from jobs.providers import ONNX
-from jobs.spec import GenerateOptions, JobSpec, Method, Options, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, LengthBucket, SegmentCounts, SequenceCounts
@@ -23,6 +23,11 @@ from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model

@@ -14,7 +14,10 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.providers import LLAMACPP, ONNX, Choice, ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Method, Options, RerankOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.task import Task
 from jobs.visible_text import visible
 from worker.model_tools.admission import admit, with_method
 from worker.models.contents.kind import kind_of

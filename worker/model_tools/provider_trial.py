@@ -25,8 +25,9 @@ from jobs.documents import Document
 from jobs.errors import KvjobsError
 from jobs.outcome import Failed, Generation, Outcome, Quarantined, Ranking, Score, Translation
 from jobs.providers import Choice, Usage
-from jobs.spec import JobSpec, Task
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
+from jobs.tasks.task import Task
 from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane

@@ -11,7 +11,9 @@ from jobs.providers import ONNX, Choice, ProviderOrder
 from jobs.routing.plan import PlannedLeg, PlannedRoute
 from jobs.routing.routes import Leg, Route, revision_of
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from worker.model_tools.admission import admit
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder

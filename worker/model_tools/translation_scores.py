@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobs.errors import NotFoundError
 from jobs.near_names import meant
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from worker.models.export_advice import ADD
 from worker.models.model_folder import ModelFolder
 

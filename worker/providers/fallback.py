@@ -19,8 +19,9 @@ from jobs.answers import Answers, Unanswered, join
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
-from jobs.spec import JobSpec, Task
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
+from jobs.tasks.task import Task
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker

@@ -9,8 +9,12 @@ from typing import TypeVar
 from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import SegmentTranslation, Translation
-from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.causal.open import open_chat_tokenizer
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

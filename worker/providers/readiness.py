@@ -9,7 +9,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.providers import ONNX, Choice
 from jobs.settings import Settings
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from jobs.worker_port import ProviderCheck
 from worker.providers.registry import provider_class
 

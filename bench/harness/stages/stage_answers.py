@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness.rows import Ids, equal_tokens
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.reader import PackedReader

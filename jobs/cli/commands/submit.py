@@ -19,10 +19,12 @@ from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 

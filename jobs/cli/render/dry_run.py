@@ -5,10 +5,12 @@ from typing import Any
 
 from jobs.formatting import count, counted, duration
 from jobs.routing.plan import AUTO
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 
 
 def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> Iterator[str]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from jobs.outcome import Finish
-from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.result_tables import Generation
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
+from jobs.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jobs.routing.language_pairs import pair_of
 from jobs.routing.routes import BETWEEN
-from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
+from jobs.tasks.task import Task
 
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobs.formatting import figure, percent
-from jobs.spec import Task, Timing
 from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.seconds import no_timings
 

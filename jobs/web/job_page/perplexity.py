@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.formatting import count, counted, percent
-from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.timings.histograms import Bucket
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.task import Task
 from jobs.web.charts import Chart, Series
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket

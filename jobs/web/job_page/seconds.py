@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from jobs.formatting import counted, duration, percent
 from jobs.outcome import MODEL_PHASES, VIA
-from jobs.spec import Timing
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.store.report.timings.steps import StepSummary
+from jobs.tasks.shared_options import Timing
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, of_minutes, spread
 

@@ -12,7 +12,6 @@ from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
 from jobs.requirements import is_installed
-from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
@@ -22,6 +21,7 @@ from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.task import Task
 from jobs.web.document_view.document_filter import (
     FIELD_AMONG,
     STATUSES,

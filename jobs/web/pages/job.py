@@ -13,7 +13,6 @@ from jobs.buckets import Measure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
-from jobs.spec import Timing
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import Failure, failures
@@ -35,6 +34,7 @@ from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batche
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.submit_command import STDIN, submit_command
+from jobs.tasks.shared_options import Timing
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of
 from jobs.web.pages.documents import chain_forms, forms_of, statuses_of

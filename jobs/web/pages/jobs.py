@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query
 
 from jobs.choices import SHOWN_STATES
 from jobs.control.actions import Action
-from jobs.spec import Task
 from jobs.stage import FILTER
 from jobs.store.report.action_list import find_actions
 from jobs.store.report.job_lines import list_job_lines
 from jobs.store.report.job_summary import LARGEST_ID
+from jobs.tasks.task import Task
 from jobs.web.live import list_stamp
 from jobs.web.pages.overview import OPEN
 from jobs.web.rendering import add_page

@@ -12,12 +12,14 @@ from sqlalchemy import insert, select
 
 from jobs.corpus.corpus import Corpus
 from jobs.outcome import Score
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.tables import Document
 from jobs.submission.submit import submit
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line
 

@@ -14,11 +14,11 @@ from sqlalchemy import event
 from jobs.choices import Only
 from jobs.compression import PACKINGS
 from jobs.corpus.unpacking import unpacked
-from jobs.spec import TranslateOptions
 from jobs.store.database import Database
 from jobs.store.report.documents import export as store_export
 from jobs.store.report.documents.export import read_documents
 from jobs.store.where.condition import Condition
+from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line

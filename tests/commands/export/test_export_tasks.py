@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
-from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line

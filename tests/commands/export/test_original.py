@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.unpacking import unpacked
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.submission.submit import submit
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.repetition import times

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from jobs.outcome import Score
-from jobs.spec import ScoreOptions, Task
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line

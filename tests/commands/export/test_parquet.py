@@ -10,11 +10,15 @@ import pytest
 from jobs.corpus.corpus import Corpus
 from jobs.export.parquet import table_bytes
 from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.report.documents import export as store_export
 from jobs.store.schema.states import DocumentStatus
 from jobs.submission.submit import submit
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 from tests.commands.export.conftest import Export
 from tests.databases import ON_BOTH

@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.submission.submit import submit
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.commands.export.conftest import Export
 from tests.parquet_files import pa, pq, write_parquet

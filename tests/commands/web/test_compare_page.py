@@ -6,7 +6,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from jobs.outcome import RankedCandidate, Ranking, Score
-from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from jobs.web.pages import compare
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line

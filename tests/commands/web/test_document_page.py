@@ -8,9 +8,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from jobs.outcome import AlignedSegment, Finish, Generation, RankedCandidate, Ranking, Score, TokenScore
-from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.answered_jobs import TRANSLATED, insert_answered_job
 from tests.databases import ON_BOTH
 from tests.rows import PIVOT, PIVOT_COLUMNS, AddJob, Line, pivoted

@@ -15,12 +15,14 @@ from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from jobs.outcome import RankedCandidate, Ranking, Score
-from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.report.documents import bounded_scan, document_pages
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line

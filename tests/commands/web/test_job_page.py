@@ -14,12 +14,15 @@ from sqlalchemy import event, update
 from starlette.testclient import TestClient
 
 from jobs.outcome import Score, StepTiming
-from jobs.spec import ScoreOptions, Task, Timing, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Job
 from jobs.store.worker_registry import register
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.answered_jobs import insert_answered_job
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH

@@ -31,7 +31,7 @@ from jobs.outcome import (
 )
 from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
 from jobs.routing.routes import Leg, Route, revision_of
-from jobs.spec import GenerateOptions, JobSpec, Method, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store.cache_reports import log_cache_reports
 from jobs.store.database import Database
@@ -44,6 +44,11 @@ from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker
 from jobs.store.worker_registry import WorkerRequest, ask, mark_stopped, register
 from jobs.submission.submit import submit
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.cache_reports import MEASURED
 from tests.golden.bytes.pins import VERSION, Clock
 from tests.parquet_files import write_parquet

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import ModelError, NotFoundError, SpecError
-from jobs.spec import Bos, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.models.bigrams import write_export

@@ -8,7 +8,8 @@ import pytest
 from jobs.errors import SpecError
 from jobs.providers import ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import ScoreOptions, Task
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.provider_admission import admit_order, default_order

@@ -13,8 +13,11 @@ from jobs.documents import Document
 from jobs.outcome import Outcome, Score, Translation
 from jobs.providers import ProviderOrder, Reason, Usage
 from jobs.settings import Settings
-from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.admission import admit

@@ -17,10 +17,12 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Translation
 from jobs.process import ProcessId
 from jobs.settings import Settings
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.memory import learn
 from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.places import CHECKOUT
 from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox, SandboxDied

@@ -9,7 +9,9 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Choice
 from jobs.settings import Settings
-from jobs.spec import OPTIONS, JobSpec, Options, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.translate import TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn
 from tests.rows import batch_of
 from tests.scripted_api import ScriptedApi

@@ -11,7 +11,9 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import ProviderOrder
 from jobs.settings import Settings
-from jobs.spec import JobSpec, RerankOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.task import Task
 from tests.rows import SPEC, batch_of
 from tests.scripted_api import Request, ScriptedApi, says, serving
 from worker.engine.runtime.run_context import RunContext

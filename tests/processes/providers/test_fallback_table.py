@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from jobs.cli.render.job_end import end_message
-from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import find_job
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import without_fsync
 from tests.fallback_table.fault import DOCUMENTS, Fault, from_the_4th

@@ -8,7 +8,7 @@ import pytest
 from jobs.answers import Unanswered
 from jobs.outcome import Finish, Flag, Generation
 from jobs.providers import Reason
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from tests.ollama_stand_in import OllamaStandIn, ollama
 from tests.processes.providers.ollama_asked import LONG, TEXTS, answer, change, only
 

@@ -6,7 +6,10 @@ import pytest
 
 from jobs.outcome import Translation
 from jobs.providers import Reason
-from jobs.spec import Method, Options, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn, ollama
 from tests.processes.providers.ollama_asked import (
     CHAT,

@@ -9,7 +9,7 @@ import pytest
 from jobs.answers import Unanswered
 from jobs.outcome import Flag, Ranking
 from jobs.providers import Reason
-from jobs.spec import RerankOptions
+from jobs.tasks.rerank import RerankOptions
 from tests.ollama_stand_in import OllamaStandIn, likely_answers, ollama
 from tests.processes.providers.ollama_asked import (
     CHAT,

@@ -11,7 +11,7 @@ import pytest
 from jobs.answers import Unanswered
 from jobs.outcome import Flag, Translation
 from jobs.providers import Reason, Usage
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn, ollama
 from tests.processes.providers.ollama_asked import CHAT, LONG, TEXTS, answer, change, job, only, provider
 from tests.rows import batch_of

@@ -10,7 +10,9 @@ from jobs.answers import Unanswered
 from jobs.outcome import Failed, Finish, Flag, Generation
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
-from jobs.spec import GenerateOptions, JobSpec, Task
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.task import Task
 from tests.processes.providers.openai_asked import KEY, TEXTS, TRANSLATE, always, asking, chat, only
 from tests.scripted_api import Request
 from worker.providers.openai_api.continuation import why_not_generate

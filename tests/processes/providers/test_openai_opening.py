@@ -12,7 +12,11 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import Stopped
 from jobs.providers import ProviderOrder, Reason
 from jobs.settings import Settings
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.openai_stand_in import OpenAIStandIn
 from tests.processes.providers.openai_asked import RERANK, TEXTS, TRANSLATE, always, asking, chat, provider
 from tests.scripted_api import Request, hangs_up, says, serving

@@ -9,7 +9,9 @@ import pytest
 
 from jobs.errors import ModelError
 from jobs.outcome import Failed, Ranking, Score
-from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.engine.runtime.run_context import RunContext
 from worker.model_tools.add.add import Request, add_model

@@ -9,9 +9,10 @@ from bench.fleet.simulated_worker import Load, SimulatedWorker
 from bench.fleet.store_calls import StoreCalls
 from bench.fleet.table_sizes import per_document
 from bench.fleet_store import submit_jobs
-from jobs.spec import Timing, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema import tables
+from jobs.tasks.shared_options import Timing
+from jobs.tasks.translate import TranslateOptions
 from tests.databases import ON_POSTGRESQL
 from tests.store.leasing import contradictory
 

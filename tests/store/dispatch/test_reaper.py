@@ -5,12 +5,14 @@ from sqlalchemy import select, update
 from jobs.corpus.corpus import Corpus
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.queue.lease_expiry import MAX_CRASHES
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import AddWaitingJob, dead_process, enter
 
 BEAMS = JobSpec(task=Task.TRANSLATE, model="m", model_revision="r", options=TranslateOptions(beam_size=4, n_best=2))

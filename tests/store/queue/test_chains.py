@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import event, select
 
 from jobs.errors import SpecError
-from jobs.spec import ScoreOptions
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
@@ -18,6 +17,7 @@ from jobs.store.queue import leases
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
+from jobs.tasks.score import ScoreOptions
 from tests.small_chains import KEPT, LINES, SCORE, SCORED, begin, finish, finish_all
 from tests.store.leasing import counts, take
 

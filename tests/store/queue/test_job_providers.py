@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, update
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, Flag, Outcome, Quarantined, RankedCandidate, Ranking, Score
 from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, Reason, Usage
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import retry
@@ -18,6 +18,9 @@ from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.results import as_stored
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.rows import SPEC, AddWaitingJob, translated
 from tests.store.leasing import contradictory, counts, take, value, write
 

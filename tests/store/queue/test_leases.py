@@ -4,13 +4,15 @@ import threading
 
 from sqlalchemy import select, text, update
 
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.jobs import pause, resume
 from jobs.store.queue import lease_expiry, leases
 from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.databases import ON_POSTGRESQL
 from tests.rows import AddJob, AddWaitingJob, Line
 from tests.store.leasing import LEASE_S, take, value, write

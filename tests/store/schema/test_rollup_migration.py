@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, make_url, text
 
 from jobs.outcome import Failed, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
@@ -23,6 +23,9 @@ from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.databases import ON_POSTGRESQL, copy_of, own_database
 from tests.rows import add_timings, insert_waiting_job, translated
 from tests.store import leasing

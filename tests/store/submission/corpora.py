@@ -7,10 +7,12 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.schema.tables import Job
 from jobs.submission.submitted_job import SubmittedJob
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 

@@ -10,12 +10,14 @@ import pytest
 from sqlalchemy import select
 
 from jobs.corpus.corpus import Corpus
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission.progress import IngestProgress
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import SubmittedJob
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 

@@ -12,7 +12,7 @@ import pytest
 from jobs.corpus.corpus import Corpus
 from jobs.errors import CorpusError
 from jobs.routing.routes import Leg, Route, revision_of
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.schema.rollup_tables import FailureCounts
@@ -20,6 +20,8 @@ from jobs.store.schema.tables import Document
 from jobs.submission import shards
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.tolerance import Tolerance
 from tests.store.submission.corpora import rows
 

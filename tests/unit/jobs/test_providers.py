@@ -6,7 +6,12 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, Choice, ProviderOrder
-from jobs.spec import JobSpec, Method, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import SPEC
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import URL, make_url
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.settings import OF_OTHERS, Settings, hide_passwords, read_settings, sqlite_url
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from jobs.spec import GenerateOptions, JobSpec, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 
 def spec(**options: Any) -> JobSpec:

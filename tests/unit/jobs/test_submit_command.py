@@ -13,21 +13,15 @@ from jobs.cli.submit_options import SubmitOptions
 from jobs.cli.task_options import parse_task_options
 from jobs.corpus.corpus import Corpus, columns_of
 from jobs.corpus.payload import PayloadKind
-from jobs.spec import (
-    Bos,
-    CachePolicy,
-    GenerateOptions,
-    JobSpec,
-    Method,
-    Options,
-    RerankOptions,
-    ScoreOptions,
-    Task,
-    Timing,
-    TranslateOptions,
-    Window,
-)
+from jobs.spec import JobSpec
 from jobs.submit_command import StoredSubmit, submit_command
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.shared_options import CachePolicy, Timing
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import PIVOT, PIVOT_COLUMNS
 
 JSONL = Corpus(path="/data/corpus.jsonl").reading

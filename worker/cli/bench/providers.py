@@ -19,7 +19,10 @@ from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
 from jobs.providers import ProviderOrder
-from jobs.spec import JobSpec, ScoreOptions, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 

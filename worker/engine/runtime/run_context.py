@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from jobs.errors import Stopped
 from jobs.outcome import StepTiming
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.result_memory import NoMemory, ResultMemory
 from worker.engine.runtime.timing import Counted, Stopwatch
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jobs.outcome import StepTiming
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 
 
 @dataclass(slots=True)

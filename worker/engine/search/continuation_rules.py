@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from worker.engine.search.generation_config import (
     ForbiddenIds,
     in_vocabulary,

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Literal, Self
 
 from jobs.errors import ModelError, SpecError
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 
 EarlyStopping = bool | Literal["never"]
 

@@ -1,6 +1,6 @@
 """The cache policy of a job as a number of decoding steps."""
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 
 NEVER_CACHED = 1 << 30  # steps: more than any search has
 

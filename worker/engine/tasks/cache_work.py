@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.errors import SpecError
 from jobs.outcome import DECODER_PHASES, StepTiming
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from jobs.outcome import Failed, Outcome, SegmentTranslation
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.document_assembly import join_document
 from worker.text.segments import Span, segment
 

@@ -17,7 +17,8 @@ from jobs.answers import Answers
 from jobs.corpus.messages import Message, read_messages, with_system
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation, Outcome
-from jobs.spec import CachePolicy, GenerateOptions
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.protocol import CausalModel, Generator
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

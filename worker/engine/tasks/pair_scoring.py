@@ -30,7 +30,7 @@ import orjson
 
 from jobs.answers import Answers
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
-from jobs.spec import ScoreOptions
+from jobs.tasks.score import ScoreOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext

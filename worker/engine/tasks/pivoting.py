@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
 from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Translation, Via
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from jobs.answers import Answers
 from jobs.outcome import Score
-from jobs.spec import ScoreOptions
+from jobs.tasks.score import ScoreOptions
 from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext
 

@@ -22,7 +22,7 @@ import numpy as np
 from jobs.answers import Answers
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
-from jobs.spec import Bos, ScoreOptions
+from jobs.tasks.score import Bos, ScoreOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

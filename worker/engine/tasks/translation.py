@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
 from jobs.outcome import Flag, Learned, SegmentTranslation
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.result_memory import memory_key
 from worker.engine.runtime.run_context import RunContext

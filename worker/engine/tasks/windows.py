@@ -7,7 +7,7 @@ scored. Every other position is scored in exactly one window (with `truncate`, o
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobs.spec import Window
+from jobs.tasks.score import Window
 
 
 @dataclass(frozen=True, slots=True)

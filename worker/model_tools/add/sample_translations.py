@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from jobs.errors import SpecError
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.pair_batches import IdPair

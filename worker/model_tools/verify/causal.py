@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.errors import ModelError
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.errors import ModelError
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
 from worker.engine.runtime.run_context import RunContext

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.spec import CachePolicy, Timing
+from jobs.tasks.shared_options import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import KvjobsError
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from jobs.worker_port import InstalledModel, ModelSizes
 from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_by_names

@@ -11,8 +11,12 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from jobs.settings import Settings
-from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.queue.batches import Batch
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

@@ -17,7 +17,7 @@ from jobs.answers import Unanswered
 from jobs.corpus.messages import begins_answer, read_messages, with_system
 from jobs.outcome import Finish, Flag, Generation, Outcome
 from jobs.providers import Reason
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.text.loops import has_loop
 

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.translate import TranslateOptions
 
 # `opus-mt-en-zh`, `Helsinki-NLP/opus-mt-tc-big-en-pt`: codes of two or three letters at the end of a model's name.
 _PAIR = re.compile(r"[-_]([a-z]{2,3})[-_]([a-z]{2,3})$")

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.languages import NO_TARGET, LanguagePair, language_pair
 from worker.text.loops import has_loop

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.answers import Unanswered
 from jobs.outcome import Outcome
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from worker.providers.chat.generation import ContinuedPrompt, finish_of, messages_of, outcome_of
 from worker.providers.ollama_api.answers import ChatReply
 from worker.providers.ollama_api.translation import log_probs_of

@@ -4,7 +4,7 @@ from jobs.answers import Unanswered
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.providers import Reason
 from jobs.ranking import Judged, rank
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.engine.tasks.rerank.reranking import missing_text
 from worker.providers.http.client import Exchange

@@ -13,7 +13,7 @@ from typing import Any
 from jobs.answers import Unanswered
 from jobs.outcome import Failed, Outcome
 from jobs.provider_settings.server_address import OPENAI_URL
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, messages_of, outcome_of
 from worker.providers.http.client import shown
 from worker.providers.openai_api.answers import ChatChoice, bad

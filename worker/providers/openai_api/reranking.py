@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import Judged, rank
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.prompt_templates import template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
 from worker.engine.tasks.rerank.reranking import missing_text

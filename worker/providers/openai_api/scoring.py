@@ -4,7 +4,7 @@ them."""
 import math
 
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
-from jobs.spec import Bos, ScoreOptions, Window
+from jobs.tasks.score import Bos, ScoreOptions, Window
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.providers.openai_api.prompt_scores import PromptScores
 

@@ -12,7 +12,10 @@ from typing import Any
 from jobs.answers import Unanswered
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
-from jobs.spec import GenerateOptions, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
 from worker.providers.chat.thoughts import without_thoughts

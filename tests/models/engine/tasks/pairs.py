@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from jobs.errors import SpecError
 from jobs.outcome import Outcome
-from jobs.spec import ScoreOptions
+from jobs.tasks.score import ScoreOptions
 from tests.places import GOLDEN
 from tests.tiny_models import TinyNative
 from worker.engine.runtime.run_context import RunContext

@@ -6,7 +6,8 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation
-from jobs.spec import CachePolicy, GenerateOptions
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.generation import PromptContinuer

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, Score
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from tests.models.engine.tasks.pairs import ALONE, TOGETHER, IdTokenizer, as_text, id_pairs, run, score, texts_of
 from tests.tiny_models import OpenKV, OpenTiny
 from worker.engine.runtime.buffer_stats import BufferStats

@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.outcome import Flag, Ranking
 from jobs.ranking import NO_TEXT
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 from tests.cross_encoder_checkpoints import POSITIONS, write_cross_encoder_checkpoint
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.runtime.run_context import RunContext

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.outcome import Failed, Score
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.models.engine.tasks.pairs import (
     ALONE,
     TOGETHER,

@@ -11,7 +11,7 @@ import pytest
 from jobs.answers import Answers
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import VIA, Failed, Flag, SegmentTranslation, Translation
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from tests.models.engine.tasks.texts import GREEDY, TEXTS, DictMemory, WordTokenizer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.pivoting import PivotLeg, translate_via

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jobs.outcome import Flag, Ranking
-from jobs.spec import Method
-from jobs.spec import RerankOptions as Options
+from jobs.tasks.rerank import Method
+from jobs.tasks.rerank import RerankOptions as Options
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.runtime.run_context import RunContext

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.translate import TranslateOptions
 from tests.models.engine.tasks.texts import (
     DIGEST,
     GREEDY,

@@ -8,7 +8,7 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
-from jobs.spec import CachePolicy, Timing
+from jobs.tasks.shared_options import CachePolicy, Timing
 from tests.models.engine.tasks.texts import GREEDY, TEXTS, translate
 from worker.engine.seq2seq.exported import decoder as exported_decoder
 from worker.engine.seq2seq.exported.steps import ExportedSteps

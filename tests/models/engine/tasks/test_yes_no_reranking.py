@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.outcome import Flag, Ranking
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.runtime.run_context import RunContext

@@ -6,7 +6,7 @@ from typing import Any
 from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.outcome import SegmentTranslation, Translation
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.translation import Translator

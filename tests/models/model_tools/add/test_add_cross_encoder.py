@@ -9,7 +9,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from jobs.errors import ModelError, SpecError
-from jobs.spec import Method, RerankOptions, ScoreOptions, Task
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.cross_encoder_checkpoints import ARCHITECTURES, POSITIONS, write_cross_encoder_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model

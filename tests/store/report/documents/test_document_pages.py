@@ -6,7 +6,6 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.outcome import Score
-from jobs.spec import ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.report.documents import bounded_scan, document_pages
 from jobs.store.report.documents.document_order import Order, Place
@@ -14,6 +13,8 @@ from jobs.store.report.documents.document_pages import Selection, read_page, sor
 from jobs.store.report.job_summary import find_job
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from tests.rows import AddJob, Line
 
 NUMBER = 60

@@ -8,7 +8,6 @@ from sqlalchemy import insert, text, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Score, StepTiming
-from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.query.answer import Answer, AnswerLimits, answer
 from jobs.store.report.query.parameters import parameter_names
@@ -16,6 +15,7 @@ from jobs.store.report.query.saved_queries import saved_queries, saved_query
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.task import Task
 from tests.databases import BOTH
 from tests.rows import Line, add_timings, insert_job, insert_waiting_job
 

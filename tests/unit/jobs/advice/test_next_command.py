@@ -9,10 +9,12 @@ import pytest
 from jobs.advice.next_command import CURES, next_steps
 from jobs.corpus.corpus import Corpus
 from jobs.providers import UNANSWERED, ProviderOrder
-from jobs.spec import Bos, JobSpec, ScoreOptions, Task, Window
+from jobs.spec import JobSpec
 from jobs.store.queue.pauses import how_to_try
 from jobs.store.report.failures import Failure
 from jobs.submit_command import StoredSubmit, trial_command
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.task import Task
 from tests.places import CHECKOUT
 from tests.summaries import LIVE_JOB, READ_AT
 

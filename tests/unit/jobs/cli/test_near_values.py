@@ -15,7 +15,7 @@ from jobs.errors import KvjobsError
 from jobs.near_names import meant, nearest
 from jobs.queues import Queues, check_queue
 from jobs.retrieval.metrics import by_query
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.unit.jobs.cli.test_number_options import PARAMETERS
 from worker.models.registry import find_model
 from worker.providers.registry import provider_class

@@ -18,7 +18,12 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real, Whole
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.settings import Settings, read_settings
-from jobs.spec import OPTIONS, CachePolicy, GenerateOptions, JobSpec, Options, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from jobs.tolerance import Tolerance
 from worker.cli.bench.cache import Lengths
 

@@ -8,7 +8,12 @@ import pytest
 
 from jobs.cli.commands.submit import submit
 from jobs.cli.task_options import OF_CORPUS, OF_ROUTES, TaskOption, parse_task_options
-from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from jobs.tasks.kinds import OPTIONS
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 
 NOT_ASKED = {"pairs", "early_stopping", "routes"}  # decided by models, so without an option of its own

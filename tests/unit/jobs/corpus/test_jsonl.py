@@ -16,8 +16,8 @@ from jobs.export.export_formats import Delimited, JsonLines
 from jobs.export.result_columns import SHAPES
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
-from jobs.spec import Task
 from jobs.store.report.documents.export import ExportedDocument
+from jobs.tasks.task import Task
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:

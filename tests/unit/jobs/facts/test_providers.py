@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs.facts.providers import answered_sentence, change_words, mixed_models, reason_rows, reasons_of
-from jobs.spec import Task
 from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary
+from jobs.tasks.task import Task
 from tests.summaries import RUNNING_JOB
 
 ONNX = ProviderSummary(

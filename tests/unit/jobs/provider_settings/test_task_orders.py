@@ -6,7 +6,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.provider_settings.task_orders import parse_orders, read_orders
-from jobs.spec import Task
+from jobs.tasks.task import Task
 
 
 def shown(text: str) -> dict[str, str]:

@@ -7,7 +7,9 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.routing.routes import Leg, Route, has_pivot, models_in_words, revision_of
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 
 FIRST = Leg(model="opus-mt-fr-en", model_revision="1" * 64, source_language="fr")
 SECOND = Leg(model="opus-mt-en-mul", model_revision="2" * 64, source_language="en", target_language="deu")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import NotFoundError
-from jobs.spec import Task
+from jobs.tasks.task import Task
 from tests.model_folders import make_model
 from worker.models import registry
 from worker.models.model_folder import ModelFolder

@@ -10,8 +10,10 @@ from jobs.answers import Answers, Unanswered
 from jobs.errors import ModelError, NotFoundError, SpecError, Stopped
 from jobs.outcome import Failed, Flag, Outcome, Ranking, StepTiming
 from jobs.providers import NO_PROVIDER, ProviderOrder, Reason, Usage
-from jobs.spec import JobSpec, RerankOptions, Task
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.task import Task
 from tests.rows import SPEC, translated
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.circuit_breaker import FIRST_PAUSE_S, CircuitBreaker

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
 from worker.providers.pace import BATCH_S, MAX_JOBS, Pace
 
 

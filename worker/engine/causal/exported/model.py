@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from jobs.errors import SpecError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.exported.capabilities import Capabilities, probe_capabilities
 from worker.engine.causal.exported.generation_rows import ExportedRows, WholeRows

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from jobs.errors import SpecError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.llamacpp.generation_rows import LlamaCppRows
 from worker.engine.causal.llamacpp.library import llama_cpp

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from jobs.errors import ModelError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.continuous_generation import ContinuousGenerator
 from worker.engine.causal.native.generation_rows import CachedRows, UncachedRows
 from worker.engine.causal.native.graphs import NativeCausalGraphs

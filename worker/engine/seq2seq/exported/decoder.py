@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext

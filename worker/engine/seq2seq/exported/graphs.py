@@ -16,7 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache

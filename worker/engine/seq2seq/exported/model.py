@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.exported.decoder import ExportedDecoder

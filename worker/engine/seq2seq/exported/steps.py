@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.runtime.device import providers as device_providers
 from worker.engine.runtime.native_precision import native_precision

@@ -14,7 +14,7 @@ from functools import cache
 
 from jobs.answers import Answers
 from jobs.errors import SpecError
-from jobs.spec import RerankOptions
+from jobs.tasks.rerank import RerankOptions
 from worker.engine.cross_encoder.open import PairReader
 from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
 from worker.engine.runtime.buffer_stats import BufferStats

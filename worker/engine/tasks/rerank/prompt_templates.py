@@ -11,7 +11,7 @@ because vocabularies hold words with a space before them, not after them. Braces
 
 from dataclasses import dataclass
 
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 
 QUERY, DOCUMENT = "{query}", "{document}"
 TEMPLATES = {

@@ -21,7 +21,7 @@ from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import NO_TEXT, NON_FINITE, NOT_IN_CORPUS, Judged, rank
-from jobs.spec import RerankOptions
+from jobs.tasks.rerank import RerankOptions
 from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, group_by_prefix, group_separately
 from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.errors import SpecError
-from jobs.spec import Method
+from jobs.tasks.rerank import Method
 from worker.text.causal_tokenizer import Encoded
 
 BODY = (

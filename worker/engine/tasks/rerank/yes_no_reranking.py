@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from jobs.answers import Answers
-from jobs.spec import RerankOptions
+from jobs.tasks.rerank import RerankOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

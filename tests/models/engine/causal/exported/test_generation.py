@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import SpecError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.causal_exports import POSITIONS, VOCAB
 from tests.models.engine.causal.exported.layouts import LAYOUTS, MODELS, open_export
 from tests.models.engine.causal.greedy_oracle import continue_greedily, generate

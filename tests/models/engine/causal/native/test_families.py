@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.causal_checkpoints import write_kv_model
 from tests.causal_families import write_family
 from tests.models.engine.causal.greedy_oracle import generate

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import Stopped
 from jobs.outcome import Finish
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.models.engine.causal.greedy_oracle import continue_greedily, generate
 from tests.models.engine.causal.native.tiny_causal import MAX_POSITIONS, MODELS, VOCAB_SIZE, TinyCausal
 from tests.repetition import cover

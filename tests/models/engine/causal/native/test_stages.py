@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.models.engine.causal.greedy_oracle import generate
 from tests.models.engine.causal.native.test_generation import RULES, TIGHT, prompts
 from tests.models.engine.causal.native.test_reader import LIMITS, difference, mixture, read

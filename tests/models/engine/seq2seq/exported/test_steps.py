@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import SpecError
-from jobs.spec import CachePolicy, Timing
+from jobs.tasks.shared_options import CachePolicy, Timing
 from tests.repetition import cover, times
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from jobs.errors import ModelError
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import CPU_PROVIDER, Device
 from worker.engine.runtime.run_context import RunContext

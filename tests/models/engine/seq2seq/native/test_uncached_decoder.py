@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import Stopped
-from jobs.spec import CachePolicy
+from jobs.tasks.shared_options import CachePolicy
 from tests.checkpoints import write_marian_checkpoint, write_weights
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.outcome import StepTiming
-from jobs.spec import Task
 from jobs.store.rollups.batch_sums import minutes_of
+from jobs.tasks.task import Task
 from tests.rows import batch_sums
 
 NOW = datetime(2026, 11, 22, 12, 34, 56, 789000, UTC)

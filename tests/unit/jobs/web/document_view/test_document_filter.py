@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from jobs.errors import SpecError
-from jobs.spec import Task
 from jobs.store.where.condition import Condition
+from jobs.tasks.task import Task
 from jobs.web.document_view.document_filter import DocumentFilter, shell_word
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from jobs.buckets import Measure, bounds_of_bucket
-from jobs.spec import Task
 from jobs.store.report.timings.histograms import Bucket
 from jobs.store.where.condition import Condition
+from jobs.tasks.task import Task
 from jobs.web.job_page.perplexity import export_command, perplexity_chart, threshold_data, threshold_of, written
 from tests.unit.jobs.web.sentences import missing
 

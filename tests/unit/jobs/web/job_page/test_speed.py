@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import datetime
 
-from jobs.spec import Task
 from jobs.store.report.timings.minutes import Interval, Intervals
+from jobs.tasks.task import Task
 from jobs.web.job_page.speed import speed_chart
 from tests.summaries import RUNNING_JOB
 from tests.unit.jobs.web.job_page.batches import batch, interval

@@ -4,7 +4,7 @@ import pytest
 
 from jobs.errors import Stopped
 from jobs.outcome import StepTiming
-from jobs.spec import Timing
+from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError
 from jobs.outcome import Finish
-from jobs.spec import GenerateOptions
+from jobs.tasks.generate import GenerateOptions
 from worker.engine.search.continuation import Continuation, ContinuationSearch, EndsIn
 from worker.engine.search.continuation_rules import ContinuationRules, read_continuation_rules
 from worker.engine.search.sampling import Sampling

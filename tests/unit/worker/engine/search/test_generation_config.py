@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.models.json_file import read_json
 

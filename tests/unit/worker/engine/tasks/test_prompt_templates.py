@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.spec import Method, RerankOptions
+from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.prompt_templates import DOCUMENT, QUERY, TEMPLATES, Template
 
 TEXT = st.text("ab {}\n\u3000é", max_size=20) | st.sampled_from(

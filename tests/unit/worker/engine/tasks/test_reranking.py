@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, SpecError, Stopped
 from jobs.outcome import Failed, Flag, RankedCandidate, Ranking
 from jobs.ranking import NO_FIRST_SCORE, NO_TEXT, NON_FINITE, NOT_IN_CORPUS
-from jobs.spec import Method, RerankOptions, Timing
+from jobs.tasks.rerank import Method, RerankOptions
+from jobs.tasks.shared_options import Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.prompt_templates import TEMPLATES

@@ -9,7 +9,9 @@ import pytest
 
 from jobs.answers import Answers
 from jobs.outcome import Failed, Outcome, Score, TokenScore
-from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.spec import JobSpec
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.score_reuse import score_with_reuse
 

@@ -13,7 +13,8 @@ from tokenizers.models import Unigram
 
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score
-from jobs.spec import Bos, ScoreOptions, Timing, Window
+from jobs.tasks.score import Bos, ScoreOptions, Window
+from jobs.tasks.shared_options import Timing
 from tests.context_model import ContextModel
 from tests.small_tokenizers import byte_level, opened, word_piece
 from worker.engine.runtime.run_context import RunContext

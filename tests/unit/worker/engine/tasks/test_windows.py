@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.spec import Window
+from jobs.tasks.score import Window
 from tests.places import GOLDEN
 from worker.engine.tasks.windows import TokenWindow, cut
 

@@ -7,7 +7,8 @@ import pytest
 from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Translation
 from jobs.providers import Reason
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec
+from jobs.tasks.translate import TranslateOptions
 from tests.rows import SPEC
 from worker.providers.chat.languages import LanguagePair, language_name, language_pair
 from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, why_not_translate
