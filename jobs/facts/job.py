@@ -89,13 +89,22 @@ def numbers(job: LiveJob) -> Iterator[Fact]:
     if job.task != FILTER:
         of_when = "on average, without pauses" if job.recent_tokens_per_s is None else "over the last minute"
         yield Fact("tokens/s", job.shown_tokens_per_s, remark=of_when)
-        yield Fact("tokens", job.tokens, remark=tokens_in_words(job)[1])
+        yield tokens_of(job)
     if (reused := reused_of(job)) and reused.whole:
         yield dataclasses.replace(reused, remark=f"{percent(reused.value / reused.whole)} of {count(reused.whole)}")
 
 
-def tokens_in_words(job: JobSummary) -> tuple[str, str]:
-    """All in a line, and what stands behind the number of those by which the speed is measured."""
+def tokens_of(job: JobSummary) -> Fact:
+    """Those by which the speed is measured, and behind them the others."""
+    return Fact("tokens", job.tokens, remark=_tokens_in_words(job)[1])
+
+
+def token_line(job: JobSummary) -> str:
+    """All of them in a line: `75,718 through the model, 20,340 scored`."""
+    return _tokens_in_words(job)[0]
+
+
+def _tokens_in_words(job: JobSummary) -> tuple[str, str]:
     kind = KINDS[job.task]
     line, remark = kind.made_words if kind.made_words and not job.source_tokens else kind.token_words
     read, made = count(job.source_tokens), count(job.target_tokens)

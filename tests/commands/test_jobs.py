@@ -17,7 +17,8 @@ from sqlalchemy import update
 from jobs.cli import follow_job, stalled_job
 from jobs.corpus.corpus import Corpus
 from jobs.errors import TransientError
-from jobs.outcome import StepTiming
+from jobs.outcome import Ranking, StepTiming
+from jobs.spec import RerankOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
@@ -73,6 +74,17 @@ def test_ls_without_jobs_suggests_what_to_do(kvjobs: Kvjobs) -> None:
     assert kvjobs("ls", "--json").out == "[]\n"
     assert kvjobs("ls", "-q").out == ""
     assert kvjobs("ls", "--csv").out.startswith("job_id,name,")
+
+
+def test_ls_and_show_say_the_same_number_of_tokens_of_a_reranking(
+    kvjobs: Kvjobs, database: Database, add_job: AddJob
+) -> None:
+    job = add_job(Line("q", result=Ranking((), 20_340, 75_718, 0)), task=Task.RERANK, options=RerankOptions())
+    with database.writing() as connection:
+        connection.execute(update(tables.JobCounts).values(source_tokens=75_718, target_tokens=20_340))
+
+    assert "75,718" in kvjobs("ls").out
+    assert "75,718 through the model" in kvjobs("show", job).out
 
 
 def test_ls_has_every_output_form(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("documents", "DOCUMENTS", count, right=True, rank=5),
     Column("ok", "OK", count, right=True, rank=4),
     Column("not_ok", "NOT OK", count, right=True, rank=3),
-    Column("target_tokens", "TOKENS", count, right=True, rank=8),
+    Column("tokens", "TOKENS", count, right=True, rank=8),
     Column("elapsed_s", "TIME", duration, right=True, rank=6),
     Column("task", "TASK", rank=1),
     Column("model", "MODEL", _model, rank=2),
@@ -64,6 +64,7 @@ COLUMNS = (
 @click.pass_obj
 def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
     """List jobs, newest first."""
+    from jobs.facts.job import tokens_of
     from jobs.store.report.live_job import LIVE_FIELDS, list_live_jobs
 
     with context.database() as database, database.reading() as connection:
@@ -75,6 +76,6 @@ def ls(context: Context, output: Output, everything: bool, states: tuple[str, ..
             "No job is in such a state." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
         )
         return
-    output.rows((job.as_row() for job in shown), COLUMNS, LIVE_FIELDS)
+    output.rows((job.as_row() | {"tokens": tokens_of(job).value} for job in shown), COLUMNS, LIVE_FIELDS)
     if len(shown) < len(jobs):
         print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N another number.")

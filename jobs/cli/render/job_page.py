@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.choices import state_in_words
-from jobs.facts.job import Fact, asked, reused_of, tokens_in_words
+from jobs.facts.job import Fact, asked, reused_of, token_line
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
 from jobs.outcome import Finish
@@ -117,7 +117,7 @@ def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
 
 def _tokens(job: "JobSummary") -> str:
     reused = reused_of(job)
-    return tokens_in_words(job)[0] + (f"; {count(reused.value)} {reused.remark} reused" if reused else "")
+    return token_line(job) + (f"; {count(reused.value)} {reused.remark} reused" if reused else "")
 
 
 def _options(options: Sequence[Fact]) -> str:
