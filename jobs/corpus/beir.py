@@ -14,7 +14,6 @@ Knows: these formats. Does not know: jobs, models.
 
 import hashlib
 import math
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import orjson
 
 from jobs.compression import PACKINGS
 from jobs.corpus.candidates import Candidate, check_ids, payload
-from jobs.corpus.line_file import LineFile
+from jobs.corpus.lines import LineFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
@@ -44,6 +43,16 @@ CANDIDATES = """
 SELECT document, text, score FROM found LEFT JOIN texts ON texts.id = document
 WHERE query = ? ORDER BY score DESC, line
 """
+
+ADVICE = (
+    "this is a BEIR folder; to rerank it, name the first stage's run: --task rerank --run FILE (for its texts alone, "
+    "name its corpus.jsonl)"
+)
+
+
+def is_beir(folder: str) -> bool:
+    """Whether a folder has the layout of BEIR: queries beside a corpus."""
+    return all(_find(Path(folder), f"{name}.jsonl") for name in ("queries", "corpus"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +78,14 @@ class BeirRun:
         return f"{self.run.absolute()} over {self.folder.absolute()}"
 
     def _find(self, name: str) -> Path:
-        for packing in PACKED:
-            if (path := self.folder / f"{name}{packing}").is_file():
-                return path
-        raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a BEIR folder")
+        if (path := _find(self.folder, name)) is None:
+            raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a BEIR folder")
+        return path
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    """A file of a BEIR folder, plain or compressed."""
+    return next((path for packing in PACKED if (path := folder / f"{name}{packing}").is_file()), None)
 
 
 class BeirReader:
@@ -80,7 +93,6 @@ class BeirReader:
 
     def __init__(self, beir_run: BeirRun, spool: Path) -> None:
         """Queries and texts are stored in an unlinked file in the folder `spool`."""
-        self._beir_run = beir_run
         self._spool = spool
         self._run, self._queries, self._corpus = map(LineFile, beir_run.files)
         self.source = beir_run.source
@@ -99,8 +111,8 @@ class BeirReader:
         return self._run.bytes_read + self._queries.bytes_read + self._corpus.bytes_read
 
     def digest(self) -> str:
-        """Digest of the three files after the last record; the same as `hash_files` gave unless a file changed."""
-        return _digest_of(file.digest or "" for file in (self._run, self._queries, self._corpus))
+        """Digest of the three files after the last record; that of before the first unless a file changed."""
+        return digest_of_run(file.digest or "" for file in (self._run, self._queries, self._corpus))
 
     def first_lines(self) -> list[bytes]:
         """None: a record is made of several files."""
@@ -152,20 +164,8 @@ class BeirReader:
         return check_record(number, line, query_id, payload_of_candidates(payload(text, candidates)), {}, "query")
 
 
-def hash_files(beir_run: BeirRun) -> tuple[str, int]:
-    """A digest of the three files, and the number of their stored bytes."""
-    digests, num_bytes = [], 0
-    for path in beir_run.files:
-        try:
-            with open(path, "rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-                num_bytes += os.fstat(file.fileno()).st_size
-        except OSError as error:
-            raise CorpusError(f"{path} cannot be read: {error.strerror}; check it and its permissions") from None
-    return _digest_of(digests), num_bytes
-
-
-def _digest_of(digests: Iterable[str]) -> str:
+def digest_of_run(digests: Iterable[str]) -> str:
+    """The digest of a run over a BEIR folder, made of those of its three files."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.compression import inner_suffix, packing_of
+from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.encodings import encoding_named
-from jobs.corpus.folder.files import CorpusFile, find_files, is_pattern, printable
+from jobs.corpus.folder import CorpusFile, find_files, is_pattern, printable
 from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_messages, take_pair, take_text
-from jobs.corpus.read_errors import BEIR_ADVICE, NO_FILE, is_beir, naming
+from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 from jobs.near_names import meant
@@ -259,8 +260,8 @@ class Corpus:
         if self.is_stdin or not (os.path.isdir(path) or is_pattern(path)):
             return
         with naming(self.source):
-            if is_beir(path):
-                raise CorpusError(BEIR_ADVICE)
+            if beir.is_beir(path):
+                raise CorpusError(beir.ADVICE)
             given = None if self.format is None else self.read_as
             files = find_files(path, any_name=given is not None)
             form = _format_of_all(files, given)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader
 from typing import Any
 
-from jobs.corpus.encoding_guess import encoding_question
+from jobs.corpus.encodings import encoding_question
 from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text

@@ -1,35 +1,28 @@
-"""Reading one file: its bytes are hashed, decompressed, and cut into records by the reader of its format.
+"""Reading one file, or standard input: its bytes are hashed, decompressed, and cut into records by the reader of its
+format.
 
 Knows: which reader a format has. Does not know: corpora of several files, tables.
 """
 
-import hashlib
 import io
+import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import BinaryIO
 
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.delimited import read_delimited
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import BOM, read_text
-from jobs.corpus.opening import CHUNK_BYTES
 from jobs.corpus.parquet.reader import ParquetReader
-from jobs.corpus.read_errors import naming
-from jobs.corpus.unpacking import HashedBytes, OnBytes, unpacked
+from jobs.corpus.unpacking import CHUNK_BYTES, HashedBytes, OnBytes, naming, read_once, unpacked
 from jobs.documents import Record
-from jobs.errors import CorpusError
+from jobs.errors import CorpusError, KvjobsError
+from jobs.private import make_folder
 
 FIRST_LINES = 100  # that are kept for hints about what a corpus probably is
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The stored bytes of a corpus."""
-
-    digest: str  # sha256
-    num_bytes: int
 
 
 def reader_of(
@@ -38,18 +31,6 @@ def reader_of(
     """The reader of one open file."""
     kind = ParquetReader if corpus.read_as is Format.PARQUET else CorpusReader
     return kind(corpus, raw, on_bytes, may_be_empty=may_be_empty)
-
-
-def hash_contents(corpus: Corpus, raw: BinaryIO) -> Contents:
-    """Hash the file, then seek to its start."""
-    sha256, num_bytes = hashlib.sha256(), 0
-    with naming(corpus.source):
-        raw.seek(0)
-        while chunk := raw.read(CHUNK_BYTES):
-            sha256.update(chunk)
-            num_bytes += len(chunk)
-        raw.seek(0)
-    return Contents(sha256.hexdigest(), num_bytes)
 
 
 class CorpusReader:
@@ -130,3 +111,54 @@ def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
             return read_delimited(stream, corpus.separator, corpus.id_field, fields, limit, take, corpus.columns)
         case Format.PARQUET:
             raise AssertionError("ParquetReader reads it")
+
+
+@contextmanager
+def open_bytes(corpus: Corpus, spool: Path | None = None) -> Iterator[BinaryIO]:
+    """The stored bytes of the corpus. With `spool` they can be read more than once: a pipe is first copied into an
+    unlinked file in this folder, which disappears with the process however it ends."""
+    with ExitStack() as stack:
+        raw = _open(corpus)
+        if not corpus.is_stdin:
+            stack.enter_context(raw)
+        if spool is not None and not corpus.is_file:
+            raw = stack.enter_context(_spooled(raw, corpus, spool))
+        yield raw
+
+
+def _open(corpus: Corpus) -> BinaryIO:
+    if corpus.is_stdin:
+        if sys.stdin is None:
+            raise CorpusError("there is no standard input; name a file")
+        return sys.stdin.buffer
+    with naming(corpus.source):
+        try:
+            return open(corpus.path, "rb", buffering=0)
+        except ValueError as error:
+            raise CorpusError(f"this is not a path: {error}") from None
+
+
+@contextmanager
+def _spooled(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
+    try:
+        make_folder(spool)
+        copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: this `try` is for the opening alone
+    except OSError as error:
+        raise KvjobsError(f"{corpus.source} cannot be copied to {spool}: {error.strerror}; set KVJOBS_HOME") from None
+    read = read_once(raw)
+    with copy:
+        while True:
+            with naming(corpus.source):
+                chunk = read(CHUNK_BYTES)
+            if not chunk:
+                break
+            try:
+                copy.write(chunk)
+                copy.flush()
+            except OSError as error:
+                raise KvjobsError(
+                    f"{corpus.source} cannot be copied to {spool}: {error.strerror}; free some space there, or write "
+                    "the corpus to a file and submit that"
+                ) from None
+        copy.seek(0)
+        yield copy

@@ -1,21 +1,61 @@
 """Reading a corpus: a file, a folder of files, or a BEIR folder with a run.
 
+Line N of several files is the N-th of all, as of `cat` (or `zcat`) over the files in their order; of parquet files, the
+N-th row. A message about a line names its file and the line there.
+
 Knows: which reader a corpus has. Does not know: formats, tables.
 """
 
+import os
 import tempfile
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
-from jobs.corpus.beir import BeirReader, hash_files
+from jobs.corpus.beir import BeirReader, digest_of_run
 from jobs.corpus.corpus import Corpus, Format
-from jobs.corpus.file_reader import Contents, hash_contents, reader_of
-from jobs.corpus.folder.reader import FolderReader, hash_folder
-from jobs.corpus.opening import open_bytes
-from jobs.corpus.record_reader import RecordReader
-from jobs.corpus.unpacking import OnBytes
-from jobs.documents import Record
+from jobs.corpus.file_reader import CorpusReader, open_bytes, reader_of
+from jobs.corpus.folder import CorpusFile, digest_of_all
+from jobs.corpus.parquet.reader import ParquetReader
+from jobs.corpus.unpacking import Contents, OnBytes, hash_contents, naming
+from jobs.documents import Document, Record, Rejected
+from jobs.errors import CorpusError
+
+
+class RecordReader(Protocol):
+    """The records of a corpus; each iteration reads from the start. Raises CorpusError where it cannot be read."""
+
+    @property
+    def source(self) -> str:
+        """The corpus, for messages."""
+        ...
+
+    @property
+    def lines_read(self) -> int:
+        """Lines, or rows, read so far; blank ones too."""
+        ...
+
+    @property
+    def bytes_read(self) -> int:
+        """Stored bytes read so far."""
+        ...
+
+    def __iter__(self) -> Iterator[Record]: ...
+
+    def digest(self) -> str:
+        """Digest of the bytes that the records were made of, after the last record."""
+        ...
+
+    def first_lines(self) -> list[bytes]:
+        """The first lines that are not blank, of what was read so far; none where the corpus has no lines."""
+        ...
+
+    def place_of(self, line: int) -> str:
+        """Where a record's line is, for messages: "line 7"."""
+        ...
 
 
 def read_corpus(corpus: Corpus) -> Iterator[Record]:
@@ -40,9 +80,90 @@ def open_corpus(
     """Hash the corpus; then its contents, and a reader of its records. Temporary files are in the folder `spool`;
     `on_bytes` is called with each piece that the reader decompresses."""
     if corpus.beir_run:
-        yield Contents(*hash_files(corpus.beir_run)), BeirReader(corpus.beir_run, spool)
+        yield hash_files(corpus.beir_run.files, digest_of_run), BeirReader(corpus.beir_run, spool)
     elif corpus.files is not None:
-        yield hash_folder(corpus, corpus.files), FolderReader(corpus, corpus.files, on_bytes)
+        found = hash_files((file.path for file in corpus.files), digest_of_all)
+        yield found, FolderReader(corpus, corpus.files, on_bytes)
     else:
         with open_bytes(corpus, spool) as raw:
-            yield hash_contents(corpus, raw), reader_of(corpus, raw, on_bytes)
+            yield hash_contents(raw, corpus.source), reader_of(corpus, raw, on_bytes)
+
+
+class FolderReader:
+    """The records of several files, as of one corpus: positions and lines are counted on from file to file. Each
+    iteration reads from the start."""
+
+    def __init__(self, corpus: Corpus, files: Sequence[CorpusFile], on_bytes: OnBytes | None = None) -> None:
+        self._corpus = corpus
+        self._files = files
+        self._on_bytes = on_bytes
+        self._start()
+        self.source = corpus.source
+
+    def _start(self) -> None:
+        self._reader: CorpusReader | ParquetReader | None = None
+        self._before: list[int] = []  # of each file that was begun: how many lines those before it have
+        self._bytes_before = self._lines_before = 0
+        self._digests: list[str] = []
+        self._first_lines: list[bytes] = []
+
+    def __iter__(self) -> Iterator[Record]:
+        self._start()
+        position = 0
+        for file in self._files:
+            one = _corpus_of(self._corpus, file)
+            with open_bytes(one) as raw:
+                self._before.append(self._lines_before)
+                self._reader = reader = reader_of(one, raw, self._on_bytes, may_be_empty=True)
+                for record in reader:
+                    yield self._placed(record, position)
+                    position += 1
+                self._first_lines = self._first_lines or reader.first_lines()
+                self._digests.append(reader.digest())
+                self._bytes_before += reader.bytes_read
+                self._lines_before += reader.num_lines
+                self._reader = None
+        if not position:
+            raise CorpusError(f"{self.source}: there is no document in its files; is it the right folder?")
+
+    @property
+    def lines_read(self) -> int:
+        return self._lines_before + (self._reader.lines_read if self._reader else 0)
+
+    @property
+    def bytes_read(self) -> int:
+        return self._bytes_before + (self._reader.bytes_read if self._reader else 0)
+
+    def digest(self) -> str:
+        """Digest of all files, after the last record; that of before the first unless one of them changed."""
+        return digest_of_all(self._digests)
+
+    def first_lines(self) -> list[bytes]:
+        return self._first_lines or (self._reader.first_lines() if self._reader else [])
+
+    def place_of(self, line: int) -> str:
+        index = bisect_right(self._before, line - 1) - 1
+        word = "row" if self._corpus.read_as is Format.PARQUET else "line"
+        return f"{word} {line - self._before[index]} of {self._files[index].name}"
+
+    def _placed(self, record: Record, position: int) -> Record:
+        """A record of the file that is being read, with its place in the corpus."""
+        line = record.line + self._lines_before
+        if type(record) is Document:
+            return Document(position, str(line) if record.unnamed else record[1], record[2], line, *record[4:])
+        own_id = str(line) if record.unnamed else record[1]
+        return Rejected(position, own_id, record[2], line, record[4], f"{record[5]} ({self.place_of(line)})", record[6])
+
+
+def hash_files(paths: Iterable[Path], digest_of: Callable[[Iterable[str]], str]) -> Contents:
+    """The digest that `digest_of` makes of those of several files, in their order; and the number of their bytes."""
+    contents = []
+    for path in paths:
+        with naming(str(path)), open(path, "rb", buffering=0) as raw:
+            contents.append(hash_contents(raw, str(path)))
+    return Contents(digest_of(one.digest for one in contents), sum(one.num_bytes for one in contents))
+
+
+def _corpus_of(corpus: Corpus, file: CorpusFile) -> Corpus:
+    """One of the files as a corpus, read as all are."""
+    return replace(corpus, path=os.fspath(file.path), format=corpus.read_as)

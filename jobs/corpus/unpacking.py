@@ -1,23 +1,31 @@
-"""The byte streams below a reader: hashed as they are read, and decompressed."""
+"""The byte streams below a reader: hashed as they are read, and decompressed; and their errors, which name the file.
+
+Knows: bytes, and what the first of them say: a compression, UTF-16 or UTF-32, another program's file. Does not know:
+formats.
+"""
 
 import bz2
 import gzip
 import hashlib
 import io
 import lzma
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
 from jobs.corpus.encodings import Utf8Bytes
-from jobs.corpus.signatures import HEAD_BYTES, encoding_in, foreign_file, packing_in
+from jobs.corpus.pieces import PieceBytes
 from jobs.errors import CorpusError
 
 OnBytes = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 20
 PIECE_BYTES = 1 << 12  # zstd compresses up to 32,768 to 1: what a piece decompresses to must fit in memory
 XZ_MEMORY = 1 << 28  # `xz -9` needs 65 MiB; a file may ask for 4 GiB. (zstandard allows 128 MiB by itself.)
 
@@ -56,6 +64,26 @@ class HashedBytes(io.RawIOBase):
         return self._sha256.hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The stored bytes of a corpus."""
+
+    digest: str  # sha256
+    num_bytes: int
+
+
+def hash_contents(raw: BinaryIO, source: str) -> Contents:
+    """Hash the file, then seek to its start. `source` names it in errors."""
+    sha256, num_bytes = hashlib.sha256(), 0
+    with naming(source):
+        raw.seek(0)
+        while chunk := raw.read(CHUNK_BYTES):
+            sha256.update(chunk)
+            num_bytes += len(chunk)
+        raw.seek(0)
+    return Contents(sha256.hexdigest(), num_bytes)
+
+
 def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
     """A function that reads up to so many bytes in one system call. `read` of a buffered stream reads again after the
     end, and a terminal then waits for more input."""
@@ -77,7 +105,7 @@ def unpacked(
         head = stream.peek(HEAD_BYTES)
     _refuse_others(head, encoding)
     if encoding is not None:
-        stream = io.BufferedReader(Utf8Bytes(stream, encoding, BUFFER_BYTES), BUFFER_BYTES)
+        stream = io.BufferedReader(Utf8Bytes(stream, encoding), BUFFER_BYTES)
     if on_bytes is None:
         return stream
     return io.BufferedReader(_ObservedBytes(stream, on_bytes), BUFFER_BYTES)
@@ -106,25 +134,18 @@ def _decompressed(packed: io.BufferedReader, packing: str) -> io.RawIOBase:
             raise AssertionError(f"no reader of {packing}")
 
 
-class _ObservedBytes(io.RawIOBase):
+class _ObservedBytes(PieceBytes):
     """A stream that passes each piece to a callback."""
 
-    def __init__(self, inner: io.BufferedIOBase | io.RawIOBase, on_bytes: OnBytes) -> None:
-        self._inner = inner
+    def __init__(self, inner: io.BufferedReader, on_bytes: OnBytes) -> None:
+        super().__init__(inner)
         self._on_bytes = on_bytes
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
-        num_bytes = self._inner.readinto(buffer) or 0
-        if num_bytes:
-            self._on_bytes(bytes(buffer[:num_bytes]))
-        return num_bytes
-
-    def close(self) -> None:
-        self._inner.close()
-        super().close()
+    def next_piece(self, wanted: int) -> bytes:
+        piece = self.inner.read(wanted)
+        if piece:
+            self._on_bytes(piece)
+        return piece
 
 
 class _Frame(Protocol):
@@ -160,46 +181,36 @@ class _ZstdFrame:
         return self._frame.decompress(data)
 
 
-class _Frames(io.RawIOBase):
+class _Frames(PieceBytes):
     """The content of frames that follow one another; the end of each is checked."""
 
     def __init__(self, packed: io.BufferedReader, begin: Callable[[], _Frame], *, padded: bool = False) -> None:
         """`padded`: zero bytes may follow a frame."""
-        self._packed = packed
+        super().__init__(packed)
         self._begin = begin
         self._padded = padded
         self._frame = begin()
         self._in_frame = self._had_frame = False
         self._rest = b""  # read, not yet decompressed
-        self._ready = memoryview(b"")  # decompressed, not yet returned
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
-        while not self._ready:
+    def next_piece(self, wanted: int) -> bytes:
+        content = b""
+        while not content:
             piece = b""
             if not self._in_frame or self._frame.needs_input:
-                piece = self._next_piece()
+                piece = self._read_packed()
                 if not piece:
                     if self._in_frame:
                         raise EOFError
-                    return 0
-            self._ready = memoryview(self._decompress(piece, len(buffer)))
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken] = self._ready[:taken]
-        self._ready = self._ready[taken:]
-        return taken
+                    return b""
+            content = self._decompress(piece, wanted)
+        return content
 
-    def close(self) -> None:
-        self._packed.close()
-        super().close()
-
-    def _next_piece(self) -> bytes:
-        piece, self._rest = self._rest or self._packed.read(PIECE_BYTES), b""
+    def _read_packed(self) -> bytes:
+        piece, self._rest = self._rest or self.inner.read(PIECE_BYTES), b""
         if self._padded and self._had_frame and not self._in_frame:
             while piece and not (piece := piece.lstrip(b"\0")):
-                piece = self._packed.read(PIECE_BYTES)
+                piece = self.inner.read(PIECE_BYTES)
         return piece
 
     def _decompress(self, piece: bytes, max_length: int) -> bytes:
@@ -215,3 +226,80 @@ class _Frames(io.RawIOBase):
         if self._frame.eof:
             self._had_frame, self._rest, self._frame = True, self._frame.unused_data, self._begin()
         return content
+
+
+HEAD_BYTES = 265  # as far as the name of tar's format
+
+# None of these can start a text in UTF-8: what follows their letters are control characters, or the digits of pi.
+_PACKINGS = {
+    rb"\x1f\x8b": "gzip",
+    rb"\x28\xb5\x2f\xfd": "zstd",
+    rb"\xfd7zXZ\x00": "xz",
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": "bzip2",
+}
+_UTF_32 = {b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# Where the zero bytes of two ASCII characters are. (Half of a text that begins otherwise is in the same place, but this
+# is a hint, not a detector.)
+_WITHOUT_MARK = {
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
+_FOREIGN = {
+    rb"PK\x03\x04": "a zip archive, as .xlsx and .ods are; unpack it, or save its table as csv",
+    rb"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
+    rb"\x04\x22\x4d\x18": "compressed with lz4; unpack it, or compress it as .zst",
+    rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old Excel or Word file; save it as csv, or as text",
+    rb"PAR1[\x00-\x1f]": "a parquet file: --format parquet",
+    rb"ARROW1\x00\x00": "an Arrow (Feather) file; write it as parquet",
+    rb"SQLite format 3\x00": "a SQLite database; write its table as csv or jsonl",
+    rb"[\s\S]{257}ustar[\x00 ]": "a tar archive; unpack it, and submit its folder",
+}
+
+
+def packing_in(head: bytes) -> str | None:
+    """The compression that the first bytes of a file show."""
+    return _found(_PACKINGS, head)
+
+
+def encoding_in(head: bytes) -> str | None:
+    """The name of UTF-16 or UTF-32, where the first bytes of a text show one of them, as Python knows it."""
+    start = head[:4]
+    if start in _UTF_32:
+        return "utf-32"
+    if start.startswith(_UTF_16):
+        return "utf-16"
+    return _WITHOUT_MARK.get(tuple(byte == 0 for byte in start))  # type: ignore[arg-type]  # shorter ones are not there
+
+
+def foreign_file(head: bytes) -> str | None:
+    """What a file is that is no corpus, and what to do with it."""
+    return _found(_FOREIGN, head)
+
+
+def _found(signatures: dict[bytes, str], head: bytes) -> str | None:
+    return next((name for signature, name in signatures.items() if re.match(signature, head)), None)
+
+
+NO_FILE = "there is no such file; check the path"
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Raise errors of the file as a CorpusError that begins with `source`."""
+    try:
+        yield
+    except CorpusError as error:
+        raise error if str(error).startswith(source) else CorpusError(f"{source}: {error}") from error
+    except FileNotFoundError:
+        raise CorpusError(f"{source}: {NO_FILE}") from None
+    except DAMAGED as error:
+        end, bad = "the compressed data ends too early", f"it cannot be decompressed ({error})"
+        raise CorpusError(
+            f"{source}: {end if isinstance(error, EOFError) else bad}; fetch or write the file again"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CorpusError(f"{source} cannot be read: {reason}; check it and its permissions") from None

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.corpus.addition import AddedLines
 from jobs.corpus.corpus import Format, format_of
-from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
+from jobs.corpus.original import AddedLines, CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
 from jobs.csv_text import csv_cell
 from jobs.errors import SpecError
 from jobs.export.export_formats import one_line
@@ -120,7 +119,7 @@ def _parquet_rows(
         raise SpecError(NO_TERMINAL)
     if not is_installed("pyarrow"):
         raise SpecError(needs_pyarrow())
-    from jobs.corpus.parquet.copied_rows import CopiedRows
+    from jobs.corpus.parquet.rows import CopiedRows
     from jobs.export.parquet.originals import CopiedTable, RewrittenTable, added_columns
 
     shape = shape_of(job)

@@ -9,7 +9,7 @@ Knows: these two formats. Does not know: rankings, measures.
 
 from pathlib import Path
 
-from jobs.corpus.line_file import LineFile
+from jobs.corpus.lines import LineFile
 from jobs.documents import quoted
 from jobs.errors import CorpusError
 

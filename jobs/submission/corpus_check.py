@@ -6,7 +6,7 @@ from itertools import chain
 
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.guess import guess_by_lines, guess_by_text, guess_list
-from jobs.corpus.record_reader import RecordReader
+from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobs.corpus.file_reader import Contents
-    from jobs.corpus.record_reader import RecordReader
+    from jobs.corpus.reading import RecordReader
+    from jobs.corpus.unpacking import Contents
 
 REPORT_EVERY_S = 0.2  # while no batch is complete
 

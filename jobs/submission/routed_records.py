@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.field_path import find_field
-from jobs.corpus.record_reader import RecordReader
+from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, Record, Reject, Rejected, quoted
 from jobs.json_numbers import read_fields
 from jobs.routing.language_pairs import normalized, with_broader

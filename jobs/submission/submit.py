@@ -10,9 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
-from jobs.corpus.file_reader import Contents
-from jobs.corpus.reading import open_corpus
-from jobs.corpus.record_reader import RecordReader
+from jobs.corpus.reading import RecordReader, open_corpus
+from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint

@@ -19,8 +19,7 @@ from jobs.corpus.corpus import Corpus
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.parquet.rows import REFUSED, Request
 from jobs.corpus.payload import PayloadKind
-from jobs.corpus.read_errors import naming
-from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes
+from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes, naming
 from jobs.documents import Record, Reject, Rejected
 from jobs.errors import CorpusError
 from jobs.process import how_it_ended

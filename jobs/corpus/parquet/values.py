@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.types as is_type
 
-from jobs.corpus.parquet.json_columns import JSON_MARK
+from jobs.corpus.parquet import JSON_MARK
 
 MAX_DEPTH = 200  # orjson writes 254 levels
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs.corpus.parquet.json_columns import JSON_MARK
+from jobs.corpus.parquet import JSON_MARK
 from jobs.json_numbers import digits, is_integer
 
 if TYPE_CHECKING:

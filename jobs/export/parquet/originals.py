@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jobs.corpus.original import CorpusLayout, StoredLine, stored_values
-from jobs.corpus.parquet.copied_rows import CopiedRows
+from jobs.corpus.parquet.rows import CopiedRows
 from jobs.corpus.payload import PayloadKind
 from jobs.errors import SpecError
 from jobs.export.parquet.columns import Column, Kind, fit, infer, schema

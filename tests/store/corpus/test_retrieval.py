@@ -14,8 +14,9 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.corpus.beir import BeirReader, BeirRun, hash_files
+from jobs.corpus.beir import BeirReader, BeirRun, digest_of_run
 from jobs.corpus.candidates import Candidate, read_payload
+from jobs.corpus.reading import hash_files
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
 from tests.repetition import times
@@ -130,10 +131,11 @@ def test_compressed_files_read_the_same(folder: Path, suffix: str, pack: Callabl
 
 def test_the_digest_of_the_data_read_equals_that_of_the_files(folder: Path) -> None:
     def check(reading: BeirReader) -> None:
-        digest, num_bytes = hash_files(BeirRun(folder, folder.parent / "a.run"))
-        assert (reading.digest(), reading.bytes_read) == (digest, num_bytes)
+        files = BeirRun(folder, folder.parent / "a.run").files
+        before = hash_files(files, digest_of_run)
+        assert (reading.digest(), reading.bytes_read) == (before.digest, before.num_bytes)
         (folder / "queries.jsonl").write_bytes(b"")
-        assert hash_files(BeirRun(folder, folder.parent / "a.run"))[0] != digest
+        assert hash_files(files, digest_of_run).digest != before.digest
 
     read(folder, RUN, check)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.encoding_guess import encoding_question
+from jobs.corpus.encodings import encoding_question
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document, Record, Reject
 

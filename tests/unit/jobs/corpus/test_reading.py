@@ -17,10 +17,9 @@ import zstandard
 
 from jobs.compression import PACKINGS, compressed, packing_of
 from jobs.corpus.corpus import Corpus, Format
-from jobs.corpus.file_reader import CorpusReader, hash_contents
-from jobs.corpus.opening import open_bytes
+from jobs.corpus.file_reader import CorpusReader, open_bytes
 from jobs.corpus.reading import read_corpus
-from jobs.corpus.unpacking import HashedBytes
+from jobs.corpus.unpacking import HashedBytes, hash_contents
 from jobs.documents import Document, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
@@ -313,7 +312,7 @@ def test_standard_input_is_spooled_to_be_read_twice_and_the_spool_leaves_no_file
     corpus, spool = Corpus(path="-"), tmp_path / "made" / "spool"
 
     with open_bytes(corpus, spool) as raw:
-        first, second = hash_contents(corpus, raw), hash_contents(corpus, raw)
+        first, second = hash_contents(raw, corpus.source), hash_contents(raw, corpus.source)
         assert list(spool.iterdir()) == []  # the spool has no name, so that not even a killed process leaves it behind
 
     assert first == second
@@ -328,7 +327,7 @@ def test_a_named_pipe_is_spooled_to_be_read_twice(tmp_path: Path) -> None:
     corpus = Corpus(path=path, format="jsonl")
 
     with open_bytes(corpus, tmp_path) as raw:
-        assert hash_contents(corpus, raw) == hash_contents(corpus, raw)
+        assert hash_contents(raw, corpus.source) == hash_contents(raw, corpus.source)
     writer.join()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.corpus.corpus import Corpus, Format
-from jobs.corpus.folder.files import natural_key
+from jobs.corpus.folder import natural_key
 from jobs.corpus.reading import open_corpus, read_corpus
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError, SpecError

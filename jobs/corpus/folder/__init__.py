@@ -1,1 +1,0 @@
-"""A folder of files, or those that a pattern matches, as one corpus."""
