@@ -15,7 +15,6 @@ from jobs.corpus.original import CorpusLayout, has_lines
 from jobs.queues import GPU
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.submit_command import STDIN, StoredSubmit, submit_command
-from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
@@ -120,7 +119,7 @@ def stored_submit(job: "JobSummary") -> StoredSubmit:
 def _results(job: "LiveJob") -> NextStep:
     if job.chain is not None:
         return NextStep(f"kvjobs export {job.chain} --chain -o job-{job.chain}.jsonl")
-    if job.task == Task.SCORE:
+    if job.kind.has_totals:
         return NextStep(f"kvjobs totals {job.job_id}")
     return NextStep(f"kvjobs export {job.job_id} -o job-{job.job_id}.jsonl")
 

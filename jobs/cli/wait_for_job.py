@@ -24,7 +24,6 @@ from jobs.store.report.job_providers import JobProviders, providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals, totals
 from jobs.store.schema.states import JobState
-from jobs.tasks.task import Task
 from jobs.tolerance import Tolerance
 
 INTERRUPTED = 130
@@ -120,4 +119,4 @@ def _write(database: Database, stages: Sequence[JobSummary], output: Path | None
 
 def _totals(database: Database, job: JobSummary) -> tuple[Totals | None, JobProviders]:
     with database.reading() as connection:
-        return totals(connection, job) if job.task == Task.SCORE else None, providers_of(connection, job)
+        return totals(connection, job) if job.kind.has_totals else None, providers_of(connection, job)

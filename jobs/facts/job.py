@@ -16,7 +16,7 @@ from jobs.stage import FILTER
 from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
-from jobs.tasks.kinds import KINDS, OPTIONS
+from jobs.tasks.kinds import OPTIONS
 from jobs.tasks.task import Task
 
 DEFAULT = "default"  # the remark of an option with the value that it has where none is given
@@ -35,7 +35,7 @@ class Fact:
 
 def asked(job: JobSummary) -> Iterator[Fact]:
     """What it was asked to do, and when it did it. A filter has no model, and no worker starts it."""
-    options, has_model = json.loads(job.options), job.task != FILTER
+    options, has_model = json.loads(job.options), job.kind.has_model
     yield Fact("task", job.task)
     yield Fact("corpus", job.source)
     if has_model:
@@ -84,9 +84,9 @@ def numbers(job: LiveJob) -> Iterator[Fact]:
     if not job.unsuccessful:
         yield Fact("not ok", 0, remark="failed, rejected or cancelled")
     if job.skipped:
-        why = "not kept, or without a result before" if job.task == FILTER else "without a result in the stage before"
+        why = "without a result in the stage before" if job.kind.has_model else "not kept, or without a result before"
         yield Fact("skipped", job.skipped, remark=why)
-    if job.task != FILTER:
+    if job.kind.has_model:
         of_when = "on average, without pauses" if job.recent_tokens_per_s is None else "over the last minute"
         yield Fact("tokens/s", job.shown_tokens_per_s, remark=of_when)
         yield tokens_of(job)
@@ -105,7 +105,7 @@ def token_line(job: JobSummary) -> str:
 
 
 def _tokens_in_words(job: JobSummary) -> tuple[str, str]:
-    kind = KINDS[job.task]
+    kind = job.kind
     line, remark = kind.made_words if kind.made_words and not job.source_tokens else kind.token_words
     read, made = count(job.source_tokens), count(job.target_tokens)
     return line.format(read=read, made=made), remark.format(read=read, made=made)
@@ -113,7 +113,7 @@ def _tokens_in_words(job: JobSummary) -> tuple[str, str]:
 
 def reused_of(job: JobSummary) -> Fact | None:
     """What was taken from earlier jobs instead of being computed; None for a task that takes nothing."""
-    counters = {field.counter for field in KINDS[job.task].fields}
+    counters = {field.counter for field in job.kind.fields}
     for counter, label, whole, noun in (
         ("segments_reused", "segments reused", job.segments, "segment"),
         ("documents_reused", "scores reused", job.succeeded, "document"),

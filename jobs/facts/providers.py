@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobs.formatting import count, counted, figure
+from jobs.outcome import Flag
 from jobs.providers import Reason
-from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary
@@ -26,7 +26,7 @@ def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
         return f"No {job.noun} is answered yet."
     (number, name), *more = by
     others = "".join(f", {count(some)} by {other}" for some, other in more)
-    kept = f" {_KEPT_ORDER}" if found.unanswered and job.task == Task.RERANK else ""
+    kept = f" {_KEPT_ORDER}" if found.unanswered and Flag.KEPT_ORDER in job.kind.flags else ""
     return f"{counted(number, job.noun)} answered by {name}{others}.{kept}"
 
 
@@ -77,7 +77,7 @@ def change_words(one: "ProviderMoment") -> str:
 def mixed_models(job: "JobSummary", found: "JobProviders") -> str | None:
     """The warning that the perplexities of a job come from several models, and how to keep those of one."""
     answering = found.answering
-    if job.task != Task.SCORE or len(answering) < 2:
+    if not job.kind.has_totals or len(answering) < 2:
         return None
     models = ", ".join(f"{count(one.documents)} from {one.model} at {one.provider}" for one in answering)
     most = max(answering, key=lambda one: one.documents)

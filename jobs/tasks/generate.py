@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jobs.errors import SpecError
 from jobs.option_numbers import COLDEST, check_numbers
-from jobs.outcome import Flag, Generation
+from jobs.outcome import Finish, Flag, Generation
 from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
@@ -46,7 +46,7 @@ class GenerateOptions:
             raise SpecError(f"cache is {self.cache}; to generate, it can be auto, on or off")
 
 
-_MEAN = Mean("log_prob", "num_new_tokens")
+_MEAN = Mean("log_prob", "num_new_tokens", of="continuation")
 
 GENERATE = Kind(
     name=Task.GENERATE,
@@ -92,6 +92,7 @@ GENERATE = Kind(
             meaning="why it ended: `eos` (the model ended it), `stop` (a stop text appeared) or `length` "
             "(`--max-new-tokens`, or the model's positions)",
             export=Exported.ALWAYS,
+            words={Finish.EOS: "by the model", Finish.STOP: "at a stop text", Finish.LENGTH: "at the limit"},
         ),
         Field(
             name="num_prompt_tokens",

@@ -4,6 +4,7 @@ From these declarations come the tables of results, their columns in `v_document
 types in parquet, and the sums that a job counts. Knows no SQL, no files and no pages.
 """
 
+import dataclasses
 import enum
 import json
 import math
@@ -68,6 +69,8 @@ class Field:
     is_condition: bool = True  # whether `--where` takes it
     of: str = ""  # which results of the task have it
     of_via: bool = False  # whether it is of the text between two models
+    # Of each value, where the results of a job are counted by it.
+    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def view_name(self) -> str:
@@ -106,6 +109,7 @@ class Mean:
 
     total: str  # the field of a sum of log-probabilities, in nats
     count: str  # the field of the number of their tokens
+    of: str  # the text whose tokens these are
     is_cost: bool = False  # the sum is that of -log p
 
     def perplexity_of(self, result: Mapping[str, Any]) -> float | None:
@@ -166,10 +170,26 @@ class Kind:
     mean: Mean | None = None  # None: its results have no perplexity
     length: str | None = None  # the field by which a document is long or short, in tokens
     text: str | None = None  # the field with the text that it makes
+    is_between_languages: bool = False  # it makes a text of one language from one of another
     compared: tuple[str, ...] = ()  # the fields by which two jobs are compared
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model does it, on a worker; a filter is evaluated by the database."""
+        return self.outcome is not None
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether its results are sums, so that the measures of a job follow from them."""
+        return bool(self.derived)
+
+    @property
+    def counted_by(self) -> Field | None:
+        """The field by whose values the results of a job are counted."""
+        return next((field for field in self.fields if field.words), None)
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)

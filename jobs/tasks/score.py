@@ -90,7 +90,7 @@ SCORE = Kind(
     made_words=("{made} scored", "scored"),
     main="score",
     outcome=Score,
-    mean=Mean("nll_sum", "num_tokens", is_cost=True),
+    mean=Mean("nll_sum", "num_tokens", of="text", is_cost=True),
     length="num_tokens",
     compared=("nll_sum", "num_tokens", "num_bytes"),
     measures=(

@@ -56,7 +56,8 @@ def _via_segments(result: Translation) -> str | None:
     return f"[{','.join([f'[{start},{stop}]' for start, stop in result.via.segments])}]"
 
 
-_MEAN, _MEAN_OF_VIA = Mean("log_prob", "num_target_tokens"), Mean("via_log_prob", "via_target_tokens")
+_MEAN = Mean("log_prob", "num_target_tokens", of="translation")
+_MEAN_OF_VIA = Mean("via_log_prob", "via_target_tokens", of="text between two models")
 
 TRANSLATE = Kind(
     name=Task.TRANSLATE,
@@ -69,6 +70,7 @@ TRANSLATE = Kind(
     mean=_MEAN,
     length="num_source_tokens",
     text="text",
+    is_between_languages=True,
     compared=("text",),
     measures=(
         Measure("perplexity", _MEAN),

@@ -6,7 +6,6 @@ from jobs.cli.job_exit import is_tolerated
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
 from jobs.formatting import count, counted, duration, figure, speed
-from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
@@ -19,7 +18,7 @@ def end_message(
     """The outcome of a job, its speed, where the results are, who answered, and what to look at; `whole`: totals of a
     scoring job."""
     done = f"Job {job.label} is {job.state}: {job.counts_in_words}"
-    if job.task == FILTER:
+    if not job.kind.has_model:
         return f"{done}."
     took = "" if job.elapsed_s is None else f", in {duration(job.elapsed_s)}"  # None: no worker has started it
     pace = f" ({speed(job.tokens_per_s)})" if job.tokens_per_s else ""

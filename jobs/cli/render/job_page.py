@@ -9,8 +9,6 @@ from jobs.choices import state_in_words
 from jobs.facts.job import Fact, asked, reused_of, token_line
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, figure, moment, percent, speed
-from jobs.outcome import Finish
-from jobs.stage import FILTER
 
 if TYPE_CHECKING:
     from jobs.advice.next_command import NextStep
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from jobs.store.report.timings.steps import StepSummary
 
 PHASES_SHOWN = 3
-_ENDS = {Finish.EOS: "by the model", Finish.STOP: "at a stop text", Finish.LENGTH: "at the limit"}
 LONGEST_MESSAGE = 200  # characters of an error message; the export has all of it
 
 
@@ -40,10 +37,10 @@ def describe(
     known = {fact.label: fact.value for fact in asked(job)}
     lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
     lines |= {"options": _options(known["options"]), "queue": known["queue and priority"], "documents": _documents(job)}
-    if job.task != FILTER:
+    if job.kind.has_model:
         lines["tokens"] = _tokens(job)
     if finishes:
-        lines["ended"] = _finishes(finishes)
+        lines["ended"] = _finishes(job, finishes)
     lines["time"] = _times(job, known)
     yield from (f"  {name:<11}{text}" for name, text in lines.items())
     if len(chain) > 1:
@@ -85,7 +82,7 @@ def _chain(job: "LiveJob", stages: "Sequence[LiveJob]") -> Iterator[str]:
     yield f"Stages of the chain (all results: kvjobs export {stages[0].job_id} --chain -o FILE)"
     for stage in stages:
         here = " <- this job" if stage.job_id == job.job_id else ""
-        model = "" if stage.task == FILTER else f" ({stage.model})"
+        model = f" ({stage.model})" if stage.kind.has_model else ""
         what = f"{stage.task}{model}: {state_in_words(stage.shown_state)}, {_documents(stage)}"
         yield f"  {stage.stage}  job {stage.job_id}  {what}{here}"
 
@@ -130,9 +127,10 @@ def _written(value: Any) -> str:
     return str(value) if is_plain or isinstance(value, bool | int | float) else orjson.dumps(value).decode()
 
 
-def _finishes(finishes: Mapping[str, int]) -> str:
+def _finishes(job: "JobSummary", finishes: Mapping[str, int]) -> str:
     """`3 by the model (eos), 2 at the limit (length)`"""
-    return ", ".join(f"{count(number)} {_ENDS[Finish(finish)]} ({finish})" for finish, number in finishes.items())
+    words = job.kind.counted_by.words if job.kind.counted_by else {}
+    return ", ".join(f"{count(number)} {words[finish]} ({finish})" for finish, number in finishes.items())
 
 
 def _documents(job: "JobSummary") -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobs.formatting import counted
-from jobs.stage import FILTER
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def describe_submitted(
 
 def describe_stages(chain: "Sequence[JobSummary]") -> str:
     """`Stages, one chain: job 7 translate (opus), job 8 score (gpt2), job 9 filter.`"""
-    stages = (f"job {one.job_id} {one.task}" + ("" if one.task == FILTER else f" ({one.model})") for one in chain)
+    stages = (f"job {one.job_id} {one.task}" + (f" ({one.model})" if one.kind.has_model else "") for one in chain)
     return f"Stages, one chain: {', '.join(stages)}. Of all stages: kvjobs export {chain[0].job_id} --chain"
 
 

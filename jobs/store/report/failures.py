@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from jobs.outcome import Finish
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.schema.result_tables import Generation
+from jobs.store.schema.result_tables import RESULTS
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
-from jobs.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +58,12 @@ def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> l
 
 
 def finish_counts(connection: Connection, job: JobSummary) -> dict[str, int]:
-    """The documents of each reason, in the order of `Finish`; empty for a job of another task, and where nothing has
-    ended. Reads every result of the job."""
-    if job.task != Task.GENERATE:
+    """The documents of each reason for which a continuation ended; empty for a job of another task, and where nothing
+    has ended. Reads every result of the job."""
+    field, table = job.kind.counted_by, RESULTS[job.task]
+    if field is None:
         return {}
-    rows = connection.execute(
-        select(Generation.finish, func.count()).where(Generation.job_id == job.job_id).group_by(Generation.finish)
-    )
+    value = getattr(table, field.name)
+    rows = connection.execute(select(value, func.count()).where(table.job_id == job.job_id).group_by(value))
     found = {row[0]: row[1] for row in rows}
-    return {finish.value: found[finish] for finish in Finish if finish in found}
+    return {str(value): found[value] for value in field.words if value in found}

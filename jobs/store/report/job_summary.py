@@ -17,6 +17,7 @@ from jobs.store.report.document_counts import DocumentCounts
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
+from jobs.tasks.kind import Kind
 from jobs.tasks.kinds import KINDS
 from jobs.tolerance import MAX_REJECTED, Tolerance
 
@@ -78,6 +79,11 @@ class JobSummary:
         return ProviderOrder.from_json(self.providers)
 
     @property
+    def kind(self) -> Kind:
+        """What its task is."""
+        return KINDS[self.task]
+
+    @property
     def has_via(self) -> bool:
         """Whether its documents may go through two models, and have a text between them."""
         return has_pivot(json.loads(self.options))
@@ -126,7 +132,7 @@ class JobSummary:
     @property
     def noun(self) -> str:
         """What one of its documents is called."""
-        return KINDS[self.task].words.document
+        return self.kind.words.document
 
     @property
     def counts_in_words(self) -> str:
@@ -171,7 +177,7 @@ class JobSummary:
     def tokens(self) -> int:
         """The tokens by which speed is measured: generated or scored ones; for reranking, whose scored suffixes are
         short, those that went through the model."""
-        return int(getattr(self, KINDS[self.task].tokens))
+        return int(getattr(self, self.kind.tokens))
 
     @property
     def tokens_per_s(self) -> float | None:

@@ -11,14 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from jobs.choices import WAITING
-from jobs.stage import FILTER
 from jobs.store.queue.leasable import leasable
 from jobs.store.queue.waiting import LiveWorker, live_workers, serves
 from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, find_jobs, list_jobs
 from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, Shard
-from jobs.tasks.kinds import KINDS
 
 WINDOW_S = 60.0
 LONGER_S = 600.0  # where nothing was recorded in the window: a batch of a large model takes minutes
@@ -139,7 +137,7 @@ def _minutes(connection: Connection, jobs: Mapping[int, JobSummary]) -> dict[int
     )
     found: dict[int, list[tuple[datetime, int]]] = {}
     for row in rows:
-        tokens = int(row._mapping[KINDS[jobs[row.job_id].task].tokens])  # `JobSummary.tokens`
+        tokens = int(row._mapping[jobs[row.job_id].kind.tokens])  # `JobSummary.tokens`
         found.setdefault(row.job_id, []).append((row.minute, tokens))
     return found
 
@@ -153,6 +151,6 @@ def _held_by(connection: Connection, worker_ids: Sequence[int]) -> set[int]:
 
 
 def _is_served(job: JobSummary, workers: Sequence[LiveWorker]) -> bool:
-    if job.task == FILTER:  # the database filters
+    if not job.kind.has_model:
         return True
     return any(worker.takes_work and serves(worker.queues, job.queue, job.model) for worker in workers)

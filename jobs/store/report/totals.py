@@ -17,7 +17,6 @@ from jobs.store.schema.results import is_of_document
 from jobs.store.schema.tables import Document
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
-from jobs.tasks.task import Task
 
 LEAST_INTEGER, GREATEST_INTEGER = -(1 << 63), (1 << 64) - 1  # that orjson writes
 
@@ -77,7 +76,7 @@ def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Total
 
 
 def _require_scores(job: JobSummary) -> None:
-    if job.task != Task.SCORE:
+    if not job.kind.has_totals:
         raise SpecError(f"job {job.label} has no scores to sum up: its task is {job.task}")
 
 

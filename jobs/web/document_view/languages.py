@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from jobs.routing.language_pairs import pair_of
 from jobs.routing.routes import BETWEEN
 from jobs.store.report.job_summary import JobSummary
-from jobs.tasks.task import Task
 
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 
@@ -25,7 +24,7 @@ class Languages:
 def languages_of(job: JobSummary, route: str | None = None) -> Languages:
     """What the options say; else what the name of the model says. `route`: of a document, in a job that has routes by
     language."""
-    if job.task != Task.TRANSLATE:
+    if not job.kind.is_between_languages:
         return Languages(None, None)
     options = json.loads(job.options)
     by_language = {one["language"]: one for one in options.get("routes", ()) if one["language"] is not None}

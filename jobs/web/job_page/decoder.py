@@ -11,8 +11,8 @@ from typing import Any
 from jobs.formatting import figure, percent
 from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
+from jobs.tasks.kinds import KINDS
 from jobs.tasks.shared_options import Timing
-from jobs.tasks.task import Task
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.seconds import no_timings
 
@@ -145,7 +145,7 @@ def _nothing_to_compare(
     calls: Sequence[DecoderCalls], task: str, options: Options, *, is_by_length: bool = False
 ) -> str | None:
     """Why there is no chart."""
-    if task not in (Task.TRANSLATE, Task.GENERATE):
+    if not KINDS[task].text:
         return "This task reads known tokens and generates none, so it has no decoder steps."
     timing = str(options.get("timing", Timing.STEPS))
     if is_by_length and options.get("cache") == "off":

@@ -7,7 +7,6 @@ from typing import Any
 
 from jobs.facts.job import DEFAULT, Fact, asked, numbers
 from jobs.formatting import count, counted, duration, figure, moment
-from jobs.stage import FILTER
 from jobs.store.report.document_counts import NOT_OK, OUTCOMES
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
@@ -34,7 +33,7 @@ def state_sentence(job: LiveJob) -> str:
             return f"Paused{job.because}: {counts}."
         case "cancelling":
             return f"It is being cancelled: {counts}."
-    if job.started_at is None and job.task != FILTER:
+    if job.started_at is None and job.kind.has_model:
         return "The stage before has handed nothing on yet." if job.stage and job.stage > 1 else "No worker has begun."
     return f"{counts}."
 

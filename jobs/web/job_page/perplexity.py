@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.formatting import count, counted, percent
-from jobs.stage import FILTER
 from jobs.store.report.timings.histograms import Bucket
 from jobs.tasks.kinds import KINDS
-from jobs.tasks.task import Task
 from jobs.web.charts import Chart, Series
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket
-NOUNS = {Task.SCORE: "text", Task.TRANSLATE: "translation", Task.GENERATE: "continuation"}
 USUAL_SHARE = 0.9  # of the documents pass at the threshold that is shown first
 
 
@@ -121,15 +118,14 @@ def _below(buckets: Sequence[Bucket], value: float) -> tuple[int, int]:
 
 
 def _sentence(buckets: Sequence[Bucket], task: str) -> str:
-    if task == FILTER:
-        return "A filter computes no perplexity."
-    if task == Task.RERANK:
-        return "A ranking has no perplexity."
+    kind = KINDS[task]
+    if kind.mean is None:
+        return f"A {kind.main} has no perplexity." if kind.has_model else f"A {kind.name} computes no perplexity."
     if not buckets:
         return "No document with a perplexity was recorded yet."
     total = sum(bucket.documents for bucket in buckets)
     middle, high = _quantile(buckets, 0.5), _quantile(buckets, 0.95)
-    of_what = f"of the {NOUNS[Task(task)]} under the model"
+    of_what = f"of the {kind.mean.of} under the model"
     return (
         f"Perplexity {of_what}: half of {counted(total, 'document')} are below {written(middle, 3)}, 95 % below "
         f"{written(high, 3)} (each to the end of its bar)."

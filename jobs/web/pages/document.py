@@ -19,7 +19,6 @@ from jobs.store.report.documents.document import StoredDocument, find_document, 
 from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
-from jobs.tasks.kinds import KINDS
 from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address
@@ -69,7 +68,7 @@ def document(
     data = _data(connection, job, found, asked, whole)
     if as_json:
         return JsonResponse(data)
-    return render(request, "document.html", data | {"words": KINDS[job.task].words})
+    return render(request, "document.html", data | {"words": job.kind.words})
 
 
 def _find(
@@ -149,7 +148,7 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
     """The numbers of a result: name, value, unit."""
     return [
         {"name": one.label, "value": one.of(result)} | ({"unit": one.unit} if one.unit else {})
-        for one in KINDS[job.task].measures
+        for one in job.kind.measures
         if result and one.is_shown(result)
     ]
 
