@@ -74,7 +74,7 @@ class JsonLines:
     def line(self, document: "ExportedDocument") -> bytes:
         record: dict[str, Any] = {"id": json_id(document), "status": document.status}
         record |= self.shape.in_json(document.result)
-        record |= extra_values(self.extras, document)
+        record |= extra_values(self.shape, self.extras, document)
         if self.is_payload and record.get("text"):
             record["text"] = orjson.loads(record["text"])
         if document.error_code or document.error:
@@ -118,7 +118,7 @@ class Delimited:
             "id": id_cell(document),
             "status": document.status,
             "flags": document.result.get("flags"),
-            **extra_values(self.extras, document),
+            **extra_values(self.shape, self.extras, document),
             "error_code": document.error_code,
             "error": document.error,
             "line": document.line,
@@ -178,9 +178,8 @@ def record_format(
         return JsonLines(shape, keys, is_payload=has_payload(job.task, options))
     if form is Format.TXT:
         return PlainLines(shape, keeps_blank_lines, to_terminal)
-    optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]
     rows = DelimitedRows(form is Format.TSV, defuse, delimiter, to_terminal)
-    return Delimited(shape, rows, field_columns, keys, optional)
+    return Delimited(shape, rows, field_columns, keys, shape.asked_for(options))
 
 
 def json_id(document: "ExportedDocument") -> Any:

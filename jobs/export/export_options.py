@@ -12,7 +12,7 @@ from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
 from jobs.near_names import nearest
 from jobs.requirements import is_installed, needs_pyarrow
-from jobs.tasks.task import Task
+from jobs.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from jobs.export.originals import Addition
@@ -96,8 +96,11 @@ def check_format(form: Format, task: str) -> None:
     """Raise SpecError if this format cannot hold the results of a task; called before the work too, to fail early."""
     if form is Format.PARQUET and not is_installed("pyarrow"):
         raise SpecError(needs_pyarrow())
-    if form in (Format.TREC, Format.COHERE) and task != Task.RERANK:
+    kind = KINDS[task]
+    having = [one.name for one in KINDS.values() if form in one.formats]
+    if form is Format.TXT and task not in having:
+        others = f"jsonl, csv, tsv, {' or '.join(kind.formats)}"
+        raise SpecError(f"a {kind.main} does not fit into one line of text; write it as {others}")
+    if having and task not in having:
         run = " (the format of a file named .run)" if form is Format.TREC else ""
-        raise SpecError(f"--format {form}{run} is for jobs that rerank, and the task is {task}; choose another")
-    if form is Format.TXT and task == Task.RERANK:
-        raise SpecError("a ranking does not fit into one line of text; write it as jsonl, csv, tsv, trec or cohere")
+        raise SpecError(f"--format {form}{run} is for jobs that {having[0]}, and the task is {task}; choose another")

@@ -9,7 +9,6 @@ from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun
 from jobs.store.report.documents.export import ExportedDocument, read_documents
-from jobs.tasks.task import Task
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
@@ -64,5 +63,5 @@ def ranked_query(document: ExportedDocument) -> RankedQuery | None:
 
 def require_rankings(job: "JobSummary", what: str) -> None:
     """Raise SpecError for a job of another task."""
-    if job.task != Task.RERANK:
+    if not job.kind.rows:
         raise SpecError(f"{what} is for jobs that rerank, and the task of job {job.label} is {job.task}")

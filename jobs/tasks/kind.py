@@ -164,6 +164,9 @@ class Kind:
     token_words: tuple[str, str] = ("", "")
     made_words: tuple[str, str] | None = None  # the same where it has read none
     main: str  # the result's name in an export
+    # Of a result that is a list, the columns of its rows in a table: the key of an item for each.
+    rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    formats: tuple[str, ...] = ("txt",)  # of `jobs.export`, besides those that every task has
     outcome: type | None = None  # of `jobs.outcome`: what an engine returns; None: it has no engine
     fields: tuple[Field, ...]  # in the order of the table
     derived: tuple[Derived, ...] = ()

@@ -13,10 +13,8 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.export.result_columns import Extra, Shape, extra_keys, shape_of
-from jobs.stage import FILTER
 from jobs.store.report.documents.export import ExportedDocument
 from jobs.store.report.job_summary import JobSummary
-from jobs.tasks.rerank import RERANK
 
 OF_EVERY_STAGE = frozenset({"id", "status", "text", "error", "error_code", "line", "stage", "fields"})
 
@@ -45,20 +43,20 @@ class StageValues:
     def in_json(self, document: ExportedDocument | None) -> dict[str, Any]:
         """Its part of the record of a document."""
         result = document.result if document else {}
-        values = self.shape.in_json(result) | {key: result.get(key) for key in self.extras}
+        values = self.shape.in_json(result) | {key: self.shape.stored(key, result) for key in self.extras}
         return {self._name(key): value for key, value in values.items()}
 
     def in_table(self, document: ExportedDocument | None) -> dict[str, Any]:
         """Its cells in the row of a document, flags as a text of several words."""
         result = document.result if document else {}
         (cells,) = (self.shape.in_json(result),) if self._is_ranking else self.shape.in_table(result)
-        cells |= {key: result.get(key) for key in ("flags", *self.extras)}
+        cells |= {key: self.shape.stored(key, result) for key in ("flags", *self.extras)}
         return {name: cells.get(value) for name, value in self.columns}
 
     @property
     def _is_ranking(self) -> bool:
         """Whether its result has several rows in a table of its own; in that of a chain it is one cell, a list."""
-        return self.shape.main == RERANK.main
+        return bool(self.shape.kind.rows)
 
     def _name(self, value: str) -> str:
         return self.renamed.get(value, value)
@@ -69,21 +67,21 @@ def stage_values(jobs: Sequence[JobSummary], extras: Sequence[Extra]) -> list[St
     taken: set[str] = set()
     found: list[StageValues | None] = []
     for number, job in enumerate(jobs, start=1):
-        if job.task == FILTER:
+        if not job.kind.has_model:
             found.append(None)
             continue
-        shape, options = shape_of(job), json.loads(job.options)
+        shape = shape_of(job)
         own = shape.table_keys - OF_EVERY_STAGE
         found.append(
             StageValues(
                 shape,
-                tuple(extra_keys(shape, [one for one in extras if one in shape.extras and one is not Extra.TEXT])),
-                tuple(key for key, is_asked_for in shape.optional.items() if is_asked_for(options)),
+                tuple(extra_keys(shape, [one for one in extras if one in shape.added and one is not Extra.TEXT])),
+                tuple(shape.asked_for(json.loads(job.options))),
                 {name: f"{name}_{number}" for name in own & taken},
             )
         )
         taken |= own
     for extra in extras:
-        if not any(one and extra in one.shape.extras for one in found):
+        if not any(one and extra in one.shape.added for one in found):
             raise SpecError(f"--with {extra} is for no stage of this chain; leave it out")
     return found

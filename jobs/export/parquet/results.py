@@ -35,9 +35,9 @@ _OF_TYPES = {Type.TEXT: Kind.TEXT, Type.JSON: Kind.JSON, Type.INTEGER: Kind.INT,
 KINDS_OF_VALUES: Mapping[str, Kind] = {
     **{field.exported_name: _OF_TYPES[field.type] for task in KINDS.values() for field in task.fields},
     **{derived.name: Kind.FLOAT for task in KINDS.values() for derived in task.derived},
-    "ranking": Kind.RANKING,
+    **{task.main: Kind.RANKING for task in KINDS.values() if task.rows},
+    **{task.main: Kind.BOOL for task in KINDS.values() if not task.fields},
     "flags": Kind.TEXTS,
-    "kept": Kind.BOOL,
 }
 
 
@@ -59,8 +59,7 @@ class ParquetResults:
         self._extras = extras
         self._has_integer_ids = has_integer_ids
         self._reserved = frozenset(shape.table_keys | shape.keys)
-        self._is_ranking = "candidate" in shape.columns
-        results = ["ranking"] if self._is_ranking else [*shape.columns]
+        results = [shape.main] if shape.kind.rows else [*shape.columns]
         self._fields = {one.name: one.kind for one in field_columns if one.name not in self._reserved}
         self._columns = [
             Column("id", Kind.INT if has_integer_ids else Kind.TEXT),
@@ -77,7 +76,7 @@ class ParquetResults:
 
     def line(self, document: "ExportedDocument") -> bytes:
         cells, hidden = fitted_fields(document, self._reserved, self._fields)
-        cells |= self._result(document) | extra_values(self._extras, document)
+        cells |= self._result(document) | extra_values(self._shape, self._extras, document)
         cells |= {
             "id": typed_id(document, as_integer=self._has_integer_ids),
             "status": document.status,
@@ -93,8 +92,8 @@ class ParquetResults:
         return self._table.end()
 
     def _result(self, document: "ExportedDocument") -> dict[str, Any]:
-        if self._is_ranking:
-            return {"ranking": self._shape.in_json(document.result)["ranking"]}
+        if self._shape.kind.rows:
+            return self._shape.in_json(document.result)
         (cells,) = self._shape.in_table(document.result)
         return cells
 
@@ -127,12 +126,12 @@ def typed_id(document: "ExportedDocument", *, as_integer: bool) -> int | str | N
 
 def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Extra]) -> ParquetResults:
     """The writer of a job's documents."""
-    shape, options = shape_of(job), json.loads(job.options)
+    shape = shape_of(job)
     return ParquetResults(
         shape,
         infer(first_fields(database, job.job_id)),
         extras=extra_keys(shape, extras),
-        optional=[key for key, is_asked_for in shape.optional.items() if is_asked_for(options)],
+        optional=shape.asked_for(json.loads(job.options)),
         has_integer_ids=has_integer_ids(database, job.job_id),
     )
 

@@ -12,7 +12,6 @@ from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
 from jobs.requirements import is_installed
-from jobs.stage import FILTER
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
@@ -20,8 +19,6 @@ from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
-from jobs.tasks.kinds import KINDS
-from jobs.tasks.task import Task
 from jobs.web.document_view.document_filter import (
     FIELD_AMONG,
     STATUSES,
@@ -99,7 +96,7 @@ def documents(
         "command_line": export_command(job, written),
         "choices": _choices(connection, job, asked),
         "languages": languages_of(job),
-        "words": KINDS[job.task].words,
+        "words": job.kind.words,
         "place": {"after": after, "before": before},
     }
 
@@ -120,11 +117,11 @@ def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> 
     return {
         "status": statuses_of(job, asked.status),
         "code": sorted(codes.items(), key=lambda one: -one[1]),
-        "flag": [flag.value for flag in KINDS[job.task].flags],
+        "flag": [flag.value for flag in job.kind.flags],
         "field": names_of_fields(connection, job.job_id),
         "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
         "unsorted": None if Order.LONGEST in possible else MAX_SORTED,
-        "has_perplexity": KINDS[job.task].mean is not None,
+        "has_perplexity": job.kind.mean is not None,
     }
 
 
@@ -139,8 +136,7 @@ def forms_of(job: JobSummary) -> dict[str, str]:
     """The formats of a download that can hold the results of the job: parquet where the package for it is installed,
     lines of the corpus where it has any. (A corpus from a pipe, or whose file is gone or changed, has lines too: they
     are written from the database.)"""
-    kept = {Format.JSONL, Format.CSV, FOR_EXCEL, Format.TSV}
-    kept |= {Format.TREC, Format.COHERE} if job.task == Task.RERANK else {Format.TXT} if job.task != FILTER else set()
+    kept = {Format.JSONL, Format.CSV, FOR_EXCEL, Format.TSV, *(job.kind.formats if job.kind.fields else ())}
     if is_installed("pyarrow"):
         kept.add(Format.PARQUET)
     if has_lines(job.reading) and (is_installed("pyarrow") or not is_parquet(job.reading)):

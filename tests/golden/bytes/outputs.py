@@ -115,7 +115,7 @@ def outputs(database: Database, home: Path) -> Outputs:
 def _exports(database: Database, job: JobSummary, home: Path) -> Outputs:
     """Every format, as it comes by default and with all that can be asked for."""
     shape, folder = shape_of(job), f"export/{_named(job)}"
-    extras = sorted(shape.extras)
+    extras = sorted(shape.added)
     everything = Export(only=Only.ALL, extras=extras)
     additions = [Addition(key, f"added {key}") for key in addable(shape, json.loads(job.options))]
     for form in Format if job.has_ended else (Format.JSONL, Format.TXT, Format.ORIGINAL):

@@ -13,11 +13,11 @@ from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.export.delimited_rows import DelimitedRows
 from jobs.export.export_formats import Delimited, JsonLines
-from jobs.export.result_columns import SHAPES
+from jobs.export.result_columns import Shape
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.store.report.documents.export import ExportedDocument
-from jobs.tasks.task import Task
+from jobs.tasks.translate import TRANSLATE
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:
@@ -245,9 +245,9 @@ def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
     assert to_json(read_fields(record.fields)).decode() == record.fields
     names = [f"f{place}" for place in range(len(written))]
     exported = ExportedDocument(0, "a", False, False, 1, record.fields, None, None, None, None, "ok", {"text": "x"})
-    assert JsonLines(SHAPES[Task.TRANSLATE]).line(exported).decode().endswith(f',"translation":"x",{fields}}}\n')
+    assert JsonLines(Shape(TRANSLATE)).line(exported).decode().endswith(f',"translation":"x",{fields}}}\n')
     for tabs in (False, True):
-        row = Delimited(SHAPES[Task.TRANSLATE], DelimitedRows(tabs), names).line(exported).decode()
+        row = Delimited(Shape(TRANSLATE), DelimitedRows(tabs), names).line(exported).decode()
         (cells,) = csv.reader([row], delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_ALL)
         assert cells[4 : 4 + len(written)] == written
 
