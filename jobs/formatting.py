@@ -14,9 +14,12 @@ def count(number: int | None) -> str:
 
 def counted(number: int, noun: str) -> str:
     """`1 document`, `2 documents`, `2 queries`."""
-    if number == 1:
-        return f"{number:,} {noun}"
-    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """`documents`, `queries`."""
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 def figure(value: float | None, *, is_signed: bool = False) -> str:

@@ -4,25 +4,24 @@ the standard library."""
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, ProviderOrder
-from jobs.routing.routes import Leg, Route, read_routes, revision_of
-from jobs.tasks.generate import GenerateOptions
-from jobs.tasks.kinds import OPTIONS, Options
-from jobs.tasks.rerank import Method
-from jobs.tasks.score import Bos, ScoreOptions, Window
-from jobs.tasks.shared_options import CachePolicy, Timing
+from jobs.routing.routes import Leg, Route, revision_of
+from jobs.tasks.kind import Kind, PayloadKind
+from jobs.tasks.kinds import KINDS, OPTIONS, Options
+from jobs.tasks.option import options_of
+from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 
 
 def has_payload(task: str, options: Mapping[str, Any]) -> bool:
     """Whether the text of a job's documents is JSON: a query, a pair or messages. `options`: as in the job's row."""
-    return task == Task.RERANK or bool(options.get("pairs") or options.get("chat"))
+    return KINDS[task].payload_kind(options) is not PayloadKind.TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,50 +35,73 @@ class JobSpec:
     providers: ProviderOrder = ONNX_ALONE  # that may answer it, the first one first
 
     @property
+    def kind(self) -> Kind:
+        """What its task is."""
+        return KINDS[self.task]
+
+    @property
+    def payload_kind(self) -> PayloadKind:
+        """What it processes of a document."""
+        return self.kind.payload_kind(self._values)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The models of each language, or of all documents; without any, the job's model alone."""
+        return self.options.routes if isinstance(self.options, TranslateOptions) else ()
+
+    @property
     def legs(self) -> "tuple[JobSpec, ...]":
         """The translations that a document goes through, each as the spec of its model alone, so that a sentence has
         the result, and the place in the memory, that it has in a job of that model. Of a job without routes, itself."""
-        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+        if not self.routes:
             return (self,)
-        (route,) = self.options.routes
+        (route,) = self.routes
         return self._legs(route)
 
     @property
     def models(self) -> "tuple[JobSpec, ...]":
         """The legs of all routes, each model once. Of a job without routes, itself."""
-        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+        if not self.routes:
             return (self,)
-        legs = {leg.model_revision: leg for route in self.options.routes for leg in self._legs(route)}
+        legs = {leg.model_revision: leg for route in self.routes for leg in self._legs(route)}
         return tuple(legs.values())
 
     def on_route(self, language: str | None) -> "JobSpec":
         """The spec of the documents of a language: with their route alone, or where that is one model, the spec of this
         model. Of a job without routes, itself."""
-        if not isinstance(self.options, TranslateOptions) or not self.options.routes:
+        if not self.routes:
             return self
-        route = next(one for one in self.options.routes if one.language == language)
+        route = next(one for one in self.routes if one.language == language)
         if len(route.legs) == 1:
             return self._legs(route)[0]
         return dataclasses.replace(
             self,
             model=route.models,
             model_revision=revision_of([route]),
-            options=dataclasses.replace(self.options, routes=(route,)),
+            options=dataclasses.replace(self._translating, routes=(route,)),
         )
 
     def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
         return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))
 
     def _leg(self, leg: Leg, *, is_last: bool) -> "JobSpec":
-        assert isinstance(self.options, TranslateOptions)
         options = dataclasses.replace(
-            self.options,
+            self._translating,
             routes=(),
             source_language=leg.source_language,
             target_language=leg.target_language,
-            n_best=self.options.n_best if is_last else 1,  # the second model reads the best
+            n_best=self._translating.n_best if is_last else 1,  # the second model reads the best
         )
         return dataclasses.replace(self, model=leg.model, model_revision=leg.model_revision, options=options)
+
+    @property
+    def _translating(self) -> TranslateOptions:
+        assert isinstance(self.options, TranslateOptions)
+        return self.options
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self.options, field.name) for field in dataclasses.fields(self.options)}
 
     def options_json(self) -> str:
         """Canonical JSON: sorted keys, so that equal options are equal text.
@@ -87,18 +109,11 @@ class JobSpec:
         Options of later versions are left out at their default, so that a job that was submitted before them is the
         same job.
         """
-        values = dataclasses.asdict(self.options)
-        for name, default in _ADDED_LATER.items():
-            if name in values and values[name] == default:
-                del values[name]
-        if isinstance(self.options, TranslateOptions | GenerateOptions):
-            values["cache"] = str(self.options.cache)
-        if isinstance(self.options, ScoreOptions):  # added later, too
-            if self.options.reuse:
-                del values["reuse"]
-            if self.options.source_language == "en":
-                del values["source_language"]
-        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+        values = self._values
+        for option in options_of(type(self.options)):
+            if option.is_later and values[option.name] == option.default:
+                del values[option.name]
+        return json.dumps(values, default=_plain, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """sha256 of everything that decides the result of a document, besides its text."""
@@ -115,10 +130,9 @@ class JobSpec:
         measure the computation. The language of a segment is left to the models that know it (`memory_key`).
         """
         values = json.loads(_as_before(self.options_json(), self.options))
-        if isinstance(self.options, TranslateOptions):
-            del values["source_language"]
-        for name in ("reuse", "timing"):
-            values.pop(name, None)
+        for option in options_of(type(self.options)):
+            if not option.in_memory:
+                values.pop(option.name, None)
         if values.get("n_best", 1) > 1:
             values["equal_texts"] = "kept"  # an earlier version dropped equal texts, so its entries may have fewer
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
@@ -135,9 +149,7 @@ class JobSpec:
         kind = OPTIONS[Task(task)]
         if unknown := sorted(values.keys() - {field.name for field in dataclasses.fields(kind)}):
             raise SpecError(f"the job was submitted by a newer kvjobs: option {unknown[0]} is unknown here; upgrade")
-        for name, read in _READERS.items():
-            if name in values:
-                values[name] = read(values[name])
+        values |= {one.name: one.read(values[one.name]) for one in options_of(kind) if one.name in values}
         return cls(
             task=Task(task),
             model=model,
@@ -150,22 +162,14 @@ class JobSpec:
 def _as_before(options_json: str, options: Options) -> str:
     """The text of options as it was when `batch_size` was a number, by default 32: a job of today's default is the same
     job, and finds the same entries in the memories."""
-    if not isinstance(options, TranslateOptions | GenerateOptions) or options.batch_size is not None:
+    if getattr(options, "batch_size", _BATCH_SIZE_BEFORE) is not None:
         return options_json
     values = {**json.loads(options_json), "batch_size": _BATCH_SIZE_BEFORE}
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
-_ADDED_LATER: Mapping[str, Any] = {"allow_pad": False, "batch_size": None, "routes": ()}
 _BATCH_SIZE_BEFORE = 32
 
-# Parsers of the options that are texts in JSON.
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "cache": CachePolicy.parse,
-    "timing": Timing,
-    "window": Window,
-    "bos": Bos,
-    "method": lambda name: None if name is None else Method(name),
-    "stop": tuple,
-    "routes": read_routes,
-}
+
+def _plain(value: CachePolicy | Route) -> Any:
+    return str(value) if isinstance(value, CachePolicy) else dataclasses.asdict(value)

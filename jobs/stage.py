@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.spec import JobSpec
-from jobs.tasks.filter import FILTER as KIND
-from jobs.tasks.task import Task
+from jobs.tasks import filter
+from jobs.tasks.kinds import KINDS
 
-FILTER = KIND.name  # the task of a filter, in the tables; `Task` has what a model does
+FILTER = filter.FILTER.name  # the task of a filter, in the tables; `Task` has what a model does
 NO_MODEL = "none"  # name and revision of a filter's model
 CORPUS = 0  # of `reads`: the text of the corpus
-MADE_TEXTS = {"translation": Task.TRANSLATE, "generation": Task.GENERATE}  # by the name of the field; who makes them
+MADE_TEXTS = {kind.main: kind.name for kind in KINDS.values() if kind.text}  # by the name of the field; who makes them
 MAX_STAGES = 16
 
 

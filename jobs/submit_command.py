@@ -1,6 +1,6 @@
 """The command that makes a job like one that is stored: the same corpus, model and options.
 
-Knows: which option of `kvjobs submit` sets which field of `jobs.spec`. Does not know: databases, files.
+Knows: how `kvjobs submit` is asked for what a job's row has. Does not know: databases, files.
 """
 
 import dataclasses
@@ -19,23 +19,21 @@ from jobs.corpus.corpus import (
     default_line_bytes,
     format_of,
 )
-from jobs.corpus.payload import PayloadKind
 from jobs.csv_text import csv_line
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
-from jobs.stage import CORPUS, FILTER, MADE_TEXTS, FilterSpec, newest_text
-from jobs.tasks.kinds import OPTIONS, Options
+from jobs.stage import CORPUS, FILTER, FilterSpec, newest_text
+from jobs.tasks.kind import PayloadKind
+from jobs.tasks.kinds import KINDS, Options
+from jobs.tasks.option import options_of
 from jobs.tasks.task import Task
-from jobs.tasks.translate import TranslateOptions
+from jobs.tasks.translate import VIA, VIA_MODEL
 from jobs.tolerance import MAX_REJECTED
 
 STDIN = "standard input"  # `Corpus.source` of a pipe
-LANGUAGE_FIELD = "lang"  # the default
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
-NO_OPTION = ("pairs", "early_stopping", "routes")  # the model decides, and its generation_config.json; `_of_models`
-ROLES = {"text": "text", "source": "source", "target": "target"}  # the default field of each role of a payload
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +109,7 @@ def _stage(job: StoredSubmit, before: Sequence[str]) -> str:
     spec = _spec(job)
     words = [spec.task.value, "--model", spec.model, *_of_options(spec.options)]
     if job.reads is not None and job.reads != newest_text(before):
-        made = {str(task): field for field, task in MADE_TEXTS.items()}
-        words += ["--field", "text" if job.reads == CORPUS else made[before[job.reads - 1]]]
+        words += ["--field", "text" if job.reads == CORPUS else KINDS[before[job.reads - 1]].main]
     words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
     words += [] if spec.providers.fallback else ["--no-fallback"]
     return shlex.join(words)
@@ -131,35 +128,25 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
 
 def _of_models(spec: JobSpec) -> Iterator[str]:
     """The model, or the two models of a way through a language in the middle; the table has those of each language."""
-    routes = spec.options.routes if isinstance(spec.options, TranslateOptions) else ()
-    if not routes:
+    if not spec.routes:
         yield from ("--model", spec.model)
         return
     if spec.model == AUTO:
         yield from ("--model", AUTO)
         return
-    (route,) = routes
+    (route,) = spec.routes
     first, second = route.legs
     yield from ("--model", first.model)
-    yield from ("--via", route.via) if route.via else ()
-    yield from ("--via-model", second.model)
+    yield from VIA.words(route.via) if route.via else ()
+    yield from VIA_MODEL.words(second.model)
 
 
 def _of_options(options: Options) -> Iterator[str]:
     """The options of the task that are not at their default."""
-    default = OPTIONS[_task_of(options)]()
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if field.name in NO_OPTION or value == getattr(default, field.name):
-            continue
-        name = field.name.replace("_", "-")
-        if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
-        elif isinstance(value, tuple):
-            for one in value:
-                yield from (f"--{name}", str(one))
-        else:
-            yield from (f"--{name}", str(value))
+    for option in options_of(type(options)):
+        value = getattr(options, option.name)
+        if option.help and value != option.default:
+            yield from option.words(value)
 
 
 def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
@@ -180,21 +167,16 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
     if encoding := reading.get("encoding"):
         yield from ("--encoding", encoding)
     kind = PayloadKind(reading["holds"])
-    default = default_line_bytes(kind, in_windows=task is Task.SCORE)
+    default = default_line_bytes(kind, in_windows=KINDS[task].in_windows)
     if (limit := reading.get("max_line_bytes", default)) != default:
         yield from ("--max-text", str(limit))
     if reading["id_field"] != "id":
         yield from ("--id-field", reading["id_field"])
-    if reading.get("language_field", LANGUAGE_FIELD) != LANGUAGE_FIELD:
-        yield from ("--language-field", reading["language_field"])
-    for role, field in reading["fields"].items():
-        if field != ROLES.get(role, field):  # those of queries and of messages have no option
-            yield from (f"--{role}-field", field)
+    named = {**reading, **{f"{role}_field": field for role, field in reading["fields"].items()}}
+    for option in KINDS[task].options:
+        if option.of_corpus and (field := named.get(option.name, option.default)) != option.default:
+            yield from option.words(field)
 
 
 def _reading(job: StoredSubmit) -> Mapping[str, Any]:
     return orjson.loads(job.reading) if job.reading else {}
-
-
-def _task_of(options: Options) -> Task:
-    return next(task for task, kind in OPTIONS.items() if isinstance(options, kind))

@@ -14,7 +14,6 @@ from sqlalchemy import select
 
 from jobs.answers import Answers
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.outcome import (
     AlignedSegment,
     Failed,
@@ -35,6 +34,7 @@ from jobs.store.queue.work import Work
 from jobs.store.schema.tables import JobCounts
 from jobs.store.worker_registry import register
 from jobs.submission.submit import submit
+from jobs.tasks.kind import PayloadKind
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobs.cli.submit_options import SubmitOptions
-from jobs.cli.task_options import flag, is_given
+from jobs.cli.task_options import is_given
 from jobs.errors import SpecError
 from jobs.routing.plan import AUTO, PivotRequest, PlannedRoute, plan_by_language
+from jobs.tasks.translate import VIA, VIA_MODEL
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
@@ -34,9 +35,9 @@ def planned_routes(options: SubmitOptions, settings: "Settings") -> tuple[Planne
 
 
 def _refuse_beside_auto(values: Mapping[str, Any]) -> None:
-    for name in ("via", "via_model"):
-        if values[name] is not None:
+    for option in (VIA, VIA_MODEL):
+        if values[option.name] is not None:
             raise SpecError(
-                f"{flag(name)} and --model {AUTO} exclude each other; a route of two models is a list in the table "
+                f"{option.flag} and --model {AUTO} exclude each other; a route of two models is a list in the table "
                 '[routes]: "fr-de" = ["opus-mt-fr-en", "opus-mt-en-de"]'
             )

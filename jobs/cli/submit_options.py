@@ -12,12 +12,13 @@ from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
 from jobs.cli.size import Bytes
+from jobs.cli.task_options import click_option
 from jobs.cli.then_option import then_option
 from jobs.errors import SpecError
 from jobs.providers import ProviderOrder
 from jobs.queues import CPU, check_queue
 from jobs.submission.job_name import check_name
-from jobs.tasks.shared_options import Timing
+from jobs.tasks.kinds import KINDS, every_option
 from jobs.tasks.task import Task
 from jobs.tolerance import Tolerance
 
@@ -81,7 +82,7 @@ class SubmitOptions:
     @property
     def results(self) -> Path | None:
         """Where the results go: a file, `-` for standard output, or None for nowhere."""
-        if self.output is None and self.wait and (self.task is not Task.SCORE or self.then):
+        if self.output is None and self.wait and (not KINDS[self.task].has_totals or self.then):
             return Path("-")
         return self.output
 
@@ -176,12 +177,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="The field that holds a document's id; in an object within the line: meta.id. Where it is missing or "
         "empty, the line number is the id.",
     ),
-    click.option(
-        "--text-field",
-        default="text",
-        show_default=True,
-        help="The field to translate, to score or to continue; in an object within the line: translation.en.",
-    ),
+    click_option(every_option()["text_field"]),
     click.option(
         "--max-text",
         type=Bytes(),
@@ -204,12 +200,6 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("-q", "--quiet", is_flag=True, help="Print only the job's number, and errors."),
     json_option,
     click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before."),
-    click.option(
-        "--timing",
-        type=Choice([timing.value for timing in Timing]),
-        default=Timing.STEPS.value,
-        show_default=True,
-        help="Store the time of every model step, of every phase of a batch of documents, or nothing.",
-    ),
+    click_option(every_option()["timing"]),
     price_option,
 )

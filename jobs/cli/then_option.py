@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jobs.cli.choice import Choice
-from jobs.cli.task_options import is_given, parse_task_options, task_options
+from jobs.cli.task_options import click_option, is_given, parse_task_options, task_options
 from jobs.errors import KvjobsError, SpecError
 from jobs.near_names import meant
 from jobs.providers import ProviderOrder
@@ -15,16 +15,13 @@ from jobs.routing.plan import AUTO
 from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FILTER, MADE_TEXTS, MAX_STAGES, FilterSpec, Stage, newest_text
-from jobs.tasks.generate import GenerateOptions
-from jobs.tasks.score import ScoreOptions
-from jobs.tasks.shared_options import Timing
+from jobs.tasks.kind import PayloadKind
+from jobs.tasks.kinds import KINDS, every_option
 from jobs.tasks.task import Task
 from jobs.worker_port import worker_port
 
-TASKS = (Task.TRANSLATE, Task.SCORE, Task.GENERATE)  # of a stage: its documents are texts
+TASKS = tuple(kind.name for kind in KINDS.values() if kind.can_follow)
 FIELDS = ("text", *MADE_TEXTS)
-OF_A_CORPUS = ("source_field", "target_field", "language_field", "run")
-OF_SEVERAL_MODELS = ("via", "via_model")
 SHOWN = 60  # characters of a --then in a message
 
 then_option = click.option(
@@ -62,8 +59,8 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
         return Stage(_filter(rest.strip(), tasks), reads=newest_text(tasks) or CORPUS)
     if word not in TASKS:
         names = ", ".join((*TASKS, FILTER))
-        if word == Task.RERANK:
-            raise SpecError(f"a stage has texts, and rerank needs a query with candidates; a stage can be {names}")
+        if word in KINDS:
+            raise SpecError(f"a stage has texts, and {word} needs a query with candidates; a stage can be {names}")
         near = meant(word, (*TASKS, FILTER))
         raise SpecError(f"{word!r} is no stage{near}; write one of {names} first, then its options")
     task = Task(word)
@@ -73,15 +70,14 @@ def _read_stage(text: str, first: JobSpec, before: Sequence[Stage], settings: Se
         raise SpecError(f"its quotes do not match ({str(error).lower()}); close them") from None
     with _COMMAND.make_context(word, words) as context:
         values: dict[str, Any] = dict(context.params)
-        for name in OF_A_CORPUS:
-            if is_given(name):
-                raise SpecError(f"--{name.replace('_', '-')} is for reading a corpus; a stage reads one --field")
-        for name in OF_SEVERAL_MODELS:
-            if is_given(name):
-                raise SpecError(f"--{name.replace('_', '-')} is for the first stage; write two stages that translate")
+        for option in every_option().values():
+            if option.of_corpus and is_given(option.name):
+                raise SpecError(f"{option.flag} is for reading a corpus; a stage reads one --field")
+            if option.of_routes and is_given(option.name):
+                raise SpecError(f"{option.flag} is for the first stage; write two stages that translate")
         model, providers, field = (values.pop(name) for name in ("model", "providers", "field"))
         no_fallback = values.pop("no_fallback")
-        if model == AUTO and task is Task.TRANSLATE:
+        if model == AUTO and KINDS[task].is_between_languages:
             raise SpecError(f"--model {AUTO} is for the first stage; name a model here")
         options = parse_task_options(task, values)
     reads = newest_text(tasks, field)
@@ -108,16 +104,14 @@ def _filter(condition: str, tasks: Sequence[str]) -> FilterSpec:
 def _check_texts(spec: JobSpec, first: JobSpec, tasks: Sequence[str], reads: int) -> None:
     """Raise SpecError where the stage needs more than a text, or there is none to read. `tasks`: of the stages before
     it."""
-    options = spec.options
-    if isinstance(options, GenerateOptions) and options.chat:
+    if spec.payload_kind is PayloadKind.MESSAGES:
         raise SpecError("a stage has texts, and --chat needs messages; leave it out")
-    if isinstance(options, ScoreOptions) and options.pairs and (not reads or tasks[reads - 1] != Task.TRANSLATE):
+    if spec.payload_kind is PayloadKind.PAIRS and (not reads or not KINDS[tasks[reads - 1]].is_between_languages):
         raise SpecError(
             f"{spec.model} is a translation model, which scores a translation given its source, and this stage reads "
             "none; name a language model"
         )
-    needs_json = first.task is Task.RERANK or (isinstance(first.options, ScoreOptions) and first.options.pairs)
-    if reads == CORPUS and (needs_json or (isinstance(first.options, GenerateOptions) and first.options.chat)):
+    if reads == CORPUS and first.payload_kind is not PayloadKind.TEXT:
         raise SpecError("the documents of this corpus are no texts, and no stage before it makes one; leave it out")
 
 
@@ -125,7 +119,7 @@ def _check_texts(spec: JobSpec, first: JobSpec, tasks: Sequence[str], reads: int
 @click.option("--model", metavar="NAME")
 @click.option("--providers", metavar="NAME,...")
 @click.option("--no-fallback", is_flag=True)
-@click.option("--timing", type=Choice([timing.value for timing in Timing]), default=Timing.STEPS.value)
+@click_option(every_option()["timing"])
 @click.option("--field", type=Choice(FIELDS))
 @task_options
 def _COMMAND(**_values: Any) -> None:

@@ -16,11 +16,12 @@ from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder import CorpusFile, find_files, is_pattern, printable
-from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_messages, take_pair, take_text
+from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 from jobs.near_names import meant
+from jobs.tasks.kind import PayloadKind
 
 # A query with a thousand candidates of a paragraph each is one line.
 MAX_LINE_BYTES = {

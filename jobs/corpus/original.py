@@ -25,10 +25,10 @@ from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.field_path import put_back
 from jobs.corpus.folder import CorpusFile, digest_of_all, find_files
 from jobs.corpus.lines import BOM, numbered_lines
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import CorpusError, SpecError
 from jobs.json_numbers import read_fields
+from jobs.tasks.kind import PayloadKind
 
 END = 1 << 62  # no line has this number
 

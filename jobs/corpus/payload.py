@@ -4,7 +4,6 @@ the messages of a chat.
 Knows: which fields make a payload. Does not know: formats, files, ids.
 """
 
-import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -14,32 +13,10 @@ from jobs.corpus.candidates import check_candidates, read_payload
 from jobs.corpus.field_path import take_field
 from jobs.corpus.messages import check_messages
 from jobs.documents import Payload, Problem, check_text, estimate_tokens
-from jobs.spec import JobSpec
-from jobs.tasks.generate import GenerateOptions
-from jobs.tasks.score import ScoreOptions
-from jobs.tasks.task import Task
 
 # Removes the payload's fields from a line's values and returns the payload: the value of a text field, unchecked
 # (`check_record` checks it), a `Payload`, or a `Problem`.
 TakePayload = Callable[[dict[str, Any]], object]
-
-
-class PayloadKind(enum.StrEnum):
-    """What the payload of each document is."""
-
-    TEXT = "text"
-    PAIRS = "pairs"  # a source and a target
-    CANDIDATES = "candidates"  # a query with candidates
-    MESSAGES = "messages"  # of a chat; a text is one of the user
-
-    @classmethod
-    def of(cls, spec: JobSpec) -> "PayloadKind":
-        """The kind of payload that a job processes."""
-        if spec.task is Task.RERANK:
-            return cls.CANDIDATES
-        if isinstance(spec.options, GenerateOptions) and spec.options.chat:
-            return cls.MESSAGES
-        return cls.PAIRS if isinstance(spec.options, ScoreOptions) and spec.options.pairs else cls.TEXT
 
 
 def take_text(field: str) -> TakePayload:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from jobs.documents import Document, Record
 from jobs.store.ingest.lifecycle import IngestBatch
+from jobs.tasks.kinds import KINDS
 from jobs.tasks.task import Task
 
 # Estimated tokens; a longer document is a shard by itself.
@@ -24,7 +25,7 @@ BATCH_CHARS = 1 << 24
 
 def shard_tokens(task: Task) -> int:
     """The estimated tokens of a shard of this task."""
-    return LARGE_SHARD_TOKENS if task in (Task.RERANK, Task.GENERATE) else SHARD_TOKENS
+    return LARGE_SHARD_TOKENS if KINDS[task].has_large_shards else SHARD_TOKENS
 
 
 def cut_batches(records: Iterable[Record], max_tokens: int = SHARD_TOKENS) -> Iterator[IngestBatch]:

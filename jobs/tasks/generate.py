@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
-from jobs.option_numbers import COLDEST, check_numbers
+from jobs.number_ranges import Real, Whole
 from jobs.outcome import Finish, Flag, Generation
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words
+from jobs.tasks import shared_options as shared
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words
+from jobs.tasks.option import check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
 
+COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
 _MAX_STOPS = 16  # each is looked for after every token
 
 
@@ -16,18 +19,42 @@ _MAX_STOPS = 16  # each is looked for after every token
 class GenerateOptions:
     """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
 
-    max_new_tokens: int = 256  # the one that ends the continuation included
-    temperature: float = 0.0  # logits are divided by it before a token is drawn; 0 is greedy search
-    top_p: float = 1.0  # draw from the most likely tokens that together have this probability (Holtzman et al. 2020)
-    top_k: int = 0  # draw from so many of the most likely tokens; 0: from all
-    seed: int = 0  # with the same one, a document gets the same text again
-    stop: tuple[str, ...] = ()  # texts that end a continuation, and do not belong to it
-    chat: bool = False  # documents are messages, which the model's chat template turns into a prompt
-    system: str | None = None  # chat: the system message of every document
-    prefix_cache: bool = True  # read a beginning that prompts share once
-    cache: CachePolicy = AUTO_CACHE
-    batch_size: int | None = None  # prompts that run at a time; None: the engine chooses
-    timing: Timing = Timing.STEPS
+    max_new_tokens: int = option(256, shared.MAX_NEW_TOKENS)  # the one that ends the continuation included
+    temperature: float = option(
+        0.0,
+        "Draw each token from the model's distribution, its logits divided by this; 0: take the most likely one.",
+        Real(0, 100, "0 is greedy search"),
+    )
+    top_p: float = option(  # Holtzman et al. 2020
+        1.0,
+        "Draw from the most likely tokens that together have this probability.",
+        Real(0, 1, "1 draws from all tokens", without_least=True),
+        metavar="P",
+    )
+    top_k: int = option(
+        0,
+        "Draw from so many of the most likely tokens; 0: from all.",
+        Whole(0, why="0 draws from all tokens"),
+        metavar="K",
+    )
+    seed: int = option(
+        0,
+        "Of the random numbers: with the same seed, a document gets the same text again.",
+        Whole(0, 2**63 - 1),
+    )
+    stop: tuple[str, ...] = option(  # they do not belong to the continuation
+        (),
+        "End a continuation before this text, for example a line break ($'\\n' in bash); may be given again.",
+        metavar="TEXT",
+    )
+    chat: bool = option(
+        False, "Documents are messages, or a text of the user, which the model's chat template turns into a prompt."
+    )
+    system: str | None = option(None, "With --chat: a message of the system before each document.", metavar="TEXT")
+    prefix_cache: bool = option(True, shared.PREFIX_CACHE)
+    cache: CachePolicy = option(AUTO_CACHE, shared.CACHE)
+    batch_size: int | None = option(None, shared.BATCH_SIZE)  # prompts that run at a time; None: the engine chooses
+    timing: Timing = option(Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -50,10 +77,18 @@ _MEAN = Mean("log_prob", "num_new_tokens", of="continuation")
 
 GENERATE = Kind(
     name=Task.GENERATE,
+    options_type=GenerateOptions,
+    options=(*options_of(GenerateOptions), shared.TEXT_FIELD),
+    models=("causal",),
+    default_model="demo-lm",
+    payload_where=("chat", PayloadKind.MESSAGES),
+    has_large_shards=True,
+    too_long="which fail",
     table="generations",
     about="The result of a document of a generating job: what its prompt was continued with.",
     words=Words("prompt", "continue", "continuing", "continued", "Prompt", "Continuation"),
     token_words=("{read} of prompts, {made} generated", "generated, after {read} of prompts"),
+    difference="share of changed words, mean",
     main="generation",
     outcome=Generation,
     mean=_MEAN,

@@ -1,4 +1,4 @@
-"""What a task is, as data: its table of results, the fields of a result, and what is shown of them.
+"""What a task is, as data: its options, its table of results, the fields of a result, and what is shown of them.
 
 From these declarations come the tables of results, their columns in `v_documents`, in exports and in conditions, the
 types in parquet, and the sums that a job counts. Knows no SQL, no files and no pages.
@@ -14,6 +14,7 @@ from typing import Any
 
 from jobs import measures
 from jobs.outcome import Flag
+from jobs.tasks.option import Option
 
 
 class Type(enum.StrEnum):
@@ -152,11 +153,30 @@ class Words:
     result: str = ""  # over its result, where a list shows one
 
 
+class PayloadKind(enum.StrEnum):
+    """What the payload of each document is."""
+
+    TEXT = "text"
+    PAIRS = "pairs"  # a source and a target
+    CANDIDATES = "candidates"  # a query with candidates
+    MESSAGES = "messages"  # of a chat; a text is one of the user
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A task."""
 
     name: str
+    options_type: type[Any] | None = None  # the frozen value of its options; None: no model does it
+    options: tuple[Option, ...] = ()  # of that value, and those that it has besides, in the order of help
+    models: tuple[str, ...] = ()  # the kinds of models that do it (`worker.models.model_kind`)
+    default_model: str = ""  # the bundled one where none is named
+    payload: PayloadKind = PayloadKind.TEXT
+    payload_where: tuple[str, PayloadKind] | None = None  # an option, and the payload where it is true
+    in_windows: bool = False  # whether a text of any length is read, in windows
+    too_long: str = "cut to fit"  # what becomes of other sequences that are longer than the model's positions
+    has_large_shards: bool = False  # whether a document may be large, or slow
+    difference: str = ""  # how far the answers of two providers are apart, as a number
     table: str  # of its results
     about: str  # what a row of that table is
     words: Words
@@ -173,7 +193,7 @@ class Kind:
     mean: Mean | None = None  # None: its results have no perplexity
     length: str | None = None  # the field by which a document is long or short, in tokens
     text: str | None = None  # the field with the text that it makes
-    is_between_languages: bool = False  # it makes a text of one language from one of another
+    is_between_languages: bool = False  # it makes a text of one language from one of another: routes lead there
     compared: tuple[str, ...] = ()  # the fields by which two jobs are compared
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
@@ -193,6 +213,21 @@ class Kind:
     def counted_by(self) -> Field | None:
         """The field by whose values the results of a job are counted."""
         return next((field for field in self.fields if field.words), None)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether its documents are queries with candidates."""
+        return self.payload is PayloadKind.CANDIDATES
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether it can be a stage behind another one, whose documents are texts."""
+        return self.has_model and self.payload is PayloadKind.TEXT
+
+    def payload_kind(self, options: Mapping[str, Any]) -> PayloadKind:
+        """The payload of a job with these options."""
+        name, payload = self.payload_where or ("", self.payload)
+        return payload if options.get(name) else self.payload
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)

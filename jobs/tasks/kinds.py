@@ -1,28 +1,64 @@
-"""All tasks, and the columns of `v_documents` that their results have together."""
+"""All tasks, their options, and the columns of `v_documents` that their results have together."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from jobs.errors import SpecError
+from jobs.near_names import meant
 from jobs.tasks.filter import FILTER
 from jobs.tasks.generate import GENERATE, GenerateOptions
 from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type, Words
+from jobs.tasks.option import Option
 from jobs.tasks.rerank import RERANK, RerankOptions
 from jobs.tasks.score import SCORE, ScoreOptions
+from jobs.tasks.shared_options import SHARED_ORDER
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TRANSLATE, TranslateOptions
 
-Options = TranslateOptions | ScoreOptions | RerankOptions | GenerateOptions
-OPTIONS: dict[Task, type[Options]] = {
-    Task.TRANSLATE: TranslateOptions,
-    Task.SCORE: ScoreOptions,
-    Task.RERANK: RerankOptions,
-    Task.GENERATE: GenerateOptions,
-}
-
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)}
 
+Options = TranslateOptions | ScoreOptions | RerankOptions | GenerateOptions
+OPTIONS: Mapping[Task, type[Options]] = {
+    Task(kind.name): kind.options_type for kind in KINDS.values() if kind.options_type is not None
+}
 
 OF_OUTCOMES: Mapping[type, Kind] = {kind.outcome: kind for kind in KINDS.values() if kind.outcome}
+
+
+def read_options(task: Task, values: Mapping[str, Any]) -> Options:
+    """The options of a task, checked, from plain values by name, as JSON has them. Those that are no part of the result
+    (which fields a corpus is read from, which models a document goes through) are checked only.
+
+    Raises SpecError for an option that the task does not have, and for a value that it cannot be.
+    """
+    own = {option.name: option for option in KINDS[task].options if option.help}
+    for name in values:
+        if name not in own:
+            raise SpecError(_not_of(task, name))
+    read = {name: own[name].read(value) for name, value in values.items()}
+    parts = {field.name for field in dataclasses.fields(OPTIONS[task])}
+    return OPTIONS[task](**{name: value for name, value in read.items() if name in parts})
+
+
+def every_option() -> Mapping[str, Option]:
+    """The options of all tasks by name, in the order of help. Where the tasks have several defaults, it is None."""
+    found: dict[str, Option] = {}
+    for kind in KINDS.values():
+        for option in kind.options:
+            if option.help:
+                first = found.setdefault(option.name, replace(option, heading=option.heading or kind.name.title()))
+                if first.default != option.default:
+                    found[option.name] = replace(first, default=None)
+    return {name: found[name] for name in dict.fromkeys((*SHARED_ORDER, *found))}
+
+
+def _not_of(task: Task, name: str) -> str:
+    tasks = [f"--task {kind.name}" for kind in KINDS.values() if name in {one.name for one in kind.options if one.help}]
+    if not tasks:
+        return f"there is no option {name!r}{meant(name, every_option())}"
+    return f"{every_option()[name].flag} is for {' and '.join(tasks)}, and the task is {task}: leave it out"
 
 
 def every_task(last: str, word: Callable[[Words], str]) -> str:

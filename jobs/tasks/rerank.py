@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.option_numbers import check_numbers
+from jobs.number_ranges import Real
 from jobs.outcome import Flag, Ranking
-from jobs.tasks.kind import Exported, Field, Kind, Measure, Type, Words, as_json
+from jobs.tasks import shared_options as shared
+from jobs.tasks.kind import Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json
+from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
 
@@ -26,12 +28,27 @@ class RerankOptions:
     """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
     0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
 
-    method: Method | None = None  # None: that of the model's kind
-    template: str | None = None  # with {query} and {document}, the scored one last; None: the method's own
-    fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
-    max_length: int | None = None  # tokens of a sequence; None: the model's maximum. Longer documents are cut
-    prefix_cache: bool = True  # compute a prefix that sequences share once
-    timing: Timing = Timing.STEPS
+    method: Method | None = option(  # None: that of the model's kind
+        None,
+        "The score of a candidate: the mean log-probability of the query given the document, or of the document given "
+        "the query; how likely a causal model answers yes, as Qwen3-Reranker is asked; or what a cross-encoder gives "
+        "for both.  [default: query-likelihood; of a cross-encoder: cross-encoder]",
+    )
+    template: str | None = option(
+        None,
+        "The prompt: contains {query} and {document}, and ends with the one that is scored; yes-no: the user's "
+        "message.  [default: the method's]",
+        metavar="TEXT",
+    )
+    fusion: float = option(
+        0.0,
+        "The weight of the first stage's score, from 0 (only the model) to 1 (only the first stage).",
+        Real(0, 1, "0 is the model alone, 1 the first stage"),
+        metavar="WEIGHT",
+    )
+    max_length: int | None = option(None, shared.MAX_LENGTH)  # tokens of a sequence. Longer documents are cut
+    prefix_cache: bool = option(True, shared.PREFIX_CACHE)
+    timing: Timing = option(Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -59,6 +76,15 @@ class RerankOptions:
 _SCORED = {Method.QUERY_LIKELIHOOD: "{query}", Method.PERPLEXITY: "{document}"}  # the end of a template
 
 
+RUN = Option(
+    "A TREC run with the candidates of each query; CORPUS is then a folder in BEIR's layout.",
+    name="run",
+    metavar="FILE",
+    is_file=True,
+    of_corpus=True,
+)
+
+
 def _candidates(result: Ranking) -> str:
     """In the form of the export: keys without a value are left out, except the score."""
     found: list[dict[str, Any]] = []
@@ -71,10 +97,17 @@ def _candidates(result: Ranking) -> str:
 
 RERANK = Kind(
     name=Task.RERANK,
+    options_type=RerankOptions,
+    options=(RUN, *options_of(RerankOptions)),
+    models=("causal", "cross-encoder"),
+    default_model="demo-lm",
+    payload=PayloadKind.CANDIDATES,
+    has_large_shards=True,
     table="rankings",
     about="The result of a query of a reranking job: its candidates in their new order.",
     words=Words("query", "rerank", "reranking", "reranked", "Query", "New order"),
     token_words=("{read} through the model, {made} scored", "through the model, {made} scored"),
+    difference="1 - rank-biased overlap, mean",
     main="ranking",
     rows={
         "candidate": "id",

@@ -4,9 +4,11 @@ import enum
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
-from jobs.option_numbers import check_numbers
+from jobs.number_ranges import Whole
 from jobs.outcome import Flag, Score
-from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+from jobs.tasks import shared_options as shared
+from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, as_json
+from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
 
@@ -33,16 +35,29 @@ class ScoreOptions:
     """Options of scoring. With `pairs`, a document is a source and a target, and log p(target | source) is computed."""
 
     pairs: bool = False
-    window: Window = Window.STRIDE
-    max_length: int | None = None  # tokens of a window, BOS included; None: the model's maximum
-    stride: int | None = None  # tokens from the start of one window to the next; None: half of max_length
-    bos: Bos = Bos.AUTO
-    token_scores: bool = False  # keep the log-probability of every token
-    source_language: str = "en"  # pairs: of a multilingual model
-    target_language: str | None = None  # pairs: of a multilingual model; a label without >> and <<
-    packing: bool = True  # several documents in one row of a model call, without padding
-    reuse: bool = True  # take the score of a document that was scored before from the score memory
-    timing: Timing = Timing.STEPS
+    window: Window = option(
+        Window.STRIDE,
+        "How to read a document longer than the model's context: in overlapping windows, in windows side by side, or "
+        "only its beginning.",
+    )
+    max_length: int | None = option(None, shared.MAX_LENGTH)  # of a window, BOS included; None: the model's maximum
+    stride: int | None = option(  # None: half of max_length
+        None,
+        "The distance from one window to the next.  [default: half of --max-length]",
+        Whole(1),
+        metavar="TOKENS",
+    )
+    bos: Bos = option(
+        Bos.AUTO,
+        "The token to put before the first one, so that this can be scored; auto: the tokenizer's BOS, if it has one.",
+    )
+    token_scores: bool = option(False, "Store the log-probability of every token.")
+    source_language: str = option("en", shared.SOURCE_LANGUAGE, is_later=True)  # pairs: of a multilingual model
+    target_language: str | None = option(None, shared.TARGET_LANGUAGE)  # pairs: a label without >> and <<
+    packing: bool = option(True, "Put several documents into one row of a model call, instead of padding.")
+    # Take the score of a document that was scored before from the score memory.
+    reuse: bool = option(True, shared.REUSE, is_later=True)
+    timing: Timing = option(Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -52,6 +67,17 @@ class ScoreOptions:
                 "context: lower --stride or raise --max-length"
             )
 
+
+# Of a translation model, which scores pairs.
+SOURCE_FIELD = Option(
+    "With a translation model: the field of the source.", name="source_field", default="source", of_corpus=True
+)
+TARGET_FIELD = Option(
+    "With a translation model: the field of the target, which is scored.",
+    name="target_field",
+    default="target",
+    of_corpus=True,
+)
 
 _PERPLEXITY = Derived(
     name="perplexity",
@@ -83,11 +109,18 @@ def _token_scores(result: Score) -> str | None:
 
 SCORE = Kind(
     name=Task.SCORE,
+    options_type=ScoreOptions,
+    options=(*options_of(ScoreOptions), SOURCE_FIELD, TARGET_FIELD, shared.TEXT_FIELD),
+    models=("causal", "translation"),
+    default_model="demo-lm",
+    payload_where=("pairs", PayloadKind.PAIRS),
+    in_windows=True,
     table="scores",
     about="The result of a document of a scoring job: sums, from which the views derive perplexities.",
     words=Words("document", "score", "scoring", "scored"),
     token_words=("{made} scored, after sources of {read}", "scored, after {read} of sources"),
     made_words=("{made} scored", "scored"),
+    difference="nats per token, largest",
     main="score",
     outcome=Score,
     mean=Mean("nll_sum", "num_tokens", of="text", is_cost=True),

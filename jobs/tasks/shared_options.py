@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from jobs.errors import SpecError
 from jobs.near_names import meant
+from jobs.number_ranges import Whole
+from jobs.tasks.option import EVERY, SEVERAL, Option
 
 
 class Timing(enum.StrEnum):
@@ -32,11 +34,11 @@ class CachePolicy:
         """Parse `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
         if text in ("auto", "on", "off"):
             return cls(text)
-        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", text):
+        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", str(text)):
             return cls("hybrid", int(match[1]))
         raise SpecError(
-            f"cache is {text!r}{meant(text, ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N uncached "
-            "steps first)"
+            f"cache is {text!r}{meant(str(text), ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N "
+            "uncached steps first)"
         )
 
     def __str__(self) -> str:
@@ -44,3 +46,63 @@ class CachePolicy:
 
 
 AUTO_CACHE = CachePolicy()
+
+REUSE = Option(
+    "translate, score: reuse stored translations of segments, and stored scores of documents, or compute all again.",
+    heading=SEVERAL,
+    in_memory=False,
+)
+MAX_NEW_TOKENS = Option(
+    "translate: the longest translation of a segment, in tokens; generate: of a prompt.  [default: the model's; "
+    "generate: 256]",
+    Whole(1),
+    heading=SEVERAL,
+)
+CACHE = Option(
+    "translate, generate: use the KV cache: auto, on, off; translate: or hybrid:N (only after the first N steps).",
+    heading=SEVERAL,
+    parse=CachePolicy.parse,
+    metavar="MODE",
+)
+BATCH_SIZE = Option(
+    "translate, generate: sentences, or prompts, in one model call.  [default: as suits the model's size; generate: "
+    "32]",
+    Whole(1, 65_536),
+    heading=SEVERAL,
+    is_later=True,
+)
+PREFIX_CACHE = Option("rerank, generate: compute a common beginning of several sequences only once.", heading=SEVERAL)
+MAX_LENGTH = Option(
+    "score: the longest window; rerank: the longest query with its candidate.  [default: the model's context]",
+    Whole(2, why="a token is scored after at least one other"),
+    heading=SEVERAL,
+    metavar="TOKENS",
+)
+SHARED_ORDER = ("reuse", "max_new_tokens", "cache", "batch_size", "prefix_cache", "max_length")  # in help
+
+SOURCE_LANGUAGE = Option(
+    "The language of the texts, for splitting sentences, e.g. en or de; for a model with several source languages also "
+    "that of its tokens, e.g. deu_Latn; also if it scores pairs.",
+    heading="Translate",
+    metavar="LANGUAGE",
+)
+TARGET_LANGUAGE = Option(
+    "For a model with several target languages: its own name of it, e.g. fra or fra_Latn, or another code of the "
+    "language, e.g. fr; also if it scores pairs. With --via: the language to end in.",
+    heading="Translate",
+    metavar="LANGUAGE",
+)
+
+# `kvjobs submit` lists these two among what all tasks have.
+TIMING = Option(
+    "Store the time of every model step, of every phase of a batch of documents, or nothing.",
+    heading=EVERY,
+    in_memory=False,
+)
+TEXT_FIELD = Option(
+    "The field to translate, to score or to continue; in an object within the line: translation.en.",
+    heading=EVERY,
+    name="text_field",
+    default="text",
+    of_corpus=True,
+)

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
-from jobs.option_numbers import check_numbers
+from jobs.number_ranges import Real, Whole
 from jobs.outcome import Flag, Translation
-from jobs.routing.routes import Route
+from jobs.routing.routes import Route, read_routes
+from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
 
@@ -15,19 +17,35 @@ from jobs.tasks.task import Task
 class TranslateOptions:
     """Options of translating. None: the value in the model's generation_config.json."""
 
-    beam_size: int | None = None  # 1 is greedy search
-    n_best: int = 1  # hypotheses kept per segment, at most beam_size
-    length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
+    beam_size: int | None = option(
+        None, "Number of beams; 1 is greedy search.  [default: the model's]", Whole(1, 1000, "1 is greedy search")
+    )
+    n_best: int = option(  # hypotheses kept per segment, at most beam_size
+        1,
+        "Translations to keep of each document. Different tokens may make equal texts.",
+        Whole(1, 1000, "1 keeps the best hypothesis alone"),
+    )
+    length_penalty: float | None = option(  # Wu et al. 2016
+        None,
+        "Exponent of the length by which the score of a beam is divided.  [default: the model's]",
+        Real(-10, 10, "0 compares sums of log-probabilities, 1 their means"),
+    )
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
-    max_new_tokens: int | None = None  # per segment, end-of-sentence included
-    allow_pad: bool = False  # allow padding as output unless the model's own settings forbid it, as transformers does
-    source_language: str = "en"  # for the sentence splitter, and multilingual models
-    target_language: str | None = None  # of a multilingual model; a label without >> and <<
-    cache: CachePolicy = AUTO_CACHE
-    batch_size: int | None = None  # segments that one model call processes together; None: the engine chooses
-    reuse: bool = True  # take a segment that was translated before from the translation memory
-    timing: Timing = Timing.STEPS
-    routes: tuple[Route, ...] = ()  # the models of each language, or of all documents; empty: the job's model alone
+    max_new_tokens: int | None = option(None, shared.MAX_NEW_TOKENS)  # per segment, end-of-sentence included
+    allow_pad: bool = option(
+        False,
+        "Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",
+        is_later=True,
+    )
+    # Which models know the language of a segment, `memory_key` says.
+    source_language: str = option("en", shared.SOURCE_LANGUAGE, in_memory=False)
+    target_language: str | None = option(None, shared.TARGET_LANGUAGE)  # a label without >> and <<
+    cache: CachePolicy = option(AUTO_CACHE, shared.CACHE)
+    batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
+    reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory
+    timing: Timing = option(Timing.STEPS, shared.TIMING)
+    # The models of each language, or of all documents; empty: the job's model alone.
+    routes: tuple[Route, ...] = option((), parse=read_routes, is_later=True)
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -36,6 +54,26 @@ class TranslateOptions:
                 f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
                 "hypotheses: raise --beam-size or lower --n-best"
             )
+
+
+# Several models: see `jobs.routing.plan`.
+VIA = Option(
+    "Translate into this language first, and from it with a second model; both texts are kept. --model and --via-model "
+    "name the two, or the table [routes] of kvjobs.toml has them.",
+    name="via",
+    of_routes=True,
+    metavar="LANGUAGE",
+)
+VIA_MODEL = Option(
+    "The second model, which reads what --model writes.", name="via_model", of_routes=True, metavar="NAME"
+)
+LANGUAGE_FIELD = Option(
+    "With --model auto: the field that holds a document's language. Where it is missing or empty, it is "
+    "--source-language, if that is given.",
+    name="language_field",
+    default="lang",
+    of_corpus=True,
+)
 
 
 def _alternatives(result: Translation) -> str | None:
@@ -61,10 +99,15 @@ _MEAN_OF_VIA = Mean("via_log_prob", "via_target_tokens", of="text between two mo
 
 TRANSLATE = Kind(
     name=Task.TRANSLATE,
+    options_type=TranslateOptions,
+    options=(*options_of(TranslateOptions), VIA, LANGUAGE_FIELD, VIA_MODEL, shared.TEXT_FIELD),
+    models=("translation",),
+    default_model="demo-en-zh",
     table="translations",
     about="The result of a document of a translating job.",
     words=Words("document", "translate", "translating", "translated", "Source", "Translation"),
     token_words=("{read} in, {made} out", "generated, of {read} read"),
+    difference="share of changed words, mean",
     main="translation",
     outcome=Translation,
     mean=_MEAN,

@@ -18,11 +18,12 @@ from jobs.cli import follow_job, stalled_job
 from jobs.corpus.corpus import Corpus
 from jobs.errors import TransientError
 from jobs.outcome import Ranking, StepTiming
-from jobs.spec import RerankOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line, add_timings
 

@@ -9,7 +9,8 @@ from jobs.requirements import is_installed
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
 from jobs.tasks.generate import GenerateOptions
-from jobs.tasks.kinds import Options
+from jobs.tasks.kind import Kind
+from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window
 from jobs.tasks.task import Task
@@ -35,17 +36,11 @@ from worker.models.half_precision import advise
 from worker.models.manifest import is_gguf
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.registry import default_model, find_model
+from worker.models.registry import find_model
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 _CAUSAL_METHODS = (Method.QUERY_LIKELIHOOD, Method.PERPLEXITY, Method.YES_NO)
-_KINDS = {
-    Task.TRANSLATE: (ModelKind.TRANSLATION,),
-    Task.SCORE: (ModelKind.CAUSAL, ModelKind.TRANSLATION),
-    Task.RERANK: (ModelKind.CAUSAL, ModelKind.CROSS_ENCODER),
-    Task.GENERATE: (ModelKind.CAUSAL,),
-}
 
 
 def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
@@ -55,9 +50,10 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     Raises NotFoundError for a name without a model, ModelError for a folder without a model that can run, SpecError for
     a task that models of this kind do not do, and for an option that this model does not support.
     """
-    folder = find_model(name or default_model(task), models_dir, (AUTO,) if task is Task.TRANSLATE else ())
+    of_task = KINDS[task]
+    folder = find_model(name or of_task.default_model, models_dir, (AUTO,) if of_task.is_between_languages else ())
     kind = kind_of(folder)
-    _check_task(task, folder, kind)
+    _check_task(of_task, folder, kind)
     check_files(folder)
     if isinstance(options, ScoreOptions):
         options = dataclasses.replace(options, pairs=kind is ModelKind.TRANSLATION)
@@ -145,13 +141,13 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
     return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
 
 
-def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
+def _check_task(task: Kind, folder: ModelFolder, kind: ModelKind) -> None:
     """Raise SpecError for a task of another kind of model."""
-    needed = _KINDS[task]
+    needed = [ModelKind(name) for name in task.models]
     if kind not in needed:
         raise SpecError(
-            f"the task {task} needs {' or '.join(one.noun for one in needed)}, and {folder.name} is {kind.noun}: name "
-            f"another --model, or none, which takes the bundled {default_model(task)}"
+            f"the task {task.name} needs {' or '.join(one.noun for one in needed)}, and {folder.name} is {kind.noun}: "
+            f"name another --model, or none, which takes the bundled {task.default_model}"
         )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import orjson
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
@@ -24,6 +23,7 @@ from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import ScoreOptions
@@ -150,7 +150,7 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
     if kind is ModelKind.CROSS_ENCODER:
         return _pairs(folder.path, texts)
     if kind is not ModelKind.CAUSAL:
-        if not isinstance(spec.options, TranslateOptions) and PayloadKind.of(spec) is not PayloadKind.PAIRS:
+        if not isinstance(spec.options, TranslateOptions) and spec.payload_kind is not PayloadKind.PAIRS:
             raise ModelError(f"{folder.name} is {ModelKind.TRANSLATION.noun}, which reads neither texts nor queries")
         return _translation(folder.path, spec.options, texts)
     model = open_causal_model(folder.path, vocab_only=True)

@@ -15,14 +15,14 @@ from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.providers import LLAMACPP, ONNX, Choice, ProviderOrder
 from jobs.settings import Settings
 from jobs.spec import JobSpec
-from jobs.tasks.kinds import Options
+from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.task import Task
 from jobs.visible_text import visible
 from worker.model_tools.admission import admit, with_method
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder, read_manifest
-from worker.models.registry import default_model, find_model
+from worker.models.registry import find_model
 from worker.providers.protocol import ProviderJob
 from worker.providers.registry import Providers, provider_class, provider_names
 
@@ -38,7 +38,7 @@ def admit_order(
     Raises SpecError for a provider that does not exist, and where none can do the job; what `admit` raises where onnx
     alone is asked.
     """
-    model, folder = name or default_model(task), _find(name or default_model(task), settings)
+    model, folder = name or KINDS[task].default_model, _find(name or KINDS[task].default_model, settings)
     if isinstance(options, RerankOptions):
         options = _with_method(options, folder)
     order = replace(asked or default_order(task, folder, settings), fallback=fallback)

@@ -27,7 +27,6 @@ from jobs.outcome import Failed, Generation, Outcome, Quarantined, Ranking, Scor
 from jobs.providers import Choice, Usage
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
-from jobs.tasks.task import Task
 from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane
@@ -105,7 +104,7 @@ def try_providers(spec: JobSpec, documents: Sequence[Document], arguments: Worke
 
 def _cut(spec: JobSpec, documents: Sequence[Document], num_lanes: int) -> Sequence[Batch]:
     planned = [PlannedDocument(place, one.text, one.estimated_tokens) for place, one in enumerate(documents)]
-    most = MAX_TOKENS_OF_QUERIES if spec.task is Task.RERANK else MAX_TOKENS
+    most = MAX_TOKENS_OF_QUERIES if spec.kind.has_candidates else MAX_TOKENS
     tokens = sum(one.estimated_tokens for one in planned)
     return plan_batches(planned, min(most, max(1, tokens // (num_lanes * BATCHES_PER_LANE))))
 

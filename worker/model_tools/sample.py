@@ -5,10 +5,10 @@ from itertools import islice
 from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
+from jobs.tasks.kind import PayloadKind
 from worker.engine.tasks.rerank.rerank_payload import RerankPayload
 from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.segments import segment

@@ -11,21 +11,16 @@ from pathlib import Path
 
 from jobs.errors import NotFoundError
 from jobs.near_names import meant
-from jobs.tasks.task import Task
+from jobs.tasks.score import SCORE
+from jobs.tasks.translate import TRANSLATE
 from worker.models.export_advice import ADD
 from worker.models.model_folder import ModelFolder
 
-DEFAULT_MODEL = "demo-en-zh"
-DEFAULT_CAUSAL = "demo-lm"
+DEFAULT_MODEL, DEFAULT_CAUSAL = TRANSLATE.default_model, SCORE.default_model
 BUNDLED = {
     DEFAULT_MODEL: Path(__file__).parents[1] / "demo" / "en-zh",
     DEFAULT_CAUSAL: Path(__file__).parents[1] / "demo" / "lm",
 }
-
-
-def default_model(task: Task) -> str:
-    """The bundled model that does a task where none is named."""
-    return DEFAULT_MODEL if task is Task.TRANSLATE else DEFAULT_CAUSAL
 
 
 def find_model(name: str, models_dir: Path, also: Sequence[str] = ()) -> ModelFolder:

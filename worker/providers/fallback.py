@@ -21,7 +21,6 @@ from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
-from jobs.tasks.task import Task
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker
@@ -163,7 +162,7 @@ def _exhausted(spec: JobSpec, text: str, refused: Sequence[_Refused], index: int
     reasons = [f"{name}: {whys[index].reason}" for name, whys in refused if index in whys]
     reasons += [f"{choice.name}: {choice.skipped}" for choice in spec.providers.choices if choice.skipped]
     why = f"no provider answered; {'; '.join(reasons)}"
-    return keep_order(text, why) if spec.task is Task.RERANK else Failed(UNANSWERED, why)
+    return keep_order(text, why) if spec.kind.has_candidates else Failed(UNANSWERED, why)
 
 
 def _unanswered(error: KvjobsError, *, is_open: bool) -> Unanswered:

@@ -13,7 +13,7 @@ from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_stages, describe_submitted
 from jobs.cli.route_options import planned_routes
 from jobs.cli.submit_options import SubmitOptions, submit_options
-from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_fields, task_options
+from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, refuse_options, task_options
 from jobs.cli.then_option import read_stages
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.errors import SpecError
@@ -22,8 +22,10 @@ from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import KINDS
-from jobs.tasks.task import Task
+from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
+from jobs.tasks.shared_options import TEXT_FIELD
 from jobs.tasks.translate import TranslateOptions
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
@@ -141,13 +143,11 @@ def _print_skipped(spec: JobSpec) -> None:
 def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
     """How the corpus is read, which the task decides, and for scoring the model."""
     from jobs.corpus.corpus import Corpus, columns_of
-    from jobs.corpus.payload import PayloadKind
 
-    payload_kind = PayloadKind.of(spec)
-    if payload_kind is PayloadKind.PAIRS:
-        refuse_fields(["text_field"], spec.model, "scores pairs of a source and a target")
-    elif payload_kind is PayloadKind.TEXT and spec.task is Task.SCORE:
-        refuse_fields(["source_field", "target_field"], spec.model, "is a language model, which scores a text")
+    if spec.payload_kind is PayloadKind.PAIRS:
+        refuse_options([TEXT_FIELD], spec.model, "scores pairs of a source and a target")
+    else:
+        refuse_options([SOURCE_FIELD, TARGET_FIELD], spec.model, "is a language model, which scores a text")
     return Corpus(
         path=options.corpus,
         format=options.form,
@@ -155,8 +155,8 @@ def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
         columns=columns_of(options.columns) if options.columns is not None else None,
         encoding=options.encoding,
         max_line_bytes=options.max_text,
-        in_windows=spec.task is Task.SCORE,
-        payload_kind=payload_kind,
+        in_windows=spec.kind.in_windows,
+        payload_kind=spec.payload_kind,
         id_field=options.id_field,
         **_languages(options),
         **{name: options.of_task[name] for name in ("text_field", "source_field", "target_field", "run")},
@@ -165,7 +165,7 @@ def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
 
 def _languages(options: SubmitOptions) -> dict[str, Any]:
     """Where a document's language is, if models are chosen by it."""
-    if options.task is not Task.TRANSLATE or options.model != AUTO:
+    if not KINDS[options.task].is_between_languages or options.model != AUTO:
         return {}
     default = options.of_task["source_language"] if is_given("source_language") else None
     return {"language_field": options.of_task["language_field"], "default_language": default}
@@ -181,7 +181,7 @@ def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
 def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> None:
     _print_model_advice(context, options, spec)
     if options.model is None and spec.model == spec.models[0].model:
-        print_message(f"No --model was given: {KINDS[spec.task].words.doing} with the bundled {spec.model}.")
+        print_message(f"No --model was given: {spec.kind.words.doing} with the bundled {spec.model}.")
     if corpus.path == "-" and sys.stdin.isatty():
         form = "JSON Lines" if options.form in (None, "jsonl") else options.form
         print_message(f"Reading {form} from the terminal; end with Ctrl-D.")

@@ -3,21 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jobs.formatting import count, counted, duration
+from jobs.formatting import count, counted, duration, plural
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
-from jobs.tasks.kinds import KINDS
 from jobs.tasks.score import ScoreOptions
-from jobs.tasks.task import Task
 
 
 def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> Iterator[str]:
     """The lines of the page; `tokens_per_s` is the speed of earlier jobs with the same model, if there were any. Of the
     `stages` behind the first nothing is counted: what they read is not made yet, or a filter decides it."""
     counts = dry_run.counts
-    documents = {Task.RERANK: "queries", Task.GENERATE: "prompts"}.get(spec.task, "documents")
+    documents, done = plural(spec.kind.words.document), spec.kind.words.done
     yield f"{documents:<9}   {count(dry_run.num_documents)}" + (
         f", and {counted(dry_run.num_rejected, 'rejected line')}" if dry_run.num_rejected else ""
     )
@@ -36,9 +34,9 @@ def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per
     yield f"shards      {count(dry_run.num_shards)}"
     if tokens_per_s:
         needed = duration(dry_run.estimated_tokens / tokens_per_s)
-        yield f"estimate    {needed}, at the speed of the last job {_done(spec)} with this model"
+        yield f"estimate    {needed}, at the speed of the last job {done} with this model"
     else:
-        yield f"estimate    none: no job has been {_done(spec)} with this model here yet"
+        yield f"estimate    none: no job has been {done} with this model here yet"
     for rejected in dry_run.rejected:
         yield f"rejected    line {rejected.line}: {rejected.reason}"
     if dry_run.num_rejected > len(dry_run.rejected):
@@ -93,12 +91,10 @@ def _segments(counts: SegmentCounts) -> Iterator[str]:
 
 
 def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
-    longer = "cut to fit"
+    longer = spec.kind.too_long
     if isinstance(spec.options, ScoreOptions) and not spec.options.pairs:
         longer = f"read with --window {spec.options.window}"
-    if spec.task is Task.GENERATE:
-        longer = "which fail"
-    if spec.task is Task.RERANK:
+    if spec.kind.has_candidates:
         yield f"candidates  {count(counts.num_sequences)}, each read with its query"
     if counts.num_longer:
         yield f"too long    {count(counts.num_longer)} for the model's positions ({longer})"
@@ -113,7 +109,3 @@ def _of_task(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
             "split": counts.num_split,
         }
     return {"sequences": counts.num_sequences, "longer": counts.num_longer}
-
-
-def _done(spec: JobSpec) -> str:
-    return KINDS[spec.task].words.done

@@ -18,11 +18,11 @@ import orjson
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.parquet.rows import REFUSED, Request
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes, naming
 from jobs.documents import Record, Reject, Rejected
 from jobs.errors import CorpusError
 from jobs.process import how_it_ended
+from jobs.tasks.kind import PayloadKind
 
 MEMORY_BYTES = 2 << 30  # of the process
 ROWS = "jobs.corpus.parquet.rows"  # `python -m` runs it

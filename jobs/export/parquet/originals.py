@@ -11,12 +11,12 @@ from typing import Any
 
 from jobs.corpus.original import CorpusLayout, StoredLine, stored_values
 from jobs.corpus.parquet.rows import CopiedRows
-from jobs.corpus.payload import PayloadKind
 from jobs.errors import SpecError
 from jobs.export.parquet.columns import Column, Kind, fit, infer, schema
 from jobs.export.parquet.results import column_kind
 from jobs.export.parquet.table_bytes import TableBytes
 from jobs.export.result_columns import Shape
+from jobs.tasks.kind import PayloadKind
 
 # Descriptions of the columns by other programs, which would be wrong with further ones.
 DESCRIPTIONS = (b"huggingface", b"pandas")

@@ -11,7 +11,6 @@ from sqlalchemy import update
 
 from jobs.answers import Answers
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.outcome import (
     AlignedSegment,
     Alternative,
@@ -89,7 +88,7 @@ class _Maker:
 
     def submit(self, name: str, corpus: Path, spec: JobSpec, *stages: Stage, **how: Any) -> int:
         """Submit a corpus, with a name relative to the folder, so that the rows are the same in any folder."""
-        kind = PayloadKind.of(spec)
+        kind = spec.payload_kind
         reading = {key: how.pop(key) for key in ("language_field", "format") if key in how}
         job = submit(
             self.database,

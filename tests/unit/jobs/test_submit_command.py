@@ -12,10 +12,10 @@ from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
 from jobs.cli.task_options import parse_task_options
 from jobs.corpus.corpus import Corpus, columns_of
-from jobs.corpus.payload import PayloadKind
 from jobs.spec import JobSpec
 from jobs.submit_command import StoredSubmit, submit_command
 from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window

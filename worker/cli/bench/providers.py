@@ -20,6 +20,7 @@ from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
 from jobs.providers import ProviderOrder
 from jobs.spec import JobSpec
+from jobs.tasks.kinds import KINDS
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from jobs.documents import Document
     from worker.model_tools.provider_trial import ProviderTrial
 
-DIFFERENCES = {  # what the column DIFFERENCE is, by task
-    Task.TRANSLATE: "share of changed words, mean",
-    Task.SCORE: "nats per token, largest",
-    Task.RERANK: "1 - rank-biased overlap, mean",
-}
 FIELDS = (
     *("provider", "model", "why_not", "documents", "failed", "unanswered", "reason", "open_s", "seconds", "cpu_s"),
     *("tokens_per_s", "times_as_fast", "same", "difference", "perplexity", "agreement"),
@@ -131,19 +127,18 @@ def _verdict(trials: "list[ProviderTrial]", task: Task) -> Iterator[str]:
         yield "No provider answered."
         return
     fastest = max(answered, key=lambda trial: trial.tokens_per_s or 0)
-    yield f"Fastest: {fastest.provider}. DIFFERENCE is: {DIFFERENCES[task]}."
+    yield f"Fastest: {fastest.provider}. DIFFERENCE is: {KINDS[task].difference}."
     if len(answered) > 1:
         yield f"Below, A is {answered[0].provider}, and B the provider that the line begins with."
 
 
 def _sample(path: str, spec: JobSpec, id_field: str, of_task: dict[str, Any], limit: int) -> "list[Document]":
     from jobs.corpus.corpus import Corpus
-    from jobs.corpus.payload import PayloadKind
     from jobs.corpus.reading import read_corpus
     from jobs.documents import Document
 
     fields = {name: of_task[name] for name in ("text_field", "source_field", "target_field", "run") if name in of_task}
-    corpus = Corpus(path=path, payload_kind=PayloadKind.of(spec), id_field=id_field, **fields)
+    corpus = Corpus(path=path, payload_kind=spec.payload_kind, id_field=id_field, **fields)
     documents = list(islice((one for one in read_corpus(corpus) if isinstance(one, Document)), limit))
     if not documents:
         raise SpecError(f"{path} has no document: name another corpus")

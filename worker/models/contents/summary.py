@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import KvjobsError
-from jobs.tasks.task import Task
+from jobs.tasks.kinds import KINDS
 from jobs.worker_port import InstalledModel, ModelSizes
 from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_by_names
@@ -24,12 +24,6 @@ from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_bundled
 
-TASKS = {
-    ModelKind.TRANSLATION: (Task.TRANSLATE, Task.SCORE),  # it scores pairs
-    ModelKind.CAUSAL: (Task.SCORE, Task.RERANK, Task.GENERATE),
-    ModelKind.CROSS_ENCODER: (Task.RERANK,),
-}
-
 
 def summarize(folder: ModelFolder) -> InstalledModel:
     """The model in a folder. What cannot be read is None, and `problem` says why."""
@@ -37,7 +31,7 @@ def summarize(folder: ModelFolder) -> InstalledModel:
     problem = None
     try:
         kind = kind_of(folder)
-        fields |= {"kind": kind.value, "tasks": tuple(task.value for task in TASKS[kind])}
+        fields |= {"kind": kind.value, "tasks": tuple(one.name for one in KINDS.values() if kind in one.models)}
         if manifest := read_manifest(folder):
             fields |= {
                 "architecture": manifest.architecture,

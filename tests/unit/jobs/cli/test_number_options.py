@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from jobs import option_numbers, setting_values
+from jobs import setting_values
 from jobs.cli.main import cli
 from jobs.cli.number_types import RealNumber, WholeNumber
 from jobs.cli.priority import Priority
@@ -21,6 +21,7 @@ from jobs.settings import Settings, read_settings
 from jobs.spec import JobSpec
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kinds import OPTIONS, Options
+from jobs.tasks.option import options_of
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
@@ -101,11 +102,10 @@ def test_what_is_more_than_a_number_reads_its_numbers_as_strictly(text: str) -> 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=lambda kind: kind.__name__)
 def test_every_number_of_a_jobs_options_has_a_range(options: type[Options]) -> None:
-    names = numeric_fields(options)
-    assert names
-    assert names <= option_numbers.NUMBERS.keys()
-    for name in names:
-        for value in out_of(option_numbers.NUMBERS[name]):
+    declared = {option.name: option.numbers for option in options_of(options) if option.numbers is not None}
+    assert declared.keys() == numeric_fields(options)
+    for name, numbers in declared.items():
+        for value in out_of(numbers):
             with pytest.raises(SpecError, match=f"^{name}: "):
                 options(**{name: value})
 

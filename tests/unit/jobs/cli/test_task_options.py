@@ -7,8 +7,8 @@ import click
 import pytest
 
 from jobs.cli.commands.submit import submit
-from jobs.cli.task_options import OF_CORPUS, OF_ROUTES, TaskOption, parse_task_options
-from jobs.tasks.kinds import OPTIONS
+from jobs.cli.task_options import TaskOption, parse_task_options
+from jobs.tasks.kinds import KINDS, OPTIONS
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window
 from jobs.tasks.shared_options import CachePolicy
@@ -17,7 +17,6 @@ from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 
 NOT_ASKED = {"pairs", "early_stopping", "routes"}  # decided by models, so without an option of its own
-ELSEWHERE = {**OF_CORPUS, **OF_ROUTES}
 
 
 def options_from(*arguments: str) -> object:
@@ -29,10 +28,11 @@ def options_from(*arguments: str) -> object:
 
 
 def _task_names() -> set[str]:
-    return {parameter.name or "" for parameter in submit.params if isinstance(parameter, TaskOption)} | {
-        "timing",
-        "text_field",
-    }
+    return {parameter.name or "" for parameter in submit.params if isinstance(parameter, TaskOption)}
+
+
+def _own(task: Task) -> set[str]:
+    return {option.name for option in KINDS[task].options}
 
 
 @pytest.mark.parametrize("task", Task)
@@ -67,9 +67,8 @@ def test_each_field_of_a_spec_has_an_option(task: Task) -> None:
     assert {field.name for field in dataclasses.fields(OPTIONS[task])} - NOT_ASKED <= there
 
 
-def test_each_option_belongs_to_a_task() -> None:
-    fields = {field.name for options in OPTIONS.values() for field in dataclasses.fields(options)}
-    assert _task_names() - {"timing"} <= fields | set(ELSEWHERE)
+def test_the_options_of_the_command_are_those_that_the_tasks_declare() -> None:
+    assert _task_names() == {option.name for kind in KINDS.values() for option in kind.options if option.help}
 
 
 VALUES = {
@@ -86,10 +85,10 @@ VALUES = {
 @pytest.mark.parametrize("task", Task)
 def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task) -> None:
     """Even if its value is the default: a user who writes an option expects it to have an effect."""
-    own = {field.name for field in dataclasses.fields(OPTIONS[task])}
+    own = _own(task)
     for parameter in submit.params:
         name = parameter.name or ""
-        if not isinstance(parameter, TaskOption) or name in own or task in ELSEWHERE.get(name, ()):
+        if not isinstance(parameter, TaskOption) or name in own:
             continue
         flag = parameter.opts[-1]
         value = [] if isinstance(parameter, click.Option) and (parameter.is_flag) else [VALUES.get(name, "1")]

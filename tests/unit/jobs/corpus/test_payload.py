@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document, Rejected, estimate_tokens
 from jobs.errors import CorpusError, SpecError
+from jobs.tasks.kind import PayloadKind
 
 PAIR = {"source": "It rains.", "target": "下雨。"}
 LINES = {

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import NotFoundError
+from jobs.tasks.kinds import KINDS
 from jobs.tasks.task import Task
 from tests.model_folders import make_model
 from worker.models import registry
 from worker.models.model_folder import ModelFolder
-from worker.models.registry import default_model, find_model, list_models
+from worker.models.registry import find_model, list_models
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_every_listed_model_can_be_found(models_dir):
 
 
 def test_each_task_has_a_bundled_model():
-    assert {task.value: default_model(task) for task in Task} == {
+    assert {task.value: KINDS[task].default_model for task in Task} == {
         "translate": "demo-en-zh",
         "score": "demo-lm",
         "rerank": "demo-lm",

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError
+from jobs.tasks.kind import PayloadKind
 from tests.parquet_files import pa, write_parquet
 
 pytestmark = pytest.mark.usefixtures("parquet_here")

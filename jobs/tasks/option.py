@@ -1,0 +1,131 @@
+"""An option of a task, as data: which values it takes, and what is said of it.
+
+From the declarations come the options of `kvjobs submit`, the check of a value wherever it is given, the words of a
+command that sets it, and how it is stored. Knows no task, no click and no files.
+
+An option that is a field of a task's frozen options is declared at that field, whose name, type and default it has:
+
+    beam_size: int | None = option(None, "Number of beams.", Whole(1, 1000))
+"""
+
+import dataclasses
+import enum
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeVar
+
+from jobs.errors import SpecError
+from jobs.near_names import meant
+from jobs.number_ranges import Real, Whole
+
+T = TypeVar("T")
+
+SEVERAL, EVERY = "Several tasks", "Options"  # headings of options that no task has alone
+_NOUNS = {bool: "true or false", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option. Without `help` nobody gives it: a model decides it, or the table of routes."""
+
+    help: str = ""
+    numbers: Whole | Real | None = None  # that it may be
+    _: KW_ONLY
+    heading: str = ""  # under which help lists it, where that is not its task
+    metavar: str | None = None
+    parse: Callable[[Any], Any] | None = None  # reads what JSON and a text hold in another form; raises SpecError
+    is_file: bool = False
+    of_corpus: bool = False  # whether it says how a corpus is read
+    of_routes: bool = False  # whether it says which models a document goes through
+    in_memory: bool = True  # whether it decides a result: part of the keys of the memories
+    is_later: bool = False  # whether there are jobs without it: at its default it is not stored, and in no digest
+    # A field of a task's options has these from its declaration.
+    name: str = ""
+    type: Any = str  # the class of its values; of several values, `tuple`, and each is a text
+    default: Any = None  # None: the model's, or none
+
+    @property
+    def flag(self) -> str:
+        """As a command has it: `--beam-size`."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def off_flag(self) -> str:
+        """That of `false`: `--no-reuse`."""
+        return f"--no-{self.name.replace('_', '-')}"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of an enumeration; else none."""
+        return tuple(map(str, self.type)) if isinstance(self.type, enum.EnumMeta) else ()
+
+    def read(self, value: Any) -> Any:
+        """The option's value from a plain one, of JSON or of a command. Raises SpecError for one that it cannot be."""
+        if value is None and self.default is None:
+            return None
+        if self.parse is not None:
+            return self.parse(value)
+        if self.numbers is not None:
+            return self.check(value)
+        if self.choices:
+            if value not in self.choices:
+                near = meant(str(value), self.choices)
+                raise SpecError(f"{self.name} is {value!r}{near}; it can be {', '.join(self.choices)}")
+            return self.type(value)
+        if self.type is tuple:
+            if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+                raise SpecError(f"{self.name} is {value!r}, and not a list of texts")
+            return tuple(value)
+        if type(value) is not self.type:
+            raise SpecError(f"{self.name} is {value!r}, and not {_NOUNS[self.type]}")
+        return value
+
+    def check(self, value: Any) -> int | float:
+        """The number itself. Raises SpecError for one that is out of bounds."""
+        assert self.numbers is not None
+        try:
+            return self.numbers.check(value)
+        except SpecError as error:
+            raise SpecError(f"{self.name}: {error}") from None
+
+    def words(self, value: Any) -> Iterator[str]:
+        """The words of a command that set it."""
+        if isinstance(value, bool):
+            yield self.flag if value else self.off_flag
+            return
+        for one in value if isinstance(value, tuple) else (value,):
+            yield from (self.flag, str(one))
+
+
+def option(default: T, of: Option | str = "", numbers: Whole | Real | None = None, **how: Any) -> T:
+    """A field of a task's frozen options that is an option; `of`: its help, or the same option of another task."""
+    declared = dataclasses.replace(of, **how) if isinstance(of, Option) else Option(of, numbers, **how)
+    field: T = dataclasses.field(default=default, metadata={"option": declared})
+    return field
+
+
+_DECLARED: dict[type, tuple[Option, ...]] = {}  # of each class, once: options are made for every batch
+
+
+def options_of(values: type) -> tuple[Option, ...]:
+    """The options that the fields of a task's frozen options declare, in their order."""
+    if values not in _DECLARED:
+        _DECLARED[values] = tuple(_declared(values))
+    return _DECLARED[values]
+
+
+def _declared(values: type) -> Iterator[Option]:
+    for field in dataclasses.fields(values):
+        if "option" in field.metadata:
+            parts = typing.get_args(field.type)
+            kind = typing.get_origin(field.type) if type(None) not in parts else parts[0]
+            kind = kind or field.type
+            yield dataclasses.replace(field.metadata["option"], name=field.name, type=kind, default=field.default)
+
+
+def check_numbers(values: Any) -> None:
+    """Raise SpecError where a field of a task's options is a number out of its bounds."""
+    for option in options_of(type(values)):
+        if option.numbers is not None and (value := getattr(values, option.name)) is not None:
+            option.check(value)

@@ -1,0 +1,70 @@
+"""Options from plain values, as a command, Python or JSON gives them: each is checked, and none is ignored."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jobs.errors import SpecError
+from jobs.spec import JobSpec
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import KINDS, every_option, read_options
+from jobs.tasks.option import Option
+from jobs.tasks.score import ScoreOptions, Window
+from jobs.tasks.shared_options import CachePolicy
+from jobs.tasks.task import Task
+
+OPTIONS = [(task, option) for task in Task for option in KINDS[task].options if option.help]
+
+
+def wrong_values(option: Option) -> list[Any]:
+    wrong: list[Any] = [{}, 5j, object()]
+    return wrong if option.type is not str else [*wrong, 5, True]
+
+
+@pytest.mark.parametrize("task", Task)
+def test_the_defaults_of_a_task_are_values_of_its_options(task: Task) -> None:
+    row = JobSpec(task=task, model="m", model_revision="r", options=read_options(task, {})).options_json()
+    offered = {option.name for option in KINDS[task].options if option.help}
+    plain = {name: value for name, value in json.loads(row).items() if name in offered}
+
+    assert read_options(task, plain) == read_options(task, {})
+
+
+def test_plain_values_become_those_of_the_options() -> None:
+    assert read_options(Task.SCORE, {"window": "disjoint", "max_length": 64}) == ScoreOptions(
+        window=Window.DISJOINT, max_length=64
+    )
+    assert read_options(Task.GENERATE, {"stop": ["a"], "cache": "off", "temperature": 1}) == GenerateOptions(
+        stop=("a",), cache=CachePolicy("off"), temperature=1.0
+    )
+
+
+@pytest.mark.parametrize(("task", "option"), OPTIONS, ids=lambda one: getattr(one, "name", None))
+def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(task: Task, option: Option) -> None:
+    for value in wrong_values(option):
+        with pytest.raises(SpecError, match=option.name):
+            read_options(task, {option.name: value})
+
+
+@pytest.mark.parametrize("task", Task)
+def test_an_option_that_the_task_lacks_is_refused(task: Task) -> None:
+    for name in every_option().keys() - {option.name for option in KINDS[task].options}:
+        with pytest.raises(SpecError, match=rf"^{every_option()[name].flag} is for --task "):
+            read_options(task, {name: None})
+
+
+def test_an_option_that_is_none_gets_the_nearest_name() -> None:
+    with pytest.raises(SpecError, match="beam_size"):
+        read_options(Task.TRANSLATE, {"beamsize": 4})
+    with pytest.raises(SpecError, match="routes"):  # the table of routes decides it, nobody gives it
+        read_options(Task.TRANSLATE, {"routes": []})
+
+
+def test_the_words_of_a_command_set_an_option() -> None:
+    named = every_option()
+
+    assert [*named["reuse"].words(False)] == ["--no-reuse"]
+    assert [*named["chat"].words(True)] == ["--chat"]
+    assert [*named["stop"].words(("a", "b"))] == ["--stop", "a", "--stop", "b"]
+    assert [*named["cache"].words(CachePolicy("hybrid", 2))] == ["--cache", "hybrid:2"]
