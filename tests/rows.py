@@ -22,8 +22,7 @@ from jobs.store.connection.dialect import add_to_rows
 from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
 from jobs.store.queue.job_providers import insert_providers
-from jobs.store.rollups.batch_sums import BatchSums
-from jobs.store.rollups.writes import FAILURES, add_failures, additions_of
+from jobs.store.rollups import FAILURES, BatchSums, add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import JobProvider
@@ -167,7 +166,7 @@ def insert_job(
         ended = sum(number for (status, _), number in failures.items() if status != DocumentStatus.REJECTED)
         if rows or ended:
             sums = batch_sums(job_id, shard_id=shard_id, now=now, task=task, results=rows, failed=ended)
-            add_to_rows(connection, *additions_of(sums))
+            add_to_rows(connection, *sums.additions())
         add_failures(connection, job_id, failures)
         connection.execute(
             insert(tables.JobCounts).values(
@@ -303,7 +302,7 @@ def batch_sums(
 ) -> BatchSums:
     """A batch that worker 1 recorded under the first lease of a shard."""
     whose = {"job_id": job_id, "shard_id": shard_id, "epoch": 1, "worker_id": 1, "lane": lane}
-    return BatchSums(**whose, ended_at=now, table=RESULTS[task], results=results, failed=failed, timings=timings)
+    return BatchSums(lease=whose, ended_at=now, table=RESULTS[task], results=results, failed=failed, timings=timings)
 
 
 def add_timings(
@@ -315,7 +314,7 @@ def add_timings(
         now = at or connection.execute(select(db_time())).scalar_one()
         for timing in timings:
             connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
-        add_to_rows(connection, *additions_of(batch_sums(job_id, now=now, lane=lane, timings=timings)))
+        add_to_rows(connection, *batch_sums(job_id, now=now, lane=lane, timings=timings).additions())
 
 
 def batch_of(texts: Iterable[str]) -> Batch:

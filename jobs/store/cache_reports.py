@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from jobs.store.database import Database
-from jobs.store.schema.cache_report_tables import CacheReportStep, StoredCacheReport
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.lasting_tables import CacheReportStep, StoredCacheReport
 
 Steps = Sequence[tuple[float, float]]  # of each step from 0: seconds with the cache, seconds without it
 

@@ -3,7 +3,8 @@
 A chain is one job here: whichever stage is named, the command is for all of its stages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
@@ -14,9 +15,9 @@ from jobs.store.queue.chains import chain_of
 from jobs.store.queue.completion import cancel_documents, close_cancelled, close_shards
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.pauses import paused_values, resumed_values
-from jobs.store.rollups.writes import forget_failures
-from jobs.store.schema.action_table import JobAction
+from jobs.store.rollups import forget_failures
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.lasting_tables import JobAction
 from jobs.store.schema.results import is_open, results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
@@ -28,16 +29,12 @@ SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the wr
 
 def pause(database: Database, job_id: int, reason: str | None = None) -> None:
     """Lease no more shards of the job; workers release theirs after the batch in hand."""
-    with database.writing() as connection:
-        unfinished = _require_unfinished(connection, job_id, "paused")
-        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(paused_values(reason)))
+    _change(database, job_id, paused_values(reason), "paused")
 
 
 def resume(database: Database, job_id: int) -> None:
     """Lease the job's shards again."""
-    with database.writing() as connection:
-        unfinished = _require_unfinished(connection, job_id, "resumed")
-        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(resumed_values()))
+    _change(database, job_id, resumed_values(), "resumed")
 
 
 def jobs_paused_for(database: Database, reason: str) -> list[int]:
@@ -49,9 +46,7 @@ def jobs_paused_for(database: Database, reason: str) -> list[int]:
 
 def set_priority(database: Database, job_id: int, priority: int) -> None:
     """Shards that are leased from now on are chosen by the new priority."""
-    with database.writing() as connection:
-        unfinished = _require_unfinished(connection, job_id, "moved in the queue")
-        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(priority=priority))
+    _change(database, job_id, {"priority": priority}, "moved in the queue")
 
 
 def cancel(database: Database, job_id: int) -> int:
@@ -156,28 +151,25 @@ def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int,
 
 
 def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
-    tokens = (
-        connection.execute(
-            update(Document)
-            .where(Document.job_id == job_id, Document.status == status)
-            .values(status=None, error_code=None, error=None)
-            .returning(Document.estimated_tokens)
-        )
-        .scalars()
-        .all()
-    )
+    waiting = {"status": None, "error_code": None, "error": None}
+    put_back = update(Document).where(Document.job_id == job_id, Document.status == status).values(waiting)
+    tokens = connection.execute(put_back.returning(Document.estimated_tokens)).scalars().all()
     add_to_counters(connection, job_id, **{status.value: -len(tokens), "estimated_done": -sum(tokens)})
     return len(tokens)
+
+
+def _change(database: Database, job_id: int, values: Mapping[str, Any], verb: str) -> None:
+    """Set columns of the unfinished jobs of a chain."""
+    with database.writing() as connection:
+        unfinished = _require_unfinished(connection, job_id, verb)
+        connection.execute(update(Job).where(Job.id.in_(unfinished)).values(values))
 
 
 def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Sequence[int]:
     """The unfinished jobs among those of the job's chain. Raises SpecError where there are none."""
     job_ids = chain_of(connection, job_id)
-    states = dict(
-        connection.execute(
-            select(Job.id, Job.state).where(Job.id.in_(job_ids)).order_by(Job.id).with_for_update()
-        ).all()
-    )
+    locked = select(Job.id, Job.state).where(Job.id.in_(job_ids)).order_by(Job.id).with_for_update()
+    states = dict(connection.execute(locked).all())
     if not states:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
     unfinished = [one for one in job_ids if states[one] not in ENDED_STATES]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, select
 from jobs.outcome import Flag, Learned, Score, SegmentTranslation, TokenScore
 from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
-from jobs.store.schema.memory_tables import MemoryEntry, ScoreEntry
+from jobs.store.schema.lasting_tables import MemoryEntry, ScoreEntry
 
 KEYS_PER_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
 

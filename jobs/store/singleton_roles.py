@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete, or_, select, update
 
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
@@ -58,12 +58,3 @@ def release_role(database: Database, name: str, holder: str) -> None:
     """Let another process have the role at once. Does nothing where `holder` does not have it."""
     with database.writing() as connection:
         connection.execute(delete(SingletonRole).where(SingletonRole.name == name, SingletonRole.holder == holder))
-
-
-def current_holder(database: Database, name: str) -> str | None:
-    """The process that holds the role now."""
-    with database.reading() as connection:
-        held = select(func.max(SingletonRole.holder)).where(
-            SingletonRole.name == name, SingletonRole.held_until > db_time()
-        )
-        return connection.execute(held).scalar_one()

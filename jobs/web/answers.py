@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.formatting import NOTHING, counted, plain
 from jobs.json_text import iso, to_json
-from jobs.store.report.query.answer import Answer
+from jobs.store.report.query.query import Answer
 from jobs.visible_text import visible
 from jobs.web.charts import Chart, Series
 from jobs.web.document_view.document_address import can_stand_in_path, document_address

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 from jobs.store.database import Database
-from jobs.store.disk_space import prune, short_writes
+from jobs.store.disk_space import free_pages, prune
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import HEAD
@@ -131,8 +131,8 @@ def test_a_document_that_no_worker_would_lease_is_reported(
 def test_prune_deletes_a_job_with_all_its_rows(
     kvjobs: Kvjobs, database: Database, add_job: AddJob, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(short_writes, "FIRST", 2)
-    monkeypatch.setattr(short_writes, "MOST", 2)
+    monkeypatch.setattr(free_pages, "FIRST", 2)
+    monkeypatch.setattr(free_pages, "MOST", 2)
     kept = add_job(Line("a", "甲"))
     before = {table: rows(database, table, kept) for table in OF_A_JOB}
 
@@ -151,8 +151,8 @@ def test_an_interrupted_prune_leaves_no_job_that_looks_complete(
     def interrupt(_rows: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(short_writes, "FIRST", 2)
-    monkeypatch.setattr(short_writes, "MOST", 2)
+    monkeypatch.setattr(free_pages, "FIRST", 2)
+    monkeypatch.setattr(free_pages, "MOST", 2)
     with pytest.raises(KeyboardInterrupt):
         prune.prune_jobs(database, [finished_job], interrupt)
 
@@ -214,8 +214,8 @@ def test_prune_asks_for_confirmation_and_without_an_answer_deletes_nothing(
 def test_another_program_writes_while_a_prune_is_half_done(
     database: Database, add_job: AddJob, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(short_writes, "FIRST", 2)
-    monkeypatch.setattr(short_writes, "MOST", 2)
+    monkeypatch.setattr(free_pages, "FIRST", 2)
+    monkeypatch.setattr(free_pages, "MOST", 2)
     job = add_job(*(Line(str(number), "x", status=None) for number in range(6)))
     left: list[int] = []
 

@@ -15,12 +15,12 @@ from sqlalchemy import make_url, text
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
-from jobs.store.report.query import size_limits
+from jobs.store.report.query import limits
 from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.limits import TimeLimit
 from jobs.store.report.query.query import run_query
-from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.migrate import HEAD
-from jobs.store.schema.views import VIEW_NAMES, create_views, drop_views
+from jobs.store.schema.views import VIEW_COLUMNS, create_views, drop_views
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH, ON_POSTGRESQL, SERVER, as_superuser
 from tests.rows import AddJob, Line
@@ -57,7 +57,7 @@ def test_csv_into_a_pipe_has_the_values_of_the_database_unchanged(kvjobs: Kvjobs
 
 @ON_BOTH
 def test_every_view_can_be_queried(kvjobs: Kvjobs, finished_job: int) -> None:
-    for view in VIEW_NAMES:
+    for view in VIEW_COLUMNS:
         assert kvjobs("query", f"select * from {view}", "--csv").exit_code == 0
 
 
@@ -213,7 +213,7 @@ def test_a_row_whose_text_is_compressed_in_the_database_is_not_too_small(databas
 def test_an_answer_that_is_too_large_for_a_table_is_refused(
     kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_limits, "LARGEST_TABLE", 1000)
+    monkeypatch.setattr(limits, "LARGEST_TABLE", 1000)
     sql = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 4) select zeroblob(300) from n"
 
     result = kvjobs("query", sql)
@@ -234,7 +234,7 @@ def test_the_memory_of_sqlite_is_limited_and_its_end_is_a_sentence(database: Dat
     with run_query(database, "select 1", {}, 5) as answer:
         list(answer.rows)
     with closing(sqlite3.connect(":memory:")) as any_connection:
-        assert any_connection.execute("PRAGMA hard_heap_limit").fetchone() == (size_limits.SQLITE_MEMORY,)
+        assert any_connection.execute("PRAGMA hard_heap_limit").fetchone() == (limits.SQLITE_MEMORY,)
 
     with pytest.raises(SpecError, match="memory"), translated_query_errors(TimeLimit(5)):
         raise MemoryError  # as the driver does at the limit

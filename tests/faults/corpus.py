@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import select
 
 from jobs.store.database import Database
-from jobs.store.schema.memory_tables import MemoryEntry
+from jobs.store.schema.lasting_tables import MemoryEntry
 from tools.demo.examples import lines
 
 KVJOBS = str(Path(sys.executable).with_name("kvjobs"))

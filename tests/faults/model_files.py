@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import select
 
-from jobs.store.schema.memory_tables import MemoryEntry
+from jobs.store.schema.lasting_tables import MemoryEntry
 from jobs.store.schema.tables import Job
 from tests.faults.trial import Trial
 from tests.machine import PATIENCE_S

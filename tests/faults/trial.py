@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.errors import KvjobsError
 from jobs.store.database import Database
-from jobs.store.schema.memory_tables import MemoryEntry
+from jobs.store.schema.lasting_tables import MemoryEntry
 from jobs.store.schema.tables import Job, JobCounts, ShardEvent
 from tests.faults.corpus import Corpus
 from tests.faults.invariants import find_violations, redone_documents

@@ -15,7 +15,7 @@ from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
 from jobs.spec import JobSpec
-from jobs.store.connection import sqlite_functions
+from jobs.store.connection import sqlite_engine
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
@@ -315,8 +315,8 @@ def test_the_throughput_view_covers_every_task(database: Database, add_waiting_j
 def test_exp_and_ln_of_kvjobs_equal_those_of_sqlite(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Except for a text, of which those of kvjobs give NULL; no query takes the exponential of a text."""
     with closing(sqlite3.connect(":memory:")) as built_in, closing(sqlite3.connect(":memory:")) as defined:
-        defined.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
-        defined.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
+        defined.create_function("exp", 1, sqlite_engine._exp, deterministic=True)
+        defined.create_function("ln", 1, sqlite_engine._ln, deterministic=True)
 
         for function in ("exp", "ln"):
             if value == "x":

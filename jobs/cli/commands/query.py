@@ -134,7 +134,7 @@ class _CountedRows:
         self.count = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        from jobs.store.report.query.size_limits import LARGEST_TABLE, TABLE_TOO_LARGE, row_bytes
+        from jobs.store.report.query.limits import LARGEST_TABLE, TABLE_TOO_LARGE, row_bytes
 
         num_bytes = 0
         for row in self.rows:

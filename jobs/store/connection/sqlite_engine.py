@@ -1,18 +1,19 @@
 """An engine for a SQLite file: pragmas, the start of a transaction, and where the file may be."""
 
+import math
 import sqlite3
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import DisconnectionError
 
 from jobs.errors import SpecError, StoreError
-from jobs.private import make_folder
-from jobs.store.connection.file_identity import FileIdentity
+from jobs.private import make_file, make_folder
 from jobs.store.connection.mounts import mount_of
 from jobs.store.connection.read_only_file import is_read_only, read_only_uri
-from jobs.store.connection.sqlite_functions import add_exp_and_ln
 
 READ_ONLY = "kvjobs_read_only"  # execution option of an engine whose file may only be read
 
@@ -91,3 +92,69 @@ def _refuse_network_file_system(folder: Path) -> None:
             f"{folder} is on a network file system ({mount.kind} at {mount.point}), where SQLite's locks do not hold; "
             "set KVJOBS_HOME to a local folder"
         )
+
+
+_FILE = "kvjobs_file"  # key in the `info` of a pooled connection: the file that it opened
+
+
+class FileIdentity:
+    """Which file a connection has open, by device and inode, so that no transaction begins on a file that was replaced:
+    one that is replaced while it is open, as when a copy is restored, keeps being read and written through its old
+    connections, although it has no name any more. Its methods are listeners of an engine's events."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._was_there = False
+
+    def before_connect(self, _dialect: Any, record: Any, *_arguments: Any) -> None:
+        """Create a missing file for its owner alone: SQLite would use the umask. (Its -wal and -shm get the mode of the
+        file.) Raises StoreError for a file that existed before: an empty one in its place would hide the loss."""
+        if not self._was_there:
+            with suppress(OSError):  # SQLite's own error says what is wrong with the folder
+                make_file(self._path)
+        file = self._current()
+        self._was_there = self._was_there or file is not None
+        if record is not None:
+            record.info[_FILE] = file  # read before SQLite opens the file: replaced in between, it is opened again
+
+    def before_use(self, _connection: Any, record: Any, _proxy: Any) -> None:
+        """Raises DisconnectionError where the connection's file was replaced: the pool then opens the new one."""
+        if self._current() != record.info.get(_FILE):
+            raise DisconnectionError(f"{self._path} was replaced")
+
+    def _current(self) -> tuple[int, int] | None:
+        """Device and inode of the file that has the name now; None where there is none."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            if self._was_there:
+                raise StoreError(
+                    f"{self._path} was deleted while it was in use; restore it, or set the database to another"
+                ) from None
+            return None
+        except OSError:
+            return None  # SQLite's own error says what is wrong
+        return found.st_dev, found.st_ino
+
+
+def add_exp_and_ln(connection: sqlite3.Connection) -> None:
+    """Add exp and ln, which the views need, where SQLite was built without them. As in SQLite, an argument that is not
+    a number gives null, and a result that is too large is infinite."""
+    try:
+        connection.execute("SELECT exp(0), ln(1)")
+    except sqlite3.OperationalError:
+        connection.create_function("exp", 1, _exp, deterministic=True)
+        connection.create_function("ln", 1, _ln, deterministic=True)
+
+
+def _exp(value: Any) -> float | None:
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _ln(value: Any) -> float | None:
+    return math.log(value) if isinstance(value, int | float) and value > 0 else None

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_
 from jobs.errors import SpecError
 from jobs.failpoints import failpoint
 from jobs.store.database import Database
-from jobs.store.disk_space.free_pages import empty_log, give_back_free_pages
-from jobs.store.disk_space.short_writes import Write, write_in_turns
+from jobs.store.disk_space.free_pages import Write, empty_log, give_back_free_pages, write_in_turns
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
@@ -88,9 +87,8 @@ def _claim(connection: Connection, job_id: int) -> None:
 def _delete_rows(database: Database, job_id: int, advance: Callable[[int], None]) -> None:
     positioned = (_by_position(table, job_id) for table in (*RESULTS.values(), Document))
     # The shards before their log: nothing is logged about a shard that does not exist.
-    by_id = (_by_id(table, job_id) for table in (Shard, Step, ShardEvent, RecordedBatch, ProviderChange))
-    by_key = (_by_key(table, job_id) for table in SUMS)
-    for write in (*positioned, *by_id, *by_key):
+    others = (Shard, Step, ShardEvent, RecordedBatch, ProviderChange, *SUMS)
+    for write in (*positioned, *(_by_key(table, job_id) for table in others)):
         write_in_turns(database, write, advance)
 
 
@@ -102,14 +100,6 @@ def _by_position(table: Any, job_id: int) -> Write:
         if start is None:
             return 0
         return connection.execute(delete(table).where(table.job_id == job_id, table.position >= start)).rowcount
-
-    return write
-
-
-def _by_id(table: Any, job_id: int) -> Write:
-    def write(connection: Connection, rows: int) -> int:
-        some = select(table.id).where(table.job_id == job_id).limit(rows)
-        return connection.execute(delete(table).where(table.id.in_(some))).rowcount
 
     return write
 

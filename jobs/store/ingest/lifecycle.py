@@ -24,7 +24,7 @@ from jobs.store.queue.chains import chain_of, skip_rejected
 from jobs.store.queue.completion import close_shards
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.queue.job_providers import insert_providers
-from jobs.store.rollups.writes import FAILURES, forget_failures
+from jobs.store.rollups import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState

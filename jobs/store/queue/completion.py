@@ -22,7 +22,6 @@ def end_documents(
     start: int,
     stop: int,
     status: DocumentStatus,
-    *,
     code: str | None = None,
     message: str | None = None,
 ) -> list[int]:

@@ -76,8 +76,7 @@ def log_changes(connection: Connection, work: Work, answers: Answers, now: datet
         for one in answers.handovers
         if one.is_change
     ]
-    same = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch}
-    insert_rows(connection, ProviderChange, rows, **same, worker_id=work.worker_id, lane=work.lane, at=now)
+    insert_rows(connection, ProviderChange, rows, **work.lease, at=now)
 
 
 def _row(job_id: int, spec: JobSpec | FilterSpec, place: int, choice: Choice) -> Row:

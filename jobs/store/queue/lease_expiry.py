@@ -52,16 +52,8 @@ def _take_back(database: Database, which: Any, why: str, trial: Trial | None) ->
                 .returning(Shard.crashes)
             ).scalar_one()
             in_flight = json.loads(shard.in_flight or "[]")
-            log_event(
-                connection,
-                shard.job_id,
-                shard.id,
-                why,
-                shard.lease_epoch,
-                shard.lease_owner,
-                len(in_flight),
-                shard.in_flight,
-            )
+            lease = (shard.lease_epoch, shard.lease_owner)
+            log_event(connection, shard.job_id, shard.id, why, *lease, len(in_flight), shard.in_flight)
             close_cancelled(connection, shard.job_id, [shard.id])
             if crashes >= MAX_CRASHES:
                 _pause_for_crashes(connection, shard.job_id, shard.id, in_flight, trial)

@@ -100,13 +100,8 @@ def lease(
                 attempts=Shard.attempts + 1,
             )
             .returning(
-                Shard.id,
-                Shard.job_id,
-                Shard.start,
-                Shard.stop,
-                Shard.lease_epoch,
-                Shard.lease_token,
-                Shard.crashes,
+                *(Shard.id, Shard.job_id, Shard.start, Shard.stop),
+                *(Shard.lease_epoch, Shard.lease_token, Shard.crashes),
             )
         ).one_or_none()
         if taken is None:

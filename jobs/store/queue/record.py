@@ -22,8 +22,7 @@ from jobs.store.queue.job_counters import count_behind_turn, lock_counters, wait
 from jobs.store.queue.job_providers import handover_sums, log_changes, provider_sums
 from jobs.store.queue.shard_events import log_event
 from jobs.store.queue.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
-from jobs.store.rollups.batch_sums import BatchSums
-from jobs.store.rollups.writes import additions_of, failures_addition
+from jobs.store.rollups import BatchSums, failures_addition
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
@@ -61,8 +60,15 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
             who_failed = [who for document, who in zip(batch, answered_by, strict=True) if document.position in failed]
             by_provider = provider_sums(work, (row["provider"] for row in new), who_failed, answers)
-            sums = _sums(work, now, new, len(failed), answers.timings)
-            additions = additions_of(sums, by_provider, handover_sums(work, answers))
+            sums = BatchSums(
+                lease=work.lease,
+                ended_at=now,
+                table=RESULTS[work.spec.task],
+                results=new,
+                failed=len(failed),
+                timings=answers.timings,
+            )
+            additions = sums.additions(by_provider, handover_sums(work, answers))
             failures = failures_addition(work.job_id, Counter(failed.values()))
             count_behind_turn(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
             if not following:
@@ -103,7 +109,7 @@ def _insert_results(
 ) -> tuple[list[dict[str, Any]], list[tuple[PlannedDocument, Failed | Quarantined]]]:
     """Insert the results that are new; these, and the documents that have none."""
     table = RESULTS[work.spec.task]
-    whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
+    whose = {name: value for name, value in work.lease.items() if name != "lane"}
     rows: list[dict[str, Any]] = []
     without: list[tuple[PlannedDocument, Failed | Quarantined]] = []
     for document, outcome, provider in zip(batch, outcomes, answered_by, strict=True):
@@ -126,17 +132,10 @@ def _end_failed(
         wait_for_turn(connection, work.job_id)
         lock_counters(connection, work.job_id)
     for document, failure in without:
-        here = (document.position, document.position + 1)
+        here = (work.job_id, document.position, document.position + 1)
         status = DocumentStatus.FAILED if isinstance(failure, Failed) else DocumentStatus.QUARANTINED
-        was_open = end_documents(
-            connection,
-            RESULTS[work.spec.task],
-            work.job_id,
-            *here,
-            status,
-            code=failure.code,
-            message=failure.message,
-        )
+        why = (failure.code, failure.message)
+        was_open = end_documents(connection, RESULTS[work.spec.task], *here, status, *why)
         if was_open:
             ended[document.position] = (status, failure.code)
         if was_open and isinstance(failure, Quarantined):
@@ -159,39 +158,9 @@ def _counted(
     }
 
 
-def _sums(
-    work: Work, now: datetime, new: Sequence[dict[str, Any]], failed: int, timings: Sequence[StepTiming]
-) -> BatchSums:
-    return BatchSums(
-        job_id=work.job_id,
-        shard_id=work.shard_id,
-        epoch=work.epoch,
-        worker_id=work.worker_id,
-        lane=work.lane,
-        ended_at=now,
-        table=RESULTS[work.spec.task],
-        results=new,
-        failed=failed,
-        timings=timings,
-    )
-
-
 def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming], now: datetime) -> None:
-    rows = [
-        {
-            "job_id": work.job_id,
-            "shard_id": work.shard_id,
-            "epoch": work.epoch,
-            "worker_id": work.worker_id,
-            "lane": work.lane,
-            "phase": timing.phase,
-            "step": timing.step,
-            "rows": timing.rows,
-            "tokens": timing.tokens,
-            "past_length": timing.past_length,
-            "calls": timing.calls,
-            "seconds": timing.seconds,
-        }
-        for timing in timings
-    ]
-    insert_rows(connection, tables.Step, rows, recorded_at=now)
+    rows = [{name: getattr(timing, name) for name in _TIMED} for timing in timings]
+    insert_rows(connection, tables.Step, rows, **work.lease, recorded_at=now)
+
+
+_TIMED = tuple(StepTiming.__dataclass_fields__)  # columns of `steps`, too

@@ -30,6 +30,11 @@ class Work:
     batches: tuple[Batch, ...]  # that are left; each is recorded as a whole
     suspect: bool = False  # processes died with the first batch in flight, twice in a row
 
+    @property
+    def lease(self) -> dict[str, int]:
+        """The columns by which the rows of a batch say under which lease it was recorded."""
+        return {name: getattr(self, name) for name in ("job_id", "shard_id", "epoch", "worker_id", "lane")}
+
 
 def fence(work: Work) -> tuple[Any, ...]:
     """Conditions on a shard's row that hold as long as the lease of this work lasts."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from jobs.store.schema.action_table import JobAction
+from jobs.store.schema.lasting_tables import JobAction
 
 MOST = 100
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, column, func, select, table
 
@@ -11,7 +12,7 @@ from jobs.store.report.job_summary import V_JOBS
 V_PHASES = table("v_phases", *(column(name) for name in ("job_id", "phase", "calls", "seconds")))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """All jobs of one model together."""
 
@@ -49,17 +50,8 @@ def model_usage(connection: Connection) -> list[ModelUsage]:
             *sums,
         ).group_by(V_JOBS.c.model)
     )
-    found = [
-        ModelUsage(
-            model=row.model,
-            jobs=row.jobs,
-            newest_job=row.newest_job,
-            last_used_at=row.last_used_at,
-            documents=int(row.succeeded),
-            source_tokens=int(row.source_tokens),
-            target_tokens=int(row.target_tokens),
-            seconds=float(seconds.get(row.model) or 0.0),
-        )
-        for row in rows
-    ]
-    return sorted(found, key=lambda one: (-one.seconds, one.model))
+    found = []
+    for row in rows:
+        values: list[Any] = [*row[:4], *map(int, row[4:]), float(seconds.get(row.model) or 0.0)]  # sums may be numeric
+        found.append(ModelUsage(*values))
+    return sorted(found, key=lambda usage: (-usage.seconds, usage.model))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
@@ -73,17 +73,19 @@ def next_shard_id(connection: Connection, job_id: int) -> int | None:
 
 def shard_events(connection: Connection, job_id: int, shard_id: int, limit: int = 100) -> list[Event]:
     """The newest events of one shard, newest first."""
-    of_shard = (ShardEvent.job_id == job_id, ShardEvent.shard_id == shard_id)
-    rows = connection.execute(select(ShardEvent.__table__).where(*of_shard).order_by(ShardEvent.id.desc()).limit(limit))
-    return [_event(row) for row in rows]
+    return _newest(connection, limit, ShardEvent.job_id == job_id, ShardEvent.shard_id == shard_id)
 
 
 def recent_events(connection: Connection, job_id: int, limit: int = 30) -> list[Event]:
     """The newest events of all shards of a job, newest first."""
-    rows = connection.execute(
-        select(ShardEvent.__table__).where(ShardEvent.job_id == job_id).order_by(ShardEvent.id.desc()).limit(limit)
-    )
-    return [_event(row) for row in rows]
+    return _newest(connection, limit, ShardEvent.job_id == job_id)
+
+
+def _newest(connection: Connection, limit: int, *which: ColumnElement[bool]) -> list[Event]:
+    id_, *columns = ShardEvent.__table__.c
+    columns = [column for column in columns if column.name != "job_id"]
+    newest = select(id_.label("event_id"), *columns).where(*which).order_by(ShardEvent.id.desc()).limit(limit)
+    return [Event(**row) for row in connection.execute(newest).mappings()]
 
 
 def _summary(row: Row[Any]) -> ShardSummary:
@@ -104,17 +106,4 @@ def _summary(row: Row[Any]) -> ShardSummary:
         in_flight=len(json.loads(row.in_flight or "[]")) if is_leased else 0,
         attempts=row.attempts,
         crashes=row.crashes,
-    )
-
-
-def _event(row: Row[Any]) -> Event:
-    return Event(
-        event_id=row.id,
-        shard_id=row.shard_id,
-        at=row.at,
-        event=row.event,
-        epoch=row.epoch,
-        worker_id=row.worker_id,
-        documents=row.documents,
-        detail=row.detail,
     )

@@ -119,10 +119,7 @@ def _summaries(connection: Connection, workers: Select[Any]) -> list[WorkerSumma
                 worker_id=row.id,
                 state=_state(row, is_dead, is_busy=bool(shards)),
                 models=json.loads(row.models),
-                shards=tuple(
-                    {"shard_id": s.id, "job_id": s.job_id, "lane": s.lane, "documents": _num_in_flight(s)}
-                    for s in shards
-                ),
+                shards=tuple(map(_lease, shards)),
                 in_flight=sum(map(_num_in_flight, shards)),
                 is_here=is_here(row.machine, row.host),
                 **{name: getattr(row, name) for name in COPIED},

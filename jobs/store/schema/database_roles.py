@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from jobs.errors import SpecError
 from jobs.store.schema.migrate import VERSION_TABLE
 from jobs.store.schema.tables import Base
-from jobs.store.schema.views import VIEW_NAMES
+from jobs.store.schema.views import VIEW_COLUMNS
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,7 +19,7 @@ PRIVILEGED = (
     *("pg_write_all_data", "pg_checkpoint", "pg_create_subscription", "pg_maintain"),
 )
 Execute = Callable[[str, Any], Any]  # SQL in psycopg's syntax and its parameters -> a cursor
-READABLE = (*Base.metadata.tables, VERSION_TABLE, *VIEW_NAMES)
+READABLE = (*Base.metadata.tables, VERSION_TABLE, *VIEW_COLUMNS)
 
 
 def excess_privilege(execute: Execute) -> str | None:

@@ -1,10 +1,10 @@
 """The declarative base of every table, and what their columns share."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlalchemy import BigInteger, Float, Integer, LargeBinary, MetaData, Text
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 
 from jobs.store.schema.clock import UtcDateTime
 
@@ -29,3 +29,12 @@ class Base(DeclarativeBase):
         float: Float,  # double precision on PostgreSQL
         int: BigInteger().with_variant(Integer, "sqlite"),
     }
+
+
+def column(meaning: str, *args: Any, unit: str | None = None, **kwargs: Any) -> MappedColumn[Any]:
+    """`mapped_column(*args, **kwargs)` with its meaning and, for a number, its unit: `tokens`, `s`, `nats`, `id` ...
+
+    They are its line of docs/schema.md, as SQLAlchemy's `doc` and `info`, not `comment`: a comment would be part of
+    PostgreSQL's DDL.
+    """
+    return mapped_column(*args, doc=meaning, info={"unit": unit}, **kwargs)

@@ -5,8 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped
 
-from jobs.store.schema.column import column
-from jobs.store.schema.declarative import Base, BigId
+from jobs.store.schema.declarative import Base, BigId, column
 
 
 class JobProvider(Base):

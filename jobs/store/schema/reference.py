@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from jobs.store.schema.migrate import HEAD as VERSION
 from jobs.store.schema.rollup_tables import ROLLUPS
 from jobs.store.schema.tables import Base
-from jobs.store.schema.view_columns import VIEW_COLUMNS, Description, describe
+from jobs.store.schema.views import VIEW_COLUMNS, Description, describe
 
 HEAD = f"""# The database schema
 

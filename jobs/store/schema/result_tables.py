@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from sqlalchemy import Float, ForeignKey, Index, Text, text
 from sqlalchemy.orm import Mapped
 
-from jobs.store.schema.column import column
-from jobs.store.schema.declarative import Base, BigId
+from jobs.store.schema.declarative import Base, BigId, column
 from jobs.tasks.kind import Field, Kind, Type
 from jobs.tasks.kinds import KINDS
 

@@ -9,8 +9,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped
 
-from jobs.store.schema.column import column
-from jobs.store.schema.declarative import Base, BigId
+from jobs.store.schema.declarative import Base, BigId, column
 
 LENGTHS_PER_ROW = 32  # of past lengths that one row of `past_length_sums` sums up
 WITHOUT_ROWID = {"sqlite_with_rowid": False}  # SQLite stores the rows in the index of their key, side by side

@@ -12,17 +12,14 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
-    action_table,
-    cache_report_tables,
-    memory_tables,
+    lasting_tables,
     provider_tables,
     result_tables,
     rollup_tables,
     verification_table,
 )
-from jobs.store.schema.column import column
 from jobs.store.schema.declarative import Base as Base
-from jobs.store.schema.declarative import BigId
+from jobs.store.schema.declarative import BigId, column
 
 # SQLite gives the number of a deleted row to a new one, except in tables that are created with AUTOINCREMENT.
 AUTOINCREMENT = {"sqlite_autoincrement": True}

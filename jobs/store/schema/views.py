@@ -1,96 +1,50 @@
-"""The public views, which dashboards and people query. Their columns stay; new ones are added at the end.
+"""The public views, which dashboards and people query: the SQL of each, and what its columns mean (docs/schema.md).
 
-Every upgrade drops the views and creates them again, so each is defined here and in no migration.
+Columns stay, and new ones are added at the end. Every upgrade drops the views and creates them again, so each is
+declared here and in no migration. A column that is one of a table's has the description of that column, unless it says
+more here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Float, Integer, LargeBinary, Text, text
+from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs.measures import LARGEST_EXPONENT, LN_2
-from jobs.tasks.kind import VIEW_ORDER, Derived, Field
+from jobs.stage import FILTER
+from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.declarative import Base
+from jobs.store.schema.lasting_tables import CacheReportStep, StoredCacheReport
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
+from jobs.store.schema.result_tables import RESULTS
+from jobs.store.schema.rollup_tables import (
+    LENGTHS_PER_ROW,
+    FailureCounts,
+    MeasureCounts,
+    MinuteSums,
+    PastLengthSums,
+    PhaseSums,
+    RecordedBatch,
+    StepSums,
+)
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent, Step, Worker
+from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Type
 from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
 
-VIEWS = {
-    # A row per job, from counters alone: as fast with ten million documents as with ten.
-    "v_jobs": """
-        SELECT j.id AS job_id, j.name, j.task, j.model, j.state, j.paused, j.priority, j.reason, j.source,
-               c.documents, c.succeeded, c.rejected, c.failed, c.quarantined, c.cancelled,
-               c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled - c.skipped AS waiting,
-               c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
-               c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
-               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused,
-               c.skipped, j.chain, j.stage, j.paused_at, j.idle_s
-        FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
-    # A row per document, with its result where there is one.
-    "v_documents": "SELECT {columns} FROM documents d {results}",
-    # A row per model call (or other phase of a batch).
-    "v_steps": """
-        SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
-               s.past_length, s.calls, s.seconds, s.recorded_at
-        FROM steps s LEFT JOIN workers w ON w.id = s.worker_id""",
-    # A row per job and phase: where the seconds went. (Its integers are numeric on PostgreSQL: once they were sums
-    # over `steps`, and the types of a view stay.)
-    "v_phases": """
-        SELECT job_id, phase, CAST(calls AS numeric) AS calls, CAST(rows AS numeric) AS rows,
-               CAST(tokens AS numeric) AS tokens, seconds
-        FROM phase_sums""",
-    # A row per shard. `available_at` says since when it is ready, by the database's clock; nothing depends on it.
-    "v_shards": """
-        SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
-               s.lease_owner AS worker_id, s.lane, s.lease_epoch AS epoch, s.lease_until, s.in_flight,
-               s.attempts, s.crashes
-        FROM shards s""",
-    "v_shard_events": """
-        SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
-    "v_workers": """
-        SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
-               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node, asked_to, asked_by, asked_at,
-               parent_pid, killed
-        FROM workers""",
-    # A row per job and minute in which a document or a timed batch ended. {minute} differs between the databases.
-    "v_throughput": """
-        SELECT job_id, {minute} AS minute, documents, CAST(source_tokens AS numeric) AS source_tokens,
-               CAST(target_tokens AS numeric) AS target_tokens, failed, busy_s, model_s
-        FROM minute_sums""",
-    # A row per recorded batch.
-    "v_batches": """
-        SELECT id AS batch_id, job_id, shard_id, epoch, worker_id, lane, ended_at, documents, failed, source_tokens,
-               target_tokens, calls, rows, tokens, busy_s, model_s
-        FROM batches""",
-    # Rows per job: its decoder calls by step and by past length, its failures by reason, its histograms.
-    "v_decoder_steps": "SELECT job_id, phase, step, calls, rows, tokens, seconds FROM step_sums",
-    "v_past_lengths": "SELECT job_id, past_length, calls, rows, seconds FROM past_length_sums",
-    "v_failures": "SELECT job_id, status, NULLIF(error_code, '') AS error_code, documents FROM failure_counts",
-    "v_measures": "SELECT job_id, measure, bucket, documents FROM measure_counts",
-    # A row per job and provider; per reason why one did not answer; per moment at which one failed or answered again.
-    "v_job_providers": """
-        SELECT job_id, place, provider, model, skipped, documents, failed, handed_over, requests, prompt_tokens,
-               completion_tokens, cost
-        FROM job_providers""",
-    "v_handovers": "SELECT job_id, provider, code, documents, reason FROM handover_counts",
-    "v_provider_changes": """
-        SELECT id AS change_id, job_id, shard_id, epoch, worker_id, lane, at, provider, next_provider, code, reason,
-               documents
-        FROM provider_changes""",
-    # A row per measurement of `kvjobs bench cache`, and per step of one.
-    "v_cache_reports": """
-        SELECT id AS report_id, model, model_revision, kind, stages, host, processor, num_sequences, source_tokens,
-               target_tokens, batch_size, num_beams, repeats, cached_s, uncached_s,
-               uncached_s / NULLIF(cached_s, 0) AS ratio, cached_step_s, uncached_step_s,
-               cached_early_s, uncached_early_s, cached_late_s, uncached_late_s,
-               cached_late_s / NULLIF(cached_early_s, 0) AS cached_growth,
-               uncached_late_s / NULLIF(uncached_early_s, 0) AS uncached_growth,
-               num_different, kv_bytes, version, measured_at
-        FROM cache_reports""",
-    "v_cache_report_steps": """
-        SELECT s.report_id, r.model, r.stages, r.target_tokens, s.step, s.cached_s, s.uncached_s
-        FROM cache_report_steps s JOIN cache_reports r ON r.id = s.report_id""",
+# The types of a table's columns by the names that the page has for them.
+TYPES = {
+    (BigInteger, Integer): "integer",
+    (Float,): "float",
+    (Boolean,): "boolean",
+    (UtcDateTime,): "time",
+    (LargeBinary,): "bytes",
+    (Text,): "text",
 }
-VIEW_NAMES = tuple(VIEWS)
+OF_RESULTS = {Type.TEXT: "text", Type.JSON: "text", Type.INTEGER: "integer", Type.FLOAT: "float"}
 INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}
 MINUTE = {"sqlite": "substr(minute, 1, 16)", "postgresql": "minute"}
-
 
 # For PostgreSQL a function that SQLite has: a value in a document's other fields, for `--where` and for queries.
 JSON_EXTRACT = """
@@ -99,70 +53,313 @@ JSON_EXTRACT = """
     AS $$ SELECT jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}' $$"""
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A column as docs/schema.md shows it."""
+
+    type: str  # one of TYPES
+    meaning: str
+    unit: str | None = None  # of a number
+    is_nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view as docs/schema.md shows it, with its columns in order."""
+
+    meaning: str
+    columns: Mapping[str, Description]
+
+
+@dataclass(frozen=True, slots=True)
+class _ViewColumn:
+    """A column of a view, and the SQL of its value."""
+
+    name: str
+    sql: str
+    described: Description
+
+
+def describe(column: Column[Any]) -> Description:
+    """The description that a column of a table was declared with (`jobs.store.schema.declarative.column`)."""
+    (name,) = (name for types, name in TYPES.items() if isinstance(column.type, types))
+    return Description(name, column.doc or "", column.info.get("unit"), bool(column.nullable))
+
+
 def create_views(connection: Connection) -> None:
     """Create every view; none may exist yet."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(JSON_EXTRACT)
-    for name, definition in _definitions(connection).items():
+    for name, definition in _definitions(connection.dialect.name).items():
         connection.execute(text(f"CREATE VIEW {name} AS {definition}"))
 
 
 def drop_views(connection: Connection) -> None:
     """Drop every view."""
-    for name in _definitions(connection):
+    for name in VIEW_COLUMNS:
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("DROP FUNCTION IF EXISTS json_extract(text, text)")
 
 
-def _definitions(connection: Connection) -> dict[str, str]:
-    dialect = connection.dialect.name
-    differing = {"minute": MINUTE[dialect], "columns": ", ".join(_columns(INFINITY[dialect])), "results": _joins()}
-    return {name: definition.format(**differing) for name, definition in VIEWS.items()}
+def _definitions(dialect: str) -> dict[str, str]:
+    differing = {"infinity": INFINITY[dialect], "minute": MINUTE[dialect]}
+    return {
+        name: f"SELECT {', '.join(f'{one.sql} AS {one.name}' for one in columns)} FROM {source}".format(**differing)
+        for name, (_, source, columns) in _VIEWS.items()
+    }
 
 
-# In `v_documents`: the table of each task's results by a letter; the columns of a document; those of every result.
-_TABLES = {kind.name: (kind.table[0], kind.table) for kind in KINDS.values()}
-_OF_DOCUMENT = {"id": "d.external_id", **{name: f"d.{name}" for name in ("job_id", "position", "line", "text")}}
-_OF_DOCUMENT |= {name: f"d.{name}" for name in ("fields", "error_code", "error", "route")}
-_OF_RESULT = ("flags", "shard_id", "epoch", "worker_id", "finished_at", "provider")
+def _of(
+    attribute: InstrumentedAttribute[Any], name: str = "", meaning: str = "", *, sql: str = "", null: bool = False
+) -> _ViewColumn:
+    """A column of a view that is a column of a table, under its own name unless another is given; `null`: the view's
+    outer join adds nulls."""
+    column = attribute.property.columns[0]
+    found = describe(column)
+    described = replace(found, meaning=meaning or found.meaning, is_nullable=null or found.is_nullable)
+    return _ViewColumn(name or column.name, sql or f"{column.table.name}.{column.name}", described)
 
 
-def _joins() -> str:
-    """The results of all tasks: a document has at most one."""
-    return " ".join(
-        f"LEFT JOIN {table} {letter} ON {letter}.job_id = d.job_id AND {letter}.position = d.position"
-        for letter, table in _TABLES.values()
-    )
+def _of_each(*attributes: InstrumentedAttribute[Any]) -> Iterator[_ViewColumn]:
+    return map(_of, attributes)
 
 
-def _columns(infinity: str) -> Iterator[str]:
-    """Each column of `v_documents`, in order."""
-    has_result = f"{_first_of([f'{letter}.position' for letter, _ in _TABLES.values()])} IS NOT NULL"
+def _all_of(table: type[Base], but: str = "") -> Iterator[_ViewColumn]:
+    """Every column of a table except one."""
+    return (_of(getattr(table, column.name)) for column in table.__table__.columns if column.name != but)
+
+
+def _as_numeric(attribute: InstrumentedAttribute[Any]) -> _ViewColumn:
+    """An integer that is numeric on PostgreSQL: once it was a sum over other rows, and the types of a view stay."""
+    return _of(attribute, sql=f"CAST({attribute.key} AS numeric)")
+
+
+def _of_documents() -> Iterator[_ViewColumn]:
+    """The columns of a document, and those of results: null for a document without one, or with the result of a task
+    that does not have them."""
+    tables = [kind.table for kind in KINDS.values()]
+    status = "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined`, `cancelled` or `skipped`"
+    has_result = f"{_first_of([f'{table}.position' for table in tables])} IS NOT NULL"
     for name in VIEW_ORDER:
         if name == "status":
-            yield f"CASE WHEN {has_result} THEN 'ok' ELSE COALESCE(d.status, 'waiting') END AS status"
-        elif name in RESULT_COLUMNS:
-            found = [_value(_TABLES[kind.name][0], one, infinity) for kind, one in RESULT_COLUMNS[name].sources]
-            yield f"{_first_of(found)} AS {name}"
-        elif name in _OF_RESULT:
-            yield f"{_first_of([f'{letter}.{name}' for letter, _ in _TABLES.values()])} AS {name}"
+            sql = f"CASE WHEN {has_result} THEN 'ok' ELSE COALESCE(documents.status, 'waiting') END"
+            yield _ViewColumn(name, sql, Description("text", status))
+        elif (one := RESULT_COLUMNS.get(name)) is not None:
+            sql = _first_of([_value(kind.table, source) for kind, source in one.sources])
+            yield _ViewColumn(name, sql, Description(OF_RESULTS[one.type], one.meaning, one.unit, True))
+        elif name == "id" or name in Document.__table__.c:
+            yield _of(Document.external_id if name == "id" else getattr(Document, name), name)
         else:
-            yield f"{_OF_DOCUMENT[name]} AS {name}"
+            found = describe(RESULTS[FILTER].__table__.c[name])
+            described = Description(found.type, f"all tasks: {found.meaning}", found.unit, True)
+            yield _ViewColumn(name, _first_of([f"{table}.{name}" for table in tables]), described)
 
 
 def _first_of(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"COALESCE({', '.join(values)})"
 
 
-def _value(letter: str, one: Field | Derived, infinity: str) -> str:
+def _value(table: str, one: Field | Derived) -> str:
     """A field, or what follows from the sums of a result, as in `jobs.measures`. An exponential that no double can hold
     is infinite; PostgreSQL would refuse the whole query instead."""
     if isinstance(one, Field):
-        return f"{letter}.{one.name}"
-    total, count = f"{letter}.{one.total}", f"{letter}.{one.count}"
+        return f"{table}.{one.name}"
+    total, count = f"{table}.{one.total}", f"{table}.{one.count}"
     if one.in_bits:
         return f"CASE WHEN {count} > 0 THEN {total} / ({count} * {LN_2!r}) END"
     mean = f"{total} / {count}"
-    finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {infinity} END"
+    finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {{infinity}} END"
     return f"CASE WHEN {count} > 0 THEN {finite} END"
+
+
+def _of_cache_reports() -> Iterator[_ViewColumn]:
+    """The columns of the table, but for the stamp of files, with the ratios behind the columns that they come from."""
+    growth = (
+        "with the cache: `cached_late_s` / `cached_early_s`; 1 where a step costs the same however many tokens stand "
+        "before it"
+    )
+    behind = {
+        "uncached_s": (("ratio", "uncached_s / NULLIF(cached_s, 0)", "how many times faster it is with the cache"),),
+        "uncached_late_s": (
+            ("cached_growth", "cached_late_s / NULLIF(cached_early_s, 0)", growth),
+            ("uncached_growth", "uncached_late_s / NULLIF(uncached_early_s, 0)", "the same without the cache"),
+        ),
+    }
+    yield _of(StoredCacheReport.id, "report_id")
+    for column in _all_of(StoredCacheReport, but="id"):
+        if column.name != "files_stamp":
+            yield column
+        for name, sql, meaning in behind.get(column.name, ()):
+            yield _ViewColumn(name, sql, Description("float", meaning, "factor", True))
+
+
+# The name of each view: what a row is, the tables it is made of, its columns.
+_VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
+    "v_jobs": (
+        "One row per job, from counters alone: as quick with ten million documents as with ten.",
+        "jobs JOIN job_counts ON job_counts.job_id = jobs.id",
+        [
+            _of(Job.id, "job_id"),
+            *_of_each(Job.name, Job.task, Job.model, Job.state, Job.paused, Job.priority, Job.reason, Job.source),
+            *_of_each(JobCounts.documents, JobCounts.succeeded),
+            _of(JobCounts.rejected, meaning="lines that could not be read as a document"),
+            _of(JobCounts.failed, meaning="that the engine could not process"),
+            _of(JobCounts.quarantined, meaning="that kill the process which works on them"),
+            _of(JobCounts.cancelled, meaning="cancelled before their turn"),
+            _ViewColumn(
+                "waiting",
+                "documents - succeeded - rejected - failed - quarantined - cancelled - skipped",
+                Description("integer", "neither a result nor a reason why there is none", "documents"),
+            ),
+            *_of_each(JobCounts.shards, JobCounts.shards_open, JobCounts.estimated_tokens, JobCounts.estimated_done),
+            *_of_each(JobCounts.source_tokens, JobCounts.target_tokens, JobCounts.segments, JobCounts.segments_reused),
+            *_of_each(Job.created_at, Job.ingested_at, Job.started_at, Job.finished_at, Job.queue),
+            _of(JobCounts.documents_reused),
+            _of(JobCounts.skipped, meaning="without a result in the stage before, or not kept by the filter"),
+            *_of_each(Job.chain, Job.stage, Job.paused_at, Job.idle_s),
+        ],
+    ),
+    "v_documents": (
+        "One row per document, with its result where there is one. Columns of results are null for a document without "
+        "a result and for other tasks than those named.",
+        "documents "
+        + " ".join(
+            f"LEFT JOIN {kind.table} ON {kind.table}.job_id = documents.job_id"
+            f" AND {kind.table}.position = documents.position"
+            for kind in KINDS.values()
+        ),
+        list(_of_documents()),
+    ),
+    "v_steps": (
+        "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "
+        "batch. The time of the last `record` of a shard is in no row: it is known only after the shard is closed.",
+        "steps LEFT JOIN workers ON workers.id = steps.worker_id",
+        [
+            *_of_each(Step.job_id, Step.shard_id, Step.epoch),
+            _of(Worker.host, meaning="host name of the worker", null=True),
+            *_of_each(Step.worker_id, Step.lane, Step.phase, Step.step, Step.rows, Step.tokens, Step.past_length),
+            *_of_each(Step.calls, Step.seconds, Step.recorded_at),
+        ],
+    ),
+    "v_phases": (
+        "One row per job and phase: sums over `v_steps`, kept up to date in `phase_sums`.",
+        "phase_sums",
+        [
+            _of(PhaseSums.job_id),
+            _of(Step.phase, sql="phase"),
+            *(_as_numeric(PhaseSums.calls), _as_numeric(PhaseSums.rows), _as_numeric(PhaseSums.tokens)),
+            _of(PhaseSums.seconds),
+        ],
+    ),
+    "v_shards": (
+        "One row per shard.",
+        "shards",
+        [
+            _of(Shard.id, "shard_id"),
+            *_of_each(Shard.job_id, Shard.start, Shard.stop, Shard.estimated_tokens, Shard.queue, Shard.state),
+            _of(Shard.available_at),
+            _of(Shard.lease_owner, "worker_id", "worker that holds the lease"),
+            *(_of(Shard.lane), _of(Shard.lease_epoch, "epoch")),
+            *_of_each(Shard.lease_until, Shard.in_flight, Shard.attempts, Shard.crashes),
+        ],
+    ),
+    "v_shard_events": (
+        "One row per event of a shard, from an append-only log.",
+        "shard_events",
+        list(
+            _of_each(
+                *(ShardEvent.job_id, ShardEvent.shard_id, ShardEvent.at, ShardEvent.event, ShardEvent.epoch),
+                *(ShardEvent.worker_id, ShardEvent.documents, ShardEvent.detail),
+            )
+        ),
+    ),
+    "v_workers": (
+        "One row per worker process that ever registered.",
+        "workers",
+        [
+            _of(Worker.id, "worker_id"),
+            *_of_each(Worker.host, Worker.pid, Worker.version, Worker.device, Worker.provider, Worker.lanes),
+            *_of_each(Worker.models, Worker.kv_bytes, Worker.buffer_allocations, Worker.buffer_reuses),
+            *_of_each(Worker.started_at, Worker.heartbeat_at, Worker.stopped_at, Worker.queues, Worker.node),
+            *_of_each(Worker.asked_to, Worker.asked_by, Worker.asked_at, Worker.parent_pid, Worker.killed),
+        ],
+    ),
+    "v_throughput": (
+        "One row per job and minute in which documents ended with a result or failed, or a timed batch ended.",
+        "minute_sums",
+        [
+            _of(MinuteSums.job_id),
+            _of(MinuteSums.minute, meaning="start of the minute; on SQLite `YYYY-MM-DD HH:MM`", sql="{minute}"),
+            _of(MinuteSums.documents),
+            _as_numeric(JobCounts.source_tokens),
+            _as_numeric(JobCounts.target_tokens),
+            *_of_each(MinuteSums.failed, MinuteSums.busy_s, MinuteSums.model_s),
+        ],
+    ),
+    "v_batches": (
+        "One row per recorded batch. A batch of schema 0005 or older was reconstructed from the log.",
+        "batches",
+        [_of(RecordedBatch.id, "batch_id"), *_all_of(RecordedBatch, but="id")],
+    ),
+    "v_decoder_steps": (
+        "One row per job, phase and decoder step: sums over `v_steps`.",
+        "step_sums",
+        list(_all_of(StepSums)),
+    ),
+    "v_past_lengths": (
+        f"One row per job and {LENGTHS_PER_ROW} past lengths: sums over the `decode` calls of `v_steps` that were "
+        "timed one by one.",
+        "past_length_sums",
+        list(_all_of(PastLengthSums)),
+    ),
+    "v_failures": (
+        "One row per job and reason why documents have no result; without cancelled documents.",
+        "failure_counts",
+        [
+            *_of_each(FailureCounts.job_id, FailureCounts.status),
+            _of(Document.error_code, sql="NULLIF(error_code, '')"),
+            _of(FailureCounts.documents),
+        ],
+    ),
+    "v_measures": (
+        "The histograms of a job: one row per measure and bucket that is not empty. A bucket of `perplexity` begins at "
+        "2^(bucket / 8), one of `length` at 2^(bucket / 4).",
+        "measure_counts",
+        list(_all_of(MeasureCounts)),
+    ),
+    "v_job_providers": (
+        "One row per job and provider, in the order in which they are asked. Documents that no provider answered are "
+        "in no row: they failed, or are rankings with the provider `none` in `v_documents`.",
+        "job_providers",
+        list(_all_of(JobProvider)),
+    ),
+    "v_handovers": (
+        "One row per job, provider and reason why it did not answer documents, which the next provider got.",
+        "handover_counts",
+        list(_all_of(HandoverCounts)),
+    ),
+    "v_provider_changes": (
+        "One row per moment at which a provider failed a lane, so that its answers came from another one, or answered "
+        "it again.",
+        "provider_changes",
+        [_of(ProviderChange.id, "change_id"), *_all_of(ProviderChange, but="id")],
+    ),
+    "v_cache_reports": (
+        "One row per measurement of `kvjobs bench cache`: the same sequences decoded with the KV cache and without it.",
+        "cache_reports",
+        list(_of_cache_reports()),
+    ),
+    "v_cache_report_steps": (
+        "One row per step of such a measurement.",
+        "cache_report_steps JOIN cache_reports ON cache_reports.id = cache_report_steps.report_id",
+        [
+            _of(CacheReportStep.report_id),
+            *_of_each(StoredCacheReport.model, StoredCacheReport.stages, StoredCacheReport.target_tokens),
+            *_of_each(CacheReportStep.step, CacheReportStep.cached_s, CacheReportStep.uncached_s),
+        ],
+    ),
+}
+VIEW_COLUMNS = {
+    name: View(meaning, {one.name: one.described for one in columns}) for name, (meaning, _, columns) in _VIEWS.items()
+}

@@ -3,12 +3,13 @@
 or   and   not   = <> < <= > >=   is, in, between, like   + -   * / % ||   -x   ( ... )
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 
 from jobs.errors import SpecError
-from jobs.store.where.tokens import END, Token, split_tokens
 from jobs.store.where.tree import (
     WORDS,
     All,
@@ -27,26 +28,27 @@ from jobs.store.where.tree import (
     Operation,
     Text,
     Truth,
+    parts_of,
     spell,
 )
 
 MAX_DEPTH = 24  # levels of parentheses, calls and signs; each costs frames of Python's stack
 MAX_CHAIN = 24  # of + or * without parentheses: each is a level of the tree
 MAX_LEVELS = 26  # of the tree: SQLAlchemy takes up to 25 frames of Python's stack for one, of about a thousand
-FUNCTIONS = (
-    "abs",
-    "coalesce",
-    "contains",
-    "json_extract",
-    "length",
-    "lower",
-    "nullif",
-    "number",
-    "round",
-    "substr",
-    "trim",
-    "upper",
-)
+FUNCTIONS = {  # with the least and the greatest number of values in their parentheses
+    "abs": (1, 1),
+    "coalesce": (1, 20),
+    "contains": (2, 2),
+    "json_extract": (2, 2),
+    "length": (1, 1),
+    "lower": (1, 1),
+    "nullif": (2, 2),
+    "number": (1, 1),
+    "round": (1, 2),
+    "substr": (2, 3),
+    "trim": (1, 2),
+    "upper": (1, 1),
+}
 
 _SAME = {"==": "=", "!=": "<>"}
 _TRUTHS = {"null": None, "true": True, "false": False}
@@ -71,26 +73,8 @@ def _levels(tree: Node) -> int:
     levels, below = 0, [tree]
     while below:
         levels += 1
-        below = [part for node in below for part in _parts(node)]
+        below = [part for node in below for part in parts_of(node)]
     return levels
-
-
-def _parts(node: Node) -> Iterator[Node]:
-    match node:
-        case Operation(left=left, right=right) | Comparison(left=left, right=right):
-            yield from (left, right)
-        case Negative(operand=operand) | Like(operand=operand) | Is(operand=operand) | Not(operand=operand):
-            yield operand
-        case Among(operand=operand, members=members):
-            yield from (operand, *members)
-        case All(operands=operands) | Any(operands=operands):
-            yield from operands
-        case Call(arguments=arguments):
-            yield from arguments
-        case Choice(cases=cases, otherwise=otherwise):
-            for condition, value in cases:
-                yield from (condition, value)
-            yield otherwise
 
 
 def read_name(source: str) -> tuple[str, ...]:
@@ -292,13 +276,13 @@ class _Parser:
         self._depth -= 1
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> "Token":
         return END if self.at_end else self._tokens[self._at]
 
     def _follows(self, sign: str) -> bool:
         return self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].sign == sign
 
-    def _take(self) -> Token:
+    def _take(self) -> "Token":
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -317,7 +301,7 @@ class _Parser:
         return " ".join(token.text for token in self._tokens[max(0, self._at - 3) : self._at])
 
 
-def _balance(token: Token) -> int:
+def _balance(token: "Token") -> int:
     return {"(": 1, ")": -1}.get(token.sign, 0)
 
 
@@ -330,3 +314,47 @@ def _number(written: str) -> Number:
     if len(written) > 100 or abs(value.adjusted()) > 300:
         raise SpecError(f"--where: {written[:20]} is too large, too small or too long for a database's numbers")
     return Number(value, written)
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<text>'(?:[^']|'')*')
+      | (?P<quoted>"(?:[^"]|"")*")
+      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<forbidden>--|/\*)
+      | (?P<sign>->>|->|<>|!=|==|<=|>=|\|\||[-+*/%<>=(),.])
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        return self.text.lower() if self.kind == "word" else ""
+
+    @property
+    def sign(self) -> str:
+        return self.text if self.kind == "sign" else ""
+
+
+END = Token("end", "")
+
+
+def split_tokens(source: str) -> list[Token]:
+    """The tokens of a condition. Raises SpecError for characters that no condition has."""
+    found, at, source = [], 0, source.rstrip()
+    if "\0" in source or any("\ud800" <= sign <= "\udfff" for sign in source):
+        raise SpecError("--where holds bytes that are not UTF-8")
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None or match.lastgroup in (None, "forbidden"):
+            raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; write texts in single quotes")
+        found.append(Token(str(match.lastgroup), match[str(match.lastgroup)]))
+        at = match.end()
+    return found

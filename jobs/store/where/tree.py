@@ -134,17 +134,22 @@ def names_in(tree: Node) -> Iterator[Name]:
     """All names in a tree, from left to right."""
     if isinstance(tree, Name):
         yield tree
-        return
-    for one in fields(tree):
-        yield from _names_below(getattr(tree, one.name))
+    for part in parts_of(tree):
+        yield from names_in(part)
 
 
-def _names_below(value: object) -> Iterator[Name]:
+def parts_of(tree: Node) -> Iterator[Node]:
+    """The nodes right below one, from left to right."""
+    for field in fields(tree):
+        yield from _nodes(getattr(tree, field.name))
+
+
+def _nodes(value: object) -> Iterator[Node]:
     if isinstance(value, tuple):
-        for one in value:
-            yield from _names_below(one)
+        for member in value:
+            yield from _nodes(member)
     elif isinstance(value, Node):
-        yield from names_in(value)
+        yield value
 
 
 def spell(name: str) -> str:

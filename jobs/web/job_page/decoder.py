@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobs.formatting import figure, percent
-from jobs.store.report.timings.decoder_calls import DecoderCalls
+from jobs.store.report.timings.steps import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.tasks.kinds import KINDS
 from jobs.tasks.shared_options import Timing

@@ -27,11 +27,10 @@ from jobs.store.report.shards import (
     recent_events,
     shard_events,
 )
-from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.timings.histograms import histogram
 from jobs.store.report.timings.minutes import intervals_of_job
 from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batches
-from jobs.store.report.timings.steps import summarize_steps
+from jobs.store.report.timings.steps import calls_by_past_length, calls_by_step, summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.submit_command import STDIN, submit_command
 from jobs.tasks.shared_options import Timing

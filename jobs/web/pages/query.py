@@ -19,9 +19,8 @@ from jobs.errors import KvjobsError, NotFoundError, SpecError, TransientError
 from jobs.formatting import size
 from jobs.json_text import to_json
 from jobs.store.database import Database
-from jobs.store.report.query.answer import Answer, AnswerLimits, answer
 from jobs.store.report.query.parameters import parameter_names
-from jobs.store.report.query.query import run_query
+from jobs.store.report.query.query import Answer, AnswerLimits, answer, run_query
 from jobs.store.report.query.saved_queries import SavedQuery, saved_queries, saved_query
 from jobs.web.answers import cells_of, chart_of, columns_of
 from jobs.web.problems import status_code_of

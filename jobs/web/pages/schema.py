@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.reference import table_descriptions, table_meanings
-from jobs.store.schema.view_columns import VIEW_COLUMNS, View
+from jobs.store.schema.views import VIEW_COLUMNS, View
 from jobs.web.rendering import add_page
 
 # What to see of a view first. Of the others: some rows.

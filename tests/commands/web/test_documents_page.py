@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from jobs.outcome import RankedCandidate, Ranking, Score
 from jobs.store.database import Database
-from jobs.store.report.documents import bounded_scan, document_pages
+from jobs.store.report.documents import document_pages
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
 from jobs.tasks.kinds import KINDS
@@ -193,7 +193,7 @@ def test_a_search_that_takes_too_long_says_how_far_it_came(
     client: TestClient, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = add_job(*(Line(f"d{number}", "x") for number in range(20)))
-    monkeypatch.setattr(bounded_scan, "FIRST_WINDOW", 10)
+    monkeypatch.setattr(document_pages, "FIRST_WINDOW", 10)
     monkeypatch.setattr(
         document_pages.read_page, "__kwdefaults__", {**document_pages.read_page.__kwdefaults__, "budget_s": 0.0}
     )

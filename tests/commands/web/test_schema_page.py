@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.testclient import TestClient
 
 from jobs.store.schema.reference import table_descriptions
-from jobs.store.schema.view_columns import VIEW_COLUMNS
+from jobs.store.schema.views import VIEW_COLUMNS
 from jobs.web.pages.schema import first_query
 from tests.commands.web.test_query_page import Page
 from tests.databases import ON_BOTH

@@ -8,10 +8,10 @@ from sqlalchemy import insert
 from jobs.buckets import Measure
 from jobs.outcome import Score, StepTiming
 from jobs.store.database import Database
-from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.timings.histograms import histogram
 from jobs.store.report.timings.minutes import MOST_INTERVALS, intervals_of_job
 from jobs.store.report.timings.recent_batches import recent_batches
+from jobs.store.report.timings.steps import calls_by_past_length, calls_by_step
 from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import DocumentStatus
 from jobs.tasks.score import ScoreOptions

@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from jobs.store.database import Database
 from jobs.store.schema.reference import table_descriptions
-from jobs.store.schema.view_columns import VIEW_COLUMNS
+from jobs.store.schema.views import VIEW_COLUMNS
 from tests.databases import ON_POSTGRESQL
 
 TYPES = {

@@ -1,16 +1,16 @@
 """A page of a job's documents: those that meet a condition, in some order, from some place on.
 
-What is read for a page is bounded, however many documents the job has: by an index, or by time (`bounded_scan`).
+What is read for a page is bounded, however many documents the job has: by an index, or by time (`scan`).
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from jobs.errors import SpecError
-from jobs.store.report.documents.bounded_scan import Scan, Window, scan
 from jobs.store.report.documents.document_order import Key, Order, Place, key_of
 from jobs.store.report.documents.listed_documents import ListedDocument, read_listed
 from jobs.store.report.job_summary import JobSummary
@@ -19,6 +19,52 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
+
+FIRST_WINDOW = 64  # rows; a document may be as long as a book
+GROWTH = 4  # at most, from one window to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a look at some rows has found."""
+
+    found: list[Place]  # in order, at most as many as asked for
+    end: Place | None  # behind the last row looked at; None: nothing is left behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found, and how far the search came."""
+
+    found: list[Place]
+    stopped: Place | None  # the time was over here; None: enough was found, or nothing is left
+    num_looked: int  # rows in the windows, at most
+
+
+def scan(look: Callable[[Place, int, int], Window], start: Place, wanted: int, budget_s: float) -> Scan:
+    """Call `look(where, width, wanted)` for windows of growing width, from `start` on, until `wanted` rows are found,
+    nothing is left, or the next window would take longer than what is left of `budget_s`.
+
+    Ten million documents cannot be searched while somebody waits for a page, so a page says how far it has looked, and
+    goes on from there when asked.
+    """
+    found: list[Place] = []
+    width, num_looked, until = FIRST_WINDOW, 0, time.monotonic() + budget_s
+    while True:
+        began = time.monotonic()
+        window = look(start, width, wanted - len(found))
+        found += window.found
+        num_looked += width
+        if len(found) >= wanted or window.end is None:
+            return Scan(found, None, num_looked)
+        start = window.end
+        now = time.monotonic()
+        # Half of what would fit: the next rows may be slower to read than these.
+        fits = int(width * (until - now) / 2 / max(now - began, 1e-4))
+        if fits < FIRST_WINDOW:
+            return Scan(found, start, num_looked)
+        width = min(width * GROWTH, fits)
+
 
 BUDGET_S = 0.12  # of looking for the documents of a page
 # Documents of a status are taken from the index of these if there are at most so many; else a scan meets them soon.
@@ -88,7 +134,7 @@ def find_places(
     backward: bool,
     wanted: int,
     budget_s: float,
-) -> Scan[Place, Place]:
+) -> Scan:
     """The places of the documents that follow `place` (with `backward`, in the opposite order)."""
     search = _Search(connection, job, selection, backward)
     start = place or search.beginning
@@ -154,7 +200,7 @@ class _Search:
         some = self._of_status().limit(MAX_BY_STATUS + 1).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one() <= MAX_BY_STATUS
 
-    def look_by_status(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+    def look_by_status(self, start: Place, width: int, wanted: int) -> Window:
         """Among the `width` documents of a status behind `start`."""
         of_status = self._of_status().where(self._beyond(start, Document))
         positions = self._positions(of_status.order_by(self._by_position(Document.position)).limit(width))
@@ -165,7 +211,7 @@ class _Search:
         end = Place(positions[-1]) if len(positions) == width else None
         return Window([Place(position) for position in found[:wanted]], end)
 
-    def look_by_position(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+    def look_by_position(self, start: Place, width: int, wanted: int) -> Window:
         """Among the `width` documents behind `start` in the corpus."""
         if self._condition is None:
             width = wanted  # each is found
@@ -180,7 +226,7 @@ class _Search:
         is_over = end <= 0 if self._backward else end >= self._job.documents - 1
         return Window(found, None if is_over else Place(end))
 
-    def look_by_value(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+    def look_by_value(self, start: Place, width: int, wanted: int) -> Window:
         """Among the `width` results behind `start` in the order of the values."""
         window = self._in_order(start).limit(wanted if self._condition is None else width)
         if self._condition is None:
@@ -191,7 +237,7 @@ class _Search:
         last = self._connection.execute(self._in_order(start).offset(width - 1).limit(1)).one_or_none()
         return Window(found, None if last is None else Place(last[0], last[1]))
 
-    def sorted_whole(self, start: Place, wanted: int) -> Scan[Place, Place]:
+    def sorted_whole(self, start: Place, wanted: int) -> Scan:
         """Among all documents of the job, which the database sorts."""
         behind = self._in_order(start)
         statement = behind if self._condition is None else self._matching(behind)

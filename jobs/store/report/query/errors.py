@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from jobs.errors import SpecError, StoreError
 from jobs.near_names import nearest
-from jobs.store.report.query.size_limits import ROW_TOO_LARGE, TOO_MUCH_MEMORY, VALUE_TOO_LARGE
-from jobs.store.report.query.time_limit import TimeLimit
-from jobs.store.schema.view_columns import VIEW_COLUMNS
+from jobs.store.report.query.limits import ROW_TOO_LARGE, TOO_MUCH_MEMORY, VALUE_TOO_LARGE, TimeLimit
+from jobs.store.schema.views import VIEW_COLUMNS
 
 # The last: the driver does not say that a FETCH was stopped when all its rows had been sent.
 STOPPED = ("interrupted", "statement timeout", "user request", "transaction is aborted")

@@ -9,8 +9,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.store.report.query.errors import translated_query_errors
-from jobs.store.report.query.size_limits import HELD, LARGEST_ROW, ROW_TOO_LARGE, row_bytes
-from jobs.store.report.query.time_limit import TimeLimit
+from jobs.store.report.query.limits import HELD, LARGEST_ROW, ROW_TOO_LARGE, TimeLimit, row_bytes
 
 MOST_ROWS = 100  # of a fetch
 

@@ -1,8 +1,9 @@
 """A user's query on PostgreSQL: on its own connection, in a read-only transaction that is never committed.
 
 In a read-only transaction too, a function may do whatever its user may do: write large objects, read files of the
-server, end other sessions, hold locks. So only functions that read may be called (`called_functions`), the transaction
-is rolled back, and a user with such rights is refused. `kvjobs db grant-reader` creates a role that may only read.
+server, end other sessions, hold locks. So only functions that read may be called (`refuse_other_functions`), the
+transaction is rolled back, and a user with such rights is refused. `kvjobs db grant-reader` creates a role that may
+only read.
 """
 
 import contextlib
@@ -15,13 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report.query.called_functions import refuse_other_functions
 from jobs.store.report.query.errors import LARGE_ROW, translated_query_errors
 from jobs.store.report.query.fetching import Row, RunningQuery, fetch_from
+from jobs.store.report.query.limits import LARGEST_ROW, TimeLimit
 from jobs.store.report.query.parameters import POSTGRESQL_WORDS, require_values
-from jobs.store.report.query.size_limits import LARGEST_ROW
-from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.database_roles import excess_privilege
+
+if TYPE_CHECKING:
+    import psycopg
+from typing import TYPE_CHECKING
+
+from jobs.errors import StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -158,3 +163,62 @@ def _cancelled_in_time(connection: "psycopg.Connection[Any]", limit: TimeLimit) 
     finally:
         ended.set()
         thread.join()
+
+
+CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid)\s+(\d+)")
+EXPLAIN = re.compile(r"\s*explain\b\s*(\([\w\s,]*\))?\s*((analyze|analyse|verbose)\b\s*)*", re.IGNORECASE)
+# Volatile, because two calls may differ; they change nothing.
+VOLATILE = ["clock_timestamp", "gen_random_uuid", "pg_database_size", "pg_indexes_size", "pg_relation_size"]
+VOLATILE += ["pg_table_size", "pg_total_relation_size", "random", "timeofday"]
+NOT_STABLE = r"_to_xml|_to_xmlschema|_xmlschema|^txid_current$|^pg_current_xact_id$"
+OTHERS = """SELECT p.oid::regprocedure::text FROM pg_proc p
+    WHERE p.oid = ANY(%(numbers)s)
+      AND NOT (p.pronamespace = 'pg_catalog'::regnamespace
+               AND (p.provolatile IN ('i', 's') AND p.proname !~ %(not_stable)s OR p.proname = ANY(%(volatile)s)))
+      AND NOT (p.proname = 'json_extract'
+               AND p.proowner = (SELECT c.relowner FROM pg_class c WHERE c.oid = to_regclass('v_documents')))
+    ORDER BY 1"""
+
+
+def refuse_other_functions(
+    connection: "psycopg.Connection[Any]", statement: bytes, parameters: Mapping[str, str]
+) -> None:
+    """Raise SpecError where the query calls a function that it may not call; psycopg's errors where it is wrong. The
+    statement is parsed and not run.
+
+    The server itself says which it calls: with `debug_print_parse` it sends the tree that it parsed, in which each
+    function, operator and aggregate is a number. So quoted names, casts, operators, schemas and comments hide nothing.
+    (It also writes the tree into its own log.)
+
+    What may be called is a list of what is allowed: functions of pg_catalog that PostgreSQL declares free of side
+    effects (immutable or stable), without those that run SQL from a text or a table's name or take a transaction's
+    number, and few others. Not allowed are locks, sequences, settings, large objects, files, sleep, other sessions, and
+    what the users of the database made.
+    """
+    import psycopg
+
+    trees: list[str] = []
+
+    def note(diagnostic: "psycopg.errors.Diagnostic") -> None:
+        trees.append(diagnostic.message_detail or "")
+
+    sql = psycopg.ClientCursor(connection).mogrify(statement, parameters)
+    connection.execute("SET LOCAL client_min_messages = log")
+    connection.execute("SET LOCAL debug_print_parse = on")
+    connection.add_notice_handler(note)
+    try:
+        # Prepared as a message of the protocol too, which takes one statement.
+        connection.execute(f"PREPARE kvjobs_checked AS {EXPLAIN.sub('', sql, count=1)}".encode(), prepare=True)
+    finally:
+        connection.remove_notice_handler(note)
+    connection.execute("SET LOCAL debug_print_parse = off")
+    connection.execute("SET LOCAL client_min_messages = warning")
+    if not any("QUERY" in tree for tree in trees):
+        raise StoreError("the server does not say which functions the query calls, so it is not run")
+    numbers = sorted({int(number) for tree in trees for number in CALLED.findall(tree)})
+    asked = {"numbers": numbers, "not_stable": NOT_STABLE, "volatile": VOLATILE}
+    if found := connection.execute(OTHERS.encode(), asked).fetchone():
+        raise SpecError(
+            f"a query may only call functions that read, and {found[0]} is not one of these; leave it out, or call it "
+            "in psql"
+        )

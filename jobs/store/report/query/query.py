@@ -1,8 +1,10 @@
 """`kvjobs query`: run a SQL statement of the user, which may read and do nothing else."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jobs.errors import SpecError
@@ -10,7 +12,7 @@ from jobs.store.database import Database
 from jobs.store.report.query import postgresql as query_postgresql
 from jobs.store.report.query import sqlite as query_sqlite
 from jobs.store.report.query.fetching import rows_of
-from jobs.store.report.query.time_limit import TimeLimit
+from jobs.store.report.query.limits import TimeLimit, row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,37 @@ def _distinct(columns: Iterable[str]) -> tuple[str, ...]:
             name, number = f"{column}_{number}", number + 1
         names.append(name)
     return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """How much of an answer is read."""
+
+    rows: int
+    seconds: float  # that the database may spend
+    num_bytes: int  # of all its texts together
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, and whether there are more."""
+
+    columns: tuple[str, ...]
+    rows: list[Sequence[Any]]
+    is_cut: bool
+    seconds: float
+
+
+def answer(database: Database, sql: str, parameters: Mapping[str, str], limits: AnswerLimits) -> Answer:
+    """Run a query (`run_query` says what it raises) and read its rows up to the limits."""
+    started = time.monotonic()
+    with run_query(database, sql, parameters, limits.seconds) as found:
+        rows: list[Sequence[Any]] = []
+        num_bytes = 0
+        for row in islice(found.rows, limits.rows):
+            rows.append(row)
+            num_bytes += row_bytes(row)
+            if num_bytes > limits.num_bytes:
+                break
+        is_cut = next(found.rows, None) is not None
+    return Answer(found.columns, rows, is_cut, time.monotonic() - started)

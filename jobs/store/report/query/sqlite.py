@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from jobs.store.connection.read_only_file import read_only_uri
-from jobs.store.connection.sqlite_functions import add_exp_and_ln
+from jobs.store.connection.sqlite_engine import add_exp_and_ln
 from jobs.store.database import Database
 from jobs.store.report.query.errors import translated_query_errors
 from jobs.store.report.query.fetching import RunningQuery, fetch_from
+from jobs.store.report.query.limits import LARGEST_VALUE, SQLITE_MEMORY, TimeLimit
 from jobs.store.report.query.parameters import parameter_names, require_values
-from jobs.store.report.query.size_limits import LARGEST_VALUE, SQLITE_MEMORY
-from jobs.store.report.query.time_limit import TimeLimit
 
 STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the time: about a millisecond
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, fu
 
 from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
-from jobs.store.rollups.writes import FAILURES
+from jobs.store.rollups import FAILURES
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.result_tables import Pass
 from jobs.store.schema.results import SUMMED, ResultTable

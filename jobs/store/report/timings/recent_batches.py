@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -11,7 +12,7 @@ from jobs.store.schema.tables import Worker
 MOST_BATCHES = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BatchSummary:
     """A batch of documents that one lane processed."""
 
@@ -47,27 +48,13 @@ class BatchSummary:
 def recent_batches(connection: Connection, job_id: int, limit: int = MOST_BATCHES) -> list[BatchSummary]:
     """The newest batches, oldest first."""
     batch = RecordedBatch
+    named = {"batch_id": batch.id, "host": Worker.host}
+    columns: list[Any] = [named.get(name, getattr(batch, name, None)) for name in BatchSummary.__dataclass_fields__]
     rows = connection.execute(
-        select(batch.__table__, Worker.host)
+        select(*columns)
         .outerjoin(Worker, Worker.id == batch.worker_id)
         .where(batch.job_id == job_id)
         .order_by(batch.id.desc())
         .limit(limit)
     ).all()
-    return [
-        BatchSummary(
-            batch_id=row.id,
-            shard_id=row.shard_id,
-            worker_id=row.worker_id,
-            host=row.host,
-            lane=row.lane,
-            ended_at=row.ended_at,
-            documents=row.documents,
-            failed=row.failed,
-            source_tokens=row.source_tokens,
-            target_tokens=row.target_tokens,
-            busy_s=row.busy_s,
-            model_s=row.model_s,
-        )
-        for row in reversed(rows)
-    ]
+    return [BatchSummary(*row) for row in reversed(rows)]

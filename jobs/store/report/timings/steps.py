@@ -1,4 +1,5 @@
-"""Where the seconds of a job went: timings summed by phase, decoder step or lane."""
+"""Where the seconds of a job went: timings summed by phase, decoder step or lane; and its decoder calls by step number
+and by how many cached positions they attended to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from jobs.choices import By
 from jobs.outcome import STAGE
-from jobs.store.schema.rollup_tables import PhaseSums, RecordedBatch, StepSums
+from jobs.store.schema.rollup_tables import PastLengthSums, PhaseSums, RecordedBatch, StepSums
 
 # The rollup of each grouping, its seconds, and what it is grouped by.
 SOURCES: Mapping[By, tuple[Any, ...]] = {
@@ -65,3 +66,48 @@ def summarize_steps(connection: Connection, job_id: int, by: By) -> list[StepSum
         )
         for row in found
     ]
+
+
+MOST_STEPS = 2000  # a longer sequence than models have positions for
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderCalls:
+    """The calls with one step number, or with one range of past lengths."""
+
+    key: int  # step number from 0; or lowest past length of the range
+    calls: int
+    rows: int  # summed over the calls
+    seconds: float
+
+    @property
+    def mean_ms(self) -> float:
+        return 1000 * self.seconds / self.calls
+
+    @property
+    def mean_rows(self) -> float:
+        return self.rows / self.calls
+
+
+def calls_by_step(connection: Connection, job_id: int) -> list[DecoderCalls]:
+    """The `decode` calls by step number; empty for a job whose task decodes nothing."""
+    sums = StepSums
+    rows = connection.execute(
+        select(sums.step, sums.calls, sums.rows, sums.seconds)
+        .where(sums.job_id == job_id, sums.phase == "decode", sums.calls > 0)
+        .order_by(sums.step)
+        .limit(MOST_STEPS)
+    )
+    return [DecoderCalls(*row) for row in rows]
+
+
+def calls_by_past_length(connection: Connection, job_id: int) -> list[DecoderCalls]:
+    """The `decode` calls that were timed one by one, by past length, in ranges of `LENGTHS_PER_ROW`."""
+    sums = PastLengthSums
+    rows = connection.execute(
+        select(sums.past_length, sums.calls, sums.rows, sums.seconds)
+        .where(sums.job_id == job_id, sums.calls > 0)
+        .order_by(sums.past_length)
+        .limit(MOST_STEPS)
+    )
+    return [DecoderCalls(*row) for row in rows]

@@ -7,7 +7,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.outcome import Score
 from jobs.store.database import Database
-from jobs.store.report.documents import bounded_scan, document_pages
+from jobs.store.report.documents import document_pages
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import Selection, read_page, sortable
 from jobs.store.report.job_summary import find_job
@@ -105,7 +105,7 @@ def test_a_condition_chooses_the_same_documents_whatever_the_pages_and_the_time(
     chosen = Selection(order=order, condition=condition(database, translated, source))
     wanted = positions(database, translated, chosen, 1000)
 
-    monkeypatch.setattr(bounded_scan, "FIRST_WINDOW", 3)
+    monkeypatch.setattr(document_pages, "FIRST_WINDOW", 3)
     assert positions(database, translated, chosen, 2, budget_s=0.0) == wanted
     assert positions(database, translated, chosen, 2, budget_s=0.0, backward=True) == wanted
 
@@ -113,7 +113,7 @@ def test_a_condition_chooses_the_same_documents_whatever_the_pages_and_the_time(
 def test_a_search_that_finds_nothing_in_time_says_where_it_stopped(
     database: Database, translated: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "FIRST_WINDOW", 10)
+    monkeypatch.setattr(document_pages, "FIRST_WINDOW", 10)
     chosen = Selection(condition=condition(database, translated, "id = 'd55'"))
 
     with database.reading() as connection:
@@ -125,7 +125,7 @@ def test_a_search_that_finds_nothing_in_time_says_where_it_stopped(
 def test_documents_of_a_rare_status_are_found_by_the_index_at_once(
     database: Database, translated: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "FIRST_WINDOW", 1)
+    monkeypatch.setattr(document_pages, "FIRST_WINDOW", 1)
     source = "status = 'failed' and error_code = 'engine-error' and line > 20"
     chosen = Selection(condition=condition(database, translated, source), status="failed", error_code="engine-error")
 

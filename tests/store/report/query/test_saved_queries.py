@@ -9,8 +9,8 @@ from sqlalchemy import insert, text, update
 from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Score, StepTiming
 from jobs.store.database import Database
-from jobs.store.report.query.answer import Answer, AnswerLimits, answer
 from jobs.store.report.query.parameters import parameter_names
+from jobs.store.report.query.query import Answer, AnswerLimits, answer
 from jobs.store.report.query.saved_queries import saved_queries, saved_query
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.store.report.query.answer import Answer
+from jobs.store.report.query.query import Answer
 from jobs.web.answers import FOLDED, LONGEST, cells_of, chart_of, columns_of
 from tests.unit.jobs.web.sentences import missing
 

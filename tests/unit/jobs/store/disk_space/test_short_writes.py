@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.store.disk_space import short_writes
-from jobs.store.disk_space.short_writes import FIRST, HOLD_S, LEAST, MOST, write_in_turns
+from jobs.store.disk_space import free_pages
+from jobs.store.disk_space.free_pages import FIRST, HOLD_S, LEAST, MOST, write_in_turns
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(short_writes, "time", clock)
+    monkeypatch.setattr(free_pages, "time", clock)
     return clock
 
 

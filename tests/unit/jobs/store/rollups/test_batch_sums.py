@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.outcome import StepTiming
-from jobs.store.rollups.batch_sums import minutes_of
+from jobs.store.rollups import minutes_of
 from jobs.tasks.task import Task
 from tests.rows import batch_sums
 

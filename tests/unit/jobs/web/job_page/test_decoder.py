@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.store.report.timings.decoder_calls import DecoderCalls
+from jobs.store.report.timings.steps import DecoderCalls
 from jobs.tasks.task import Task
 from jobs.web.job_page.decoder import past_length_chart, slots_chart, step_chart
 from tests.unit.jobs.web.sentences import missing

@@ -1,6 +1,7 @@
-"""What a recorded batch adds to the rollups, as rows of their tables. No SQL.
+"""The rollups of a job: what a recorded batch adds to them, and what its documents' ends do.
 
-Knows: timings and results of a batch. Does not know: how rows are added.
+Every function with a connection runs inside a transaction that has locked the job's row in `job_counts`: of two
+transactions that add to the same rows of a job the second waits there, so they never wait for each other.
 """
 
 import math
@@ -10,10 +11,29 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection, delete
+
 from jobs.buckets import Measure, bucket_of, bucket_of_mean
 from jobs.outcome import DECODER_PHASES, MODEL_PHASES, STAGE, StepTiming
+from jobs.store.connection.dialect import Addition, Rows, add_to_rows
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
 from jobs.store.schema.results import SUMMED, ResultTable
-from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
+from jobs.store.schema.rollup_tables import (
+    LENGTHS_PER_ROW,
+    FailureCounts,
+    MeasureCounts,
+    MinuteSums,
+    PastLengthSums,
+    PhaseSums,
+    RecordedBatch,
+    StepSums,
+)
+from jobs.store.schema.states import DocumentStatus
+
+Failures = Mapping[tuple[DocumentStatus, str | None], int]  # how many documents, by status and code
+# Cancelled documents have no reason to count.
+FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARANTINED)
+
 
 Row = dict[str, Any]
 OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s", "model_s")  # of a batch, summed up
@@ -23,26 +43,42 @@ OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s",
 class BatchSums:
     """A batch as the current transaction has recorded it."""
 
-    job_id: int
-    shard_id: int
-    epoch: int
-    worker_id: int
-    lane: int
+    lease: Mapping[str, int]  # job_id, shard_id, epoch, worker_id, lane
     ended_at: datetime  # by the database's clock
     table: ResultTable
     results: Sequence[Mapping[str, Any]]  # rows of `table` that the transaction really inserted
     failed: int  # documents that failed or were quarantined
     timings: Sequence[StepTiming]
 
+    @property
+    def job(self) -> Mapping[str, int]:
+        """The column that says which job a row of sums belongs to."""
+        return {"job_id": self.lease["job_id"]}
+
+    def additions(self, providers: Rows = (), handovers: Rows = ()) -> tuple[Addition, ...]:
+        """What the batch adds to every rollup except `failure_counts`, with these rows of the job's providers: for
+        `add_to_rows`. Computed before the lock, for which others wait."""
+        batch = self.batch()
+        return (
+            (PhaseSums, self.phases()),
+            (StepSums, self.steps()),
+            (PastLengthSums, self.past_lengths()),
+            (MinuteSums, minutes_of(batch)),
+            (MeasureCounts, self.measures()),
+            (RecordedBatch, [batch]),
+            (JobProvider, providers),
+            (HandoverCounts, handovers),
+        )
+
     def phases(self) -> list[Row]:
         """Rows of `phase_sums`, sorted by their key, as those below are."""
         groups = _by((one.phase, one) for one in self.timings)
-        return [{"job_id": self.job_id, "phase": phase, **_sums(some)} for phase, some in groups]
+        return [{**self.job, "phase": phase, **_sums(some)} for phase, some in groups]
 
     def steps(self) -> list[Row]:
         """Rows of `step_sums`."""
         groups = _by(((one.phase, one.step), one) for one in self.timings if one.phase in DECODER_PHASES)
-        return [{"job_id": self.job_id, "phase": phase, "step": step, **_sums(some)} for (phase, step), some in groups]
+        return [{**self.job, "phase": phase, "step": step, **_sums(some)} for (phase, step), some in groups]
 
     def past_lengths(self) -> list[Row]:
         """Rows of `past_length_sums`. A timing of several calls has the sum of their lengths, and is left out."""
@@ -51,41 +87,52 @@ class BatchSums:
         for length, some in _by((one.past_length // LENGTHS_PER_ROW * LENGTHS_PER_ROW, one) for one in decoding):
             sums = _sums(some)
             del sums["tokens"]
-            rows.append({"job_id": self.job_id, "past_length": length, **sums})
+            rows.append({**self.job, "past_length": length, **sums})
         return rows
 
     def measures(self) -> list[Row]:
         """Rows of `measure_counts`."""
         counted = Counter(measured for row in self.results for measured in measures_of(self.table, row))
         return [
-            {"job_id": self.job_id, "measure": measure, "bucket": bucket, "documents": number}
+            {**self.job, "measure": measure, "bucket": bucket, "documents": number}
             for (measure, bucket), number in sorted(counted.items())
         ]
 
     def batch(self) -> Row:
         """The row of `batches`."""
+        tokens = {name: SUMMED[self.table][name].key for name in ("source_tokens", "target_tokens")}
         timed = _sums(one for one in self.timings if not one.phase.startswith(STAGE))
         busy_s = timed.pop("seconds")
         return {
-            "job_id": self.job_id,
-            "shard_id": self.shard_id,
-            "epoch": self.epoch,
-            "worker_id": self.worker_id,
-            "lane": self.lane,
+            **self.lease,
             "ended_at": self.ended_at,
-            **self._ended(),
+            "documents": len(self.results),
+            "failed": self.failed,
+            **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
             **timed,
             "busy_s": busy_s,
             "model_s": math.fsum(one.seconds for one in self.timings if one.phase in MODEL_PHASES),
         }
 
-    def _ended(self) -> Row:
-        tokens = {name: SUMMED[self.table][name].key for name in ("source_tokens", "target_tokens")}
-        return {
-            "documents": len(self.results),
-            "failed": self.failed,
-            **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
-        }
+
+def add_failures(connection: Connection, job_id: int, numbers: Failures) -> None:
+    """Add documents that were rejected, failed or were quarantined."""
+    add_to_rows(connection, failures_addition(job_id, numbers))
+
+
+def failures_addition(job_id: int, numbers: Failures) -> Addition:
+    """What such documents add to `failure_counts`."""
+    rows = [
+        {"job_id": job_id, "status": status, "error_code": code or "", "documents": number}
+        for (status, code), number in sorted(numbers.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    ]
+    return FailureCounts, rows
+
+
+def forget_failures(connection: Connection, job_id: int, *statuses: DocumentStatus) -> None:
+    """Count no document with one of these statuses any more: all of them wait again, or are deleted."""
+    rows = delete(FailureCounts).where(FailureCounts.job_id == job_id, FailureCounts.status.in_(statuses))
+    connection.execute(rows)
 
 
 def minutes_of(batch: Row) -> list[Row]:

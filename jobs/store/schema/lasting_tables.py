@@ -1,12 +1,30 @@
-"""The results of `kvjobs bench cache`: how long the same steps take with the KV cache and without it."""
+"""The tables whose rows outlive the jobs that they come from: the log of what people did to jobs, the results of
+`kvjobs bench cache`, and the memories of what was translated or scored before, by all that decides its result."""
 
 from datetime import datetime
 
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped
 
-from jobs.store.schema.column import column
-from jobs.store.schema.declarative import Base, BigId
+from jobs.store.schema.declarative import Base, BigId, column
+
+
+class JobAction(Base):
+    """What somebody did to a job: paused, resumed, cancelled, retried it, or changed its priority. It is kept when the
+    job is pruned."""
+
+    __tablename__ = "job_actions"
+
+    id: Mapped[int] = column("number of the row, in the order of writing", BigId, unit="id", primary_key=True)
+    job_id: Mapped[int] = column("the job", unit="id")
+    action: Mapped[str] = column("`pause`, `resume`, `cancel`, `retry` or `priority`")
+    actor: Mapped[str] = column("who: user and host of the command line, or address of the visitor of the dashboard")
+    detail: Mapped[str | None] = column("what was given with it, such as the reason or the new priority")
+    asked_at: Mapped[datetime] = column("when it was asked for")
+    outcome: Mapped[str | None] = column("what changed, or the error; null where the process died meanwhile")
+    ended_at: Mapped[datetime | None] = column("when it had been done")
+
+    __table_args__ = (Index(None, "job_id", "id"),)
 
 
 class StoredCacheReport(Base):
@@ -65,5 +83,38 @@ class CacheReportStep(Base):
     step: Mapped[int] = column("decoder step, from 0", unit="step number", primary_key=True)
     cached_s: Mapped[float] = column("of one batch, with the cache; median over the repeats", unit="s")
     uncached_s: Mapped[float] = column("the same without the cache", unit="s")
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class MemoryEntry(Base):
+    """The translation memory: segments that need not be translated again."""
+
+    __tablename__ = "translation_memory"
+
+    key: Mapped[bytes] = column("sha256 of the segment and of all that decides its result", primary_key=True)
+    texts: Mapped[str] = column("translations, best first, a JSON list")
+    scores: Mapped[str] = column("log-probability / length ** length_penalty of each, a JSON list")
+    log_prob: Mapped[float] = column("of the best, summed over its tokens", unit="nats")
+    num_source_tokens: Mapped[int] = column("of the segment", unit="tokens")
+    num_target_tokens: Mapped[int] = column("of the best, end of sentence included", unit="tokens")
+    flags: Mapped[str] = column("as in `translations`")
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class ScoreEntry(Base):
+    """The memory of scores: documents that need not be scored again."""
+
+    __tablename__ = "score_memory"
+
+    key: Mapped[bytes] = column("sha256 of the document and of all that decides its result", primary_key=True)
+    nll_sum: Mapped[float] = column("as in `scores`", unit="nats")
+    num_tokens: Mapped[int] = column("as in `scores`", unit="tokens")
+    num_words: Mapped[int] = column("as in `scores`", unit="words")
+    num_bytes: Mapped[int] = column("as in `scores`", unit="bytes")
+    num_source_tokens: Mapped[int] = column("as in `scores`", unit="tokens")
+    flags: Mapped[str] = column("as in `scores`")
+    token_scores: Mapped[str | None] = column("as in `scores`")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
