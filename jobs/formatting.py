@@ -65,6 +65,11 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
+def precise(seconds: float) -> str:
+    """Three digits below a minute: 0.0206 s, 1.69 s, 1 min 05 s."""
+    return f"{figure(seconds)} s" if seconds < 59.95 else duration(seconds)
+
+
 def size(num_bytes: float) -> str:
     """1536 as 1.50 KiB."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):

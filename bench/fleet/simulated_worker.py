@@ -13,8 +13,8 @@ from celery import Celery
 from sqlalchemy import update
 
 from bench.fleet.instant_provider import InstantProviders
-from jobs.dispatch.broker_status import BrokerStatus
-from jobs.dispatch.dispatcher import Dispatcher
+from jobs.dispatch.broker import BrokerStatus
+from jobs.dispatch.hints import Dispatcher
 from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.schema.tables import Worker

@@ -11,8 +11,8 @@ from jobs.queues import GPU
 from jobs.store.queue.leases import SUSPECT_AFTER
 from jobs.store.queue.waiting import JobsAhead
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.service import Service
 from jobs.store.report.shards import ShardSummary
+from jobs.store.report.waiting_work import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from jobs.formatting import counted
 from jobs.store.database import Database
 from jobs.store.queue.waiting import JobsAhead, jobs_ahead
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.service import service_of
+from jobs.store.report.waiting_work import service_of
 
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 

@@ -20,7 +20,7 @@ from jobs.comparison.speed import Speed, compare_speed
 from jobs.comparison.translations import TranslationAgreement, TranslationsCompared
 from jobs.errors import SpecError
 from jobs.formatting import count, counted
-from jobs.retrieval.qrels import Qrels
+from jobs.retrieval.metrics import Qrels
 from jobs.store.database import Database
 from jobs.store.report.documents.matched_documents import (
     LARGEST_PAGE,

@@ -12,8 +12,7 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.requirements import install_command
-from jobs.retrieval.metrics import MEASURES, by_query
-from jobs.retrieval.qrels import Qrels
+from jobs.retrieval.metrics import MEASURES, Qrels, by_query
 
 RESAMPLES = 2000
 BATCH = 100  # resamples that are computed at a time: bounds the memory

@@ -18,11 +18,12 @@ from jobs.export.result_columns import Shape, addable, added_value, shape_of
 from jobs.json_text import to_json
 from jobs.near_names import meant
 from jobs.requirements import is_installed, needs_pyarrow
-from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.database import Database
 from jobs.store.report.documents.export import (
+    CorpusSource,
     ExportedDocument,
     field_names,
+    find_source,
     first_fields,
     has_integer_ids,
     read_documents,

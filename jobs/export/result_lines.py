@@ -12,9 +12,8 @@ from jobs.export.originals import NO_TERMINAL, original_lines
 from jobs.export.parquet.results import parquet_results
 from jobs.export.rankings import ranking_format
 from jobs.export.result_columns import Extra
-from jobs.store.corpus_source import find_source
 from jobs.store.database import Database
-from jobs.store.report.documents.export import field_names, read_documents
+from jobs.store.report.documents.export import field_names, find_source, read_documents
 from jobs.store.report.job_summary import JobSummary
 
 

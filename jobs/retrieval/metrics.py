@@ -1,17 +1,58 @@
 """
 Measures of rankings by relevance judgements: nDCG, MRR, recall, computed by ir-measures, before and after reranking.
 
-Knows: orders of ids. Does not know: files, tables, scores.
+Judgements (qrels) say which documents answer a query, and how well:
+
+    TREC   qid 0 docid relevance            separated by white space
+    BEIR   query-id  corpus-id  score       separated by tabs, below a header
+
+Knows: orders of ids, files of judgements. Does not know: tables, scores.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from jobs.errors import SpecError
+from jobs.corpus.lines import LineFile
+from jobs.documents import quoted
+from jobs.errors import CorpusError, SpecError
 from jobs.near_names import meant
 from jobs.requirements import install_command
-from jobs.retrieval.qrels import Qrels
+
+Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: not relevant
+
+
+def read_qrels(path: Path) -> Qrels:
+    """The judgements in a file. Raises CorpusError for a line that is not a judgement, and for an empty file."""
+    file = LineFile(path)
+    qrels: Qrels = {}
+    for number, line in file:
+        try:
+            *ids, relevance = line.decode().split()
+            query_id, document_id = ids if len(ids) == 2 else (ids[0], ids[2])
+            if len(ids) > 3:
+                raise ValueError
+            qrels.setdefault(query_id, {})[document_id] = _relevance(relevance)
+        except UnicodeDecodeError:
+            raise file.error(number, "it is not UTF-8; save the judgements as UTF-8") from None
+        except (ValueError, IndexError):
+            if number == 1 and line.count(b"\t") == 2:  # the header of BEIR
+                continue
+            what = f"{quoted(line.strip())} is not a judgement; write `qid 0 docid relevance`, or BEIR's three columns"
+            raise file.error(number, what) from None
+    if not qrels:
+        raise CorpusError(f"{path}: there is no judgement in it; is it the right file?")
+    return qrels
+
+
+def _relevance(written: str) -> int:
+    """A whole number, also as 1.0. Raises ValueError for any other text."""
+    whole, _, fraction = written.partition(".")
+    if fraction.strip("0"):
+        raise ValueError
+    return int(whole)
+
 
 # nDCG: judged gains, discounted by log2(rank + 1) (trec_eval's). RR: reciprocal rank of the first relevant document.
 # R: share of the relevant documents. A document judged 1 or more is relevant.

@@ -10,12 +10,36 @@ Knows: pairs, names of models. Does not know: whether there are such models.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.routing.language_pairs import normalized, pair_of, with_broader
+
+_PAIR = re.compile(r"(?=-([a-z]{2})-([a-z]{2})(?=$|[-_.]))")  # two pairs may overlap: -mt-en-zh
+_NO_LANGUAGES = frozenset({"mt", "tc"})  # in the names of OPUS-MT's models
+
+
+def pair_of(model: str) -> tuple[str, str] | None:
+    """Source and target language of a model for one pair, by its name; None where the name does not say."""
+    for match in _PAIR.finditer(model.lower()):
+        source, target = match.groups()
+        if not _NO_LANGUAGES & {source, target}:
+            return source, target
+    return None
+
+
+def normalized(language: str) -> str:
+    """A language tag as it is compared: `pt-BR` and `pt_br` are one."""
+    return language.strip().lower().replace("_", "-")
+
+
+def with_broader(language: str) -> list[str]:
+    """A tag and the broader ones behind it: pt-br, pt."""
+    parts = normalized(language).split("-")
+    return ["-".join(parts[:length]) for length in range(len(parts), 0, -1)]
+
 
 _EXAMPLE = '{"fr-en": "opus-mt-fr-en", "fr-de": ["opus-mt-fr-en", "opus-mt-en-de"]}'
 

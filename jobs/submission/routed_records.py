@@ -11,7 +11,7 @@ from jobs.corpus.field_path import find_field
 from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, Record, Reject, Rejected, quoted
 from jobs.json_numbers import read_fields
-from jobs.routing.language_pairs import normalized, with_broader
+from jobs.routing.table import normalized, with_broader
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
 

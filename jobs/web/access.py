@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.errors import SpecError
-from jobs.web.peers import peer_of
+from jobs.web.connections import peer_of
 from jobs.web.rendering import render
 
 COOKIE = "kvjobs_token"

@@ -14,11 +14,10 @@ from starlette.staticfiles import StaticFiles
 from jobs import __version__
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.web import access, live, problems
+from jobs.web import access, live, rendering
 from jobs.web.guards import Guards
 from jobs.web.pages import (
     actions,
-    bulk_actions,
     compare,
     document,
     documents,
@@ -36,7 +35,7 @@ from jobs.web.pages import (
 from jobs.web.same_origin import SameOrigin
 
 PAGES = (
-    *(overview, jobs, job, compare, documents, document, export, actions, bulk_actions, workers, worker_actions),
+    *(overview, jobs, job, compare, documents, document, export, actions, workers, worker_actions),
     *(models, query, schema, monitoring),
 )
 
@@ -62,7 +61,7 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
     app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
-    problems.handle_errors(app)
+    rendering.handle_errors(app)
     if options.token is not None:
         known = {"session": app.state.session, "failures": app.state.failures}
         app.add_middleware(access.TokenRequired, token=options.token, **known)

@@ -7,14 +7,13 @@ connections that say nothing keep nobody out, whether they are of one peer or of
 """
 
 import asyncio
+import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from jobs.web.peers import peer_of
 
 IS_CROWDED = "is_crowded"  # in the state of a request: others take all places, so only /healthz is answered
 
@@ -129,3 +128,18 @@ def protocol(limits: Limits) -> Any:
 
 def _num_asking(group: Iterable[LimitedConnection], without: LimitedConnection) -> int:
     return sum(one.is_asking for one in group if one is not without)
+
+
+def peer_of(client: tuple[str, int] | None) -> str:
+    """The address by which visitors are told apart. Of IPv6 the network: a single host has 2^64 addresses in it."""
+    if client is None:
+        return "unknown"
+    try:
+        address = ipaddress.ip_address(client[0].partition("%")[0])
+    except ValueError:
+        return client[0]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -1,4 +1,5 @@
-"""Pages: a value, shown by a template as HTML, or as it is as JSON under the same address with `.json`.
+"""Pages: a value, shown by a template as HTML, or as it is as JSON under the same address with `.json`; and errors as
+pages, with the right status code.
 
 Knows: templates, the two forms. Does not know: what a page shows.
 """
@@ -12,15 +13,17 @@ from urllib.parse import urlencode
 
 import jinja2
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from jobs import __version__, formatting
 from jobs.choices import state_in_words
+from jobs.errors import KvjobsError, NotFoundError, SpecError, StoreError
 from jobs.visible_text import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
-from jobs.web.measured_cache import precise
 
 Data = Mapping[str, Any]
 
@@ -122,13 +125,12 @@ def _make_environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "counted", "figure", "percent", "speed", "duration", "size", "moment", "plain"):
+    for name in ("count", "counted", "figure", "percent", "speed", "duration", "precise", "size", "moment", "plain"):
         environment.filters[name] = getattr(formatting, name)
     environment.filters["visible"] = visible
     environment.filters["in_words"] = state_in_words
     environment.filters["spec"] = spec_of
     environment.filters["marked"] = marked
-    environment.filters["precise"] = precise
     environment.filters["number"] = number
     environment.filters["probability"] = probability
     environment.globals.update(
@@ -151,3 +153,39 @@ def number(value: float | None) -> str:
 
 
 _environment = _make_environment()
+
+
+STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = (
+    (NotFoundError, 404),
+    (SpecError, 400),
+    (StoreError, 503),
+)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Answer errors of kvjobs, of the address and of its parameters with a page, or with JSON where that was asked."""
+
+    @app.exception_handler(KvjobsError)
+    def of_kvjobs(request: Request, error: KvjobsError) -> Response:
+        return _problem(request, status_code_of(error), str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def of_a_parameter(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        return _problem(request, 400, f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}")
+
+    @app.exception_handler(HTTPException)
+    def of_the_address(request: Request, error: HTTPException) -> Response:
+        sentence = "there is no such page" if error.status_code == 404 else str(error.detail)
+        return _problem(request, error.status_code, sentence)
+
+
+def status_code_of(error: KvjobsError) -> int:
+    """The status code of the answer that tells of an error."""
+    return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), 500)
+
+
+def _problem(request: Request, code: int, sentence: str) -> Response:
+    if wants_json(request):
+        return JsonResponse({"error": sentence}, code)
+    return render(request, "problem.html", {"code": code, "sentence": sentence}, status_code=code)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from jobs.advice.waiting_reasons import no_worker_sentence
 from jobs.formatting import counted
 from jobs.store.report.live_job import list_unserved_jobs
-from jobs.store.report.service import service_of
+from jobs.store.report.waiting_work import service_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from jobs.dispatch.broker import make_app, send_hints, waiting_hints
-from jobs.dispatch.broker_status import BrokerStatus
-from jobs.dispatch.dispatcher import Dispatcher
+from jobs.dispatch.broker import BrokerStatus, make_app, send_hints, waiting_hints
+from jobs.dispatch.hints import Dispatcher
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.singleton_roles import DISPATCHER, release_role

@@ -10,8 +10,7 @@ import redis
 from celery.worker.consumer import Consumer
 from kombu.message import Message
 
-from jobs.dispatch.broker import make_app, ping_nodes, send_hints
-from jobs.dispatch.broker_status import BrokerStatus
+from jobs.dispatch.broker import BrokerStatus, make_app, ping_nodes, send_hints
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer
 from tests.machine import until

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from celery import Celery
 
-from jobs.dispatch.broker import DRAIN, make_app, make_queue
-from jobs.dispatch.broker_status import BrokerStatus
-from jobs.dispatch.dispatcher import Dispatcher
+from jobs.dispatch.broker import DRAIN, BrokerStatus, make_app, make_queue
+from jobs.dispatch.hints import Dispatcher
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.queues import Queues
 from jobs.settings import Settings

@@ -14,7 +14,7 @@ from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
 from redis.exceptions import RedisError
 
-from jobs.dispatch.broker_status import BrokerStatus
+from jobs.dispatch.broker import BrokerStatus
 from jobs.settings import hide_passwords
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from jobs.cli.render.output import Output, output_options
 from jobs.number_ranges import Whole
 
 if TYPE_CHECKING:
-    from jobs.retrieval.qrels import Qrels
+    from jobs.retrieval.metrics import Qrels
 
 SHOWN, IN_CSV = 10, 1000  # of the largest differences
 FIELDS = ("id", "a_position", "b_position", "value", "a", "b", "text")
@@ -101,6 +101,6 @@ def compare_jobs(
 
 
 def _read(path: Path | None) -> "Qrels | None":
-    from jobs.retrieval.qrels import read_qrels
+    from jobs.retrieval.metrics import read_qrels
 
     return None if path is None else read_qrels(path)

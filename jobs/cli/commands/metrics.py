@@ -42,8 +42,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     there are is said. Needs the package ir-measures.
     """
     from jobs.export.rankings import ranked_queries, require_rankings
-    from jobs.retrieval.metrics import MEASURES, compare, judged_queries
-    from jobs.retrieval.qrels import read_qrels
+    from jobs.retrieval.metrics import MEASURES, compare, judged_queries, read_qrels
     from jobs.store.report.job_summary import find_job
 
     with context.database() as database:

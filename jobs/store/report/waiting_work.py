@@ -1,15 +1,52 @@
-"""Work that waits for a worker, and whether workers take any: what a monitor asks."""
+"""Work that waits for a worker, who serves a job, and whether workers take any work: what a monitor asks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
 from jobs.formatting import counted, duration
 from jobs.store.queue.leasable import IS_READY, leasable
+from jobs.store.queue.waiting import live_workers, serves
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard, ShardEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The workers as a job sees them."""
+
+    live: int  # workers of any queue
+    with_gpu: int  # of these
+    queues: tuple[str, ...]  # that they serve, each once
+    serving: int  # workers that would lease a shard of the job
+    held_back: int  # workers that would, were they not asked to pause or to drain
+    lanes: int  # of the serving ones
+    busy_lanes: int  # of these: with a shard, of any job
+
+    @property
+    def free_lanes(self) -> int:
+        return max(0, self.lanes - self.busy_lanes)
+
+
+def service_of(connection: Connection, queue: str, model: str, silence_s: float) -> Service:
+    """The service for jobs of this queue and model. A worker without a heartbeat for `silence_s` does not count."""
+    workers = list(live_workers(connection, silence_s))
+    fitting = [worker for worker in workers if serves(worker.queues, queue, model)]
+    serving = {worker.worker_id: worker for worker in fitting if worker.takes_work}
+    leased = select(Shard.lease_owner, func.count()).where(Shard.state == ShardState.LEASED).group_by(Shard.lease_owner)
+    return Service(
+        live=len(workers),
+        with_gpu=sum(worker.queues.has_gpu for worker in workers),
+        queues=tuple(sorted({str(worker.queues) for worker in workers})),
+        serving=len(serving),
+        held_back=len(fitting) - len(serving),
+        lanes=sum(worker.lanes for worker in serving.values()),
+        busy_lanes=sum(number for owner, number in connection.execute(leased) if owner in serving),
+    )
+
 
 PROGRESS = ("leased", "recorded", "finished")  # events of a worker that takes work, or gets on with it
 NEWEST_EVENTS = 500  # that are looked at: the log has one or more for each batch
@@ -22,6 +59,16 @@ class WaitingWork:
     queue: str
     shards: int
     oldest_s: float  # for how long the oldest has been ready
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingShard:
+    """The shard that has been ready for the longest time."""
+
+    shard_id: int
+    job_id: int
+    since: datetime
+    waits_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +94,21 @@ def waiting_work(connection: Connection) -> list[WaitingWork]:
         .order_by(Job.queue)
     )
     return [WaitingWork(row.queue, row.shards, max(0.0, (row.now - row.since).total_seconds())) for row in rows]
+
+
+def oldest_waiting_shard(connection: Connection) -> WaitingShard | None:
+    """Of the shards that may be leased: the first of the oldest job."""
+    now = db_time()
+    row = connection.execute(
+        select(Shard.id, Shard.job_id, Shard.available_at, now.label("now"))
+        .join(Job, Job.id == Shard.job_id)
+        .where(leasable(), IS_READY)
+        .order_by(Shard.job_id, Shard.id)
+        .limit(1)
+    ).one_or_none()
+    if row is None:
+        return None
+    return WaitingShard(row.id, row.job_id, row.available_at, max(0.0, (row.now - row.available_at).total_seconds()))
 
 
 def check_progress(connection: Connection, max_wait_s: float) -> Progress:

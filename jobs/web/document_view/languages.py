@@ -5,8 +5,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from jobs.routing.language_pairs import pair_of
 from jobs.routing.routes import BETWEEN
+from jobs.routing.table import pair_of
 from jobs.store.report.job_summary import JobSummary
 
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")

@@ -24,8 +24,7 @@ from jobs.tasks.task import Task
 from jobs.visible_text import visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
-from jobs.web.problems import status_code_of
-from jobs.web.rendering import JsonResponse, render
+from jobs.web.rendering import JsonResponse, render, status_code_of
 from jobs.web.same_origin import is_followed_link
 
 OFFERED = 200  # newest jobs that the form offers

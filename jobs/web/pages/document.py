@@ -25,9 +25,9 @@ from jobs.web.document_view.document_address import document_address, json_docum
 from jobs.web.document_view.document_filter import DocumentFilter, FilterOfAddress, list_address
 from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.token_colors import LEGEND, colored_tokens
-from jobs.web.pages.documents import JobId, selection_of
+from jobs.web.pages.documents import selection_of
+from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import JsonResponse, render
-from jobs.web.store_access import Reading, SettingsOfApp
 
 MAX_CHARACTERS = 12_000  # of source and result together, unless the whole text is asked for
 MAX_TOKENS = 3_000

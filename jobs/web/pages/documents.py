@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
 from jobs.store.report.failures import failures
-from jobs.store.report.job_summary import LARGEST_ID, JobSummary
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
 from jobs.web.document_view.document_filter import (
@@ -31,8 +31,8 @@ from jobs.web.document_view.document_filter import (
 )
 from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.listed_rows import listed_rows
+from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import JsonResponse, render
-from jobs.web.store_access import Reading, SettingsOfApp
 
 A_PAGE = 50
 ORDERS = {
@@ -43,7 +43,6 @@ ORDERS = {
     Order.SHORTEST: "fewest tokens first",
 }
 
-JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 FOR_EXCEL = "excel"  # a form of a download: CSV with a byte order mark, as `kvjobs export --bom` writes it
 FORMS = {  # of a download
     Format.JSONL: "JSON Lines",

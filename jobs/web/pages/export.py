@@ -12,11 +12,12 @@ from jobs.corpus.original import CorpusLayout
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
 from jobs.export.result_lines import result_lines
-from jobs.store.corpus_source import find_source
 from jobs.store.database import Database
+from jobs.store.report.documents.export import find_source
 from jobs.store.report.job_summary import find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
-from jobs.web.pages.documents import FOR_EXCEL, JobId, selection_of
+from jobs.web.pages.documents import FOR_EXCEL, selection_of
+from jobs.web.parameters import JobId
 
 CHUNK = 64 * 1024  # bytes that are sent at a time
 SUFFIXES = {Format.TREC: "run", Format.COHERE: "jsonl"}  # where it is not the name of the format

@@ -19,7 +19,6 @@ from jobs.store.report.failures import Failure, failures
 from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain
 from jobs.store.report.live_job import LiveJob, find_live_job, live_jobs
-from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
     ShardSummary,
     list_shards,
@@ -31,15 +30,15 @@ from jobs.store.report.timings.histograms import histogram
 from jobs.store.report.timings.minutes import intervals_of_job
 from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batches
 from jobs.store.report.timings.steps import calls_by_past_length, calls_by_step, summarize_steps
+from jobs.store.report.waiting_work import service_of
 from jobs.store.schema.states import ShardState
 from jobs.submit_command import STDIN, submit_command
 from jobs.tasks.shared_options import Timing
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of
 from jobs.web.pages.documents import chain_forms, forms_of, statuses_of
-from jobs.web.parameters import JobId
+from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import add_page
-from jobs.web.store_access import Reading, SettingsOfApp
 from jobs.web.unserved_work import unserved_work
 
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own

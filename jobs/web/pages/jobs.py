@@ -13,8 +13,8 @@ from jobs.store.report.job_summary import LARGEST_ID
 from jobs.tasks.task import Task
 from jobs.web.live import list_stamp
 from jobs.web.pages.overview import OPEN
+from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import add_page
-from jobs.web.store_access import Reading, SettingsOfApp
 from jobs.web.unserved_work import unserved_work
 
 A_PAGE = 25

@@ -10,10 +10,9 @@ from jobs.errors import KvjobsError
 from jobs.store.database import Database
 from jobs.store.report.metrics import read_metrics
 from jobs.store.report.waiting_work import check_progress
-from jobs.web.metric_families import families
-from jobs.web.prometheus import CONTENT_TYPE, exposition
+from jobs.web.metric_families import CONTENT_TYPE, exposition, families
+from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import JsonResponse
-from jobs.web.store_access import Reading, SettingsOfApp
 
 MAX_WAIT_S = 120.0
 A_YEAR_S = 366 * 86_400

@@ -23,8 +23,7 @@ from jobs.store.report.query.parameters import parameter_names
 from jobs.store.report.query.query import Answer, AnswerLimits, answer, run_query
 from jobs.store.report.query.saved_queries import SavedQuery, saved_queries, saved_query
 from jobs.web.answers import cells_of, chart_of, columns_of
-from jobs.web.problems import status_code_of
-from jobs.web.rendering import JsonResponse, render
+from jobs.web.rendering import JsonResponse, render, status_code_of
 from jobs.web.same_origin import is_followed_link
 
 PREFIX = "p."  # of the values of parameters in an address, so that a parameter may have any name

@@ -17,8 +17,8 @@ from jobs.store.report.job_summary import LARGEST_ID
 from jobs.store.report.worker_list import find_worker
 from jobs.web.access import require_own_form
 from jobs.web.pages.actions import refuse_read_only, visitor
+from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import render
-from jobs.web.store_access import Reading, SettingsOfApp
 
 CONSEQUENCES = {
     WorkerAction.PAUSE: f"{PAUSING[0].upper()}{PAUSING[1:]}, until it is resumed.",

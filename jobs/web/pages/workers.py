@@ -10,8 +10,8 @@ from jobs.formatting import counted, size
 from jobs.store.report.job_summary import LARGEST_ID
 from jobs.store.report.worker_list import WorkerSummary, list_workers
 from jobs.store.schema.states import WorkerRequest
+from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import add_page
-from jobs.web.store_access import Reading, SettingsOfApp
 from jobs.web.unserved_work import unserved_work
 
 A_PAGE = 50

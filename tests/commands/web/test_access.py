@@ -11,7 +11,7 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web.access import MAX_FAILURES, WINDOW_S, Failures
 from jobs.web.app import Options, create_app
-from jobs.web.peers import peer_of
+from jobs.web.connections import peer_of
 from tests.command_line import Kvjobs
 
 TOKEN = "correct horse"

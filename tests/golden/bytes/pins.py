@@ -87,7 +87,7 @@ def pinned(home: Path) -> Iterator[None]:
         patch.setattr("jobs.store.report.metrics.SIZE", dict.fromkeys(BOTH, "SELECT 4096"))
         # How long a query took, and what a search or a comparison gets done in its time.
         standing = SimpleNamespace(monotonic=lambda: 0.0)
-        for module in ("query.answer", "documents.bounded_scan"):
+        for module in ("query.query", "documents.document_pages"):
             patch.setattr(f"jobs.store.report.{module}.time", standing)
         patch.setattr("jobs.comparison.compare.time", standing)
         # The models of this machine, and those that a release bundles.

@@ -2,8 +2,8 @@
 
 from jobs.store.database import Database
 from jobs.store.queue import leases
-from jobs.store.report.service import Service, service_of
 from jobs.store.report.shards import list_shards, next_shard_id, recent_events, shard_events
+from jobs.store.report.waiting_work import Service, service_of
 from jobs.store.schema.states import ShardState
 from jobs.store.worker_registry import register
 from tests.rows import AddWaitingJob, dead_process, enter

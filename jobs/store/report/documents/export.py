@@ -24,7 +24,7 @@ from jobs.json_numbers import read_fields
 from jobs.store.database import Database
 from jobs.store.schema.results import EXPORTED, ResultTable, is_of_document, results_of
 from jobs.store.schema.states import DocumentStatus
-from jobs.store.schema.tables import Document
+from jobs.store.schema.tables import Document, Job
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 
@@ -194,3 +194,22 @@ def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool
     if only is Only.WAITING:
         return status == WAITING
     return status.not_in([WAITING, DocumentStatus.SKIPPED])
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSource:
+    """How a corpus was read, and how to recognize it."""
+
+    reading: str | None  # JSON, see `jobs.corpus.original.CorpusLayout`
+    digest: str  # sha256 of its bytes
+    first_line: int  # line of its first document
+    has_ids: bool  # whether any document has an id of the corpus
+
+
+def find_source(connection: Connection, job_id: int) -> CorpusSource:
+    """The source of an existing job."""
+    job = connection.execute(select(Job.reading, Job.corpus_digest).where(Job.id == job_id)).one()
+    of_job = Document.job_id == job_id
+    first = connection.execute(select(Document.line).where(of_job).order_by(Document.position).limit(1)).scalar()
+    named = select(Document.position).where(of_job, ~Document.unnamed).order_by(Document.position).limit(1)
+    return CorpusSource(job.reading, job.corpus_digest, first or 1, connection.execute(named).first() is not None)

@@ -1,6 +1,7 @@
-"""What was recorded of one job over its whole life: the sums of its minutes, added up to intervals of equal width.
+"""What was recorded minute by minute: of one job over its whole life, and by all workers in the last hour.
 
-The database adds them up, so a job of a month, which has 40,000 minutes, is read as few rows as one of an hour.
+The database adds up the minutes of a job to intervals of equal width, so a job of a month, which has 40,000 minutes, is
+read as few rows as one of an hour.
 """
 
 import math
@@ -8,12 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import BigInteger, Connection, Label, cast, extract, func, select
+from sqlalchemy import BigInteger, Connection, Label, cast, column, extract, func, select, table
 
+from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.rollup_tables import MinuteSums
 
 MOST_INTERVALS = 180  # more are hard to tell apart on a page
 WIDTHS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 10080)
+V_THROUGHPUT = table(
+    "v_throughput",
+    column("minute", UtcDateTime()),
+    *(column(name) for name in ("job_id", "documents", "source_tokens", "target_tokens")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,16 @@ class Intervals:
         return 60 * self.width_min
 
 
+@dataclass(frozen=True, slots=True)
+class MinuteOfWork:
+    """What was recorded in one minute, by all workers together."""
+
+    minute: datetime
+    documents: int
+    source_tokens: int
+    target_tokens: int
+
+
 def intervals_of_job(connection: Connection, job_id: int, at_least_s: float = 0.0) -> Intervals:
     """The whole job, in at most `MOST_INTERVALS` intervals of `at_least_s` seconds and a minute at least (after
     three years, more of a week)."""
@@ -59,6 +76,21 @@ def intervals_of_job(connection: Connection, job_id: int, at_least_s: float = 0.
     starts = (first + timedelta(minutes=width * at) for at in range(math.ceil(total / width)))
     nothing = (0, 0, 0, 0, 0.0, 0.0)
     return Intervals(width, [Interval(start, *found.get(at, nothing)) for at, start in enumerate(starts)])
+
+
+def work_by_minute(connection: Connection, minutes: int, job_id: int | None = None) -> list[MinuteOfWork]:
+    """The last `minutes`, the current one included, oldest first; a minute without results has zeros."""
+    now = connection.execute(select(db_time())).scalar_one()
+    first = now.replace(second=0, microsecond=0) - timedelta(minutes=minutes - 1)
+    sums = [func.sum(V_THROUGHPUT.c[name]) for name in ("documents", "source_tokens", "target_tokens")]
+    # On SQLite a minute is the text `YYYY-MM-DD HH:MM`, which is less than the same minute with its seconds.
+    since = V_THROUGHPUT.c.minute > first - timedelta(seconds=1)
+    statement = select(V_THROUGHPUT.c.minute, *sums).where(since).group_by(V_THROUGHPUT.c.minute)
+    if job_id is not None:
+        statement = statement.where(V_THROUGHPUT.c.job_id == job_id)
+    found = {row[0]: row[1:] for row in connection.execute(statement)}
+    every = (first + timedelta(minutes=number) for number in range(minutes))
+    return [MinuteOfWork(at, *map(int, found.get(at, (0, 0, 0)))) for at in every]
 
 
 def width_for(minutes: int, at_least_s: float) -> int:

@@ -8,8 +8,8 @@ import pytest
 
 from jobs.advice.waiting_reasons import Circumstances, no_worker_sentence, who_has_it, why_job_waits, why_shard_waits
 from jobs.store.queue.waiting import JobsAhead
-from jobs.store.report.service import Service
 from jobs.store.report.shards import ShardSummary
+from jobs.store.report.waiting_work import Service
 from tests.summaries import RUNNING_JOB
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from jobs.dispatch.broker import DRAIN, make_app
-from jobs.dispatch.broker_status import BrokerStatus
+from jobs.dispatch.broker import DRAIN, BrokerStatus, make_app
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.queues import Queues

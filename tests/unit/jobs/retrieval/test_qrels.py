@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import CorpusError
-from jobs.retrieval.qrels import find_qrels, read_qrels
+from jobs.retrieval.metrics import read_qrels
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,7 @@ def test_a_first_line_that_is_not_a_header_has_to_be_a_judgement(tmp_path: Path)
 
 
 def test_a_file_without_judgements_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    (tmp_path / "dev.tsv").write_text("query-id\tcorpus-id\tscore\n")
 
     with pytest.raises(CorpusError, match="there is no judgement in it"):
-        read_qrels(find_qrels(tmp_path, "dev"))
-    with pytest.raises(CorpusError, match=r"has no judgements qrels/test\.tsv \(it has those of dev\)"):
-        find_qrels(tmp_path)
+        read_qrels(tmp_path / "dev.tsv")

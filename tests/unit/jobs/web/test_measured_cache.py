@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.web.measured_cache import MOST_POINTS, measured_caches, precise, steps_chart
+from jobs.formatting import precise
+from jobs.web.pages.models import MOST_POINTS, measured_caches, steps_chart
 from tests.cache_reports import MEASURED
 from tests.unit.jobs.web.sentences import missing
 
