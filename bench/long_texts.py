@@ -31,7 +31,7 @@ from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.windows import cut
+from worker.engine.tasks.scoring import cut
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures import departures
 from worker.models.departures.departures import Departures

@@ -19,7 +19,7 @@ from tokenizers.processors import RobertaProcessing
 from tokenizers.trainers import BpeTrainer
 
 from tests.checkpoints import Weights, write_weights
-from worker.text.translation.multilingual_files import (
+from worker.text.translation.multilingual_tokenizer import (
     FAIRSEQ,
     FAIRSEQ_OFFSET,
     M2M100_LANGUAGES,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenizers import pre_tokenizers
 
-from worker.text.offsets import BYTE_ALPHABET
+from worker.text.causal_tokenizer import BYTE_ALPHABET
 
 Files = dict[str, Any]  # by name: lines of a text file, or the content of a JSON file
 

@@ -39,7 +39,7 @@ _PAIRS, _TEST_PAIRS = "worker/graphs/cross_encoder/graph.py", "tests/models/engi
 _SLOTS = "worker/engine/seq2seq/native/kv_slots.py"
 _TEST_SLOTS = "tests/unit/worker/engine/seq2seq/native/test_kv_slots.py"
 _TEST_OUTPUT = "tests/unit/jobs/cli/render/test_output.py"
-_RETRIES, _TEST_RETRIES = "worker/providers/http/retries.py", "tests/unit/worker/providers/http/test_retries.py"
+_RETRIES, _TEST_RETRIES = "worker/providers/http/client.py", "tests/unit/worker/providers/http/test_retries.py"
 
 MUTATIONS = (
     Mutation(
@@ -125,7 +125,7 @@ MUTATIONS = (
         f"{_TEST_PAIRS}::test_the_numpy_reference_gives_the_same_logits",
     ),
     Mutation(
-        "window: of a long document one token short", "worker/engine/tasks/windows.py",
+        "window: of a long document one token short", "worker/engine/tasks/scoring.py",
         "stop = min(start + size, length)", "stop = min(start + size - 1, length)",
         "tests/unit/worker/engine/tasks/test_windows.py::test_windows_by_hand",
     ),

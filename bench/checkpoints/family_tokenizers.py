@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import RobertaProcessing
 
 from bench.checkpoints.tokenizer import END, KIND, PADDING, SYLLABLES, UNKNOWN, endless_pieces, sentencepiece_model
-from worker.text.translation.multilingual_files import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
+from worker.text.translation.multilingual_tokenizer import FAIRSEQ, FAIRSEQ_OFFSET, M2M100_LANGUAGES, MBART50_LANGUAGES
 
 _MADE_UP = 8  # ids without a piece in M2M100
 _PRETRAINING = 103  # ids of Pegasus before those of pieces

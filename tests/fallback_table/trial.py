@@ -47,7 +47,7 @@ from worker.model_tools.provider_admission import admit_order
 from worker.models.registry import find_model
 from worker.process.lease_keeper import LeaseKeeper
 from worker.providers import circuit_breaker, fallback
-from worker.providers.http import retries
+from worker.providers.http import client
 from worker.providers.registry import Providers
 
 KEY = "sk-never-shown"
@@ -106,7 +106,7 @@ def quickly(pause_s: float = 0.0) -> Iterator[None]:
     resolved = socket.getaddrinfo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider_admission, "admit", _admit_once)
-        patch.setattr(retries, "FIRST_PAUSE_S", 0.0)
+        patch.setattr(client, "FIRST_PAUSE_S", 0.0)
         patch.setattr(fallback, "LONGEST_WAIT_S", 0.0)
         patch.setattr(circuit_breaker, "FIRST_PAUSE_S", pause_s)
         patch.setattr(socket, "getaddrinfo", resolve)

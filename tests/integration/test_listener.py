@@ -14,9 +14,8 @@ from jobs.dispatch.broker import BrokerStatus, make_app, ping_nodes, send_hints
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer
 from tests.machine import until
-from worker.fleet import hint_listener
-from worker.fleet.hint_exchange import make_worker_app
-from worker.fleet.hint_listener import HintListener
+from worker.fleet import hint_exchange
+from worker.fleet.hint_exchange import HintListener, make_worker_app
 
 NODE = "kvjobs-listener@test"
 
@@ -37,7 +36,7 @@ class NoChild:
 def test_a_listener_that_is_shut_down_over_the_broker_restarts_and_keeps_no_file_open(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
+    monkeypatch.setattr(hint_exchange, "RESTART_AFTER_S", 0.05)
     app, stop = make_app(redis_server.url), threading.Event()
     begun = count_calls(monkeypatch, HintListener, "_controller")
     worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
@@ -60,7 +59,7 @@ def test_a_listener_that_is_shut_down_over_the_broker_restarts_and_keeps_no_file
 def test_a_connection_that_celery_does_not_recover_is_one_sentence_and_the_listener_restarts(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
+    monkeypatch.setattr(hint_exchange, "RESTART_AFTER_S", 0.05)
     stop, said = threading.Event(), list[str]()
     real, failures = Consumer.start, [redis.exceptions.ConnectionError("Connection closed by server.")]
     monkeypatch.setattr(Consumer, "start", lambda consumer: fail(failures.pop()) if failures else real(consumer))
@@ -106,7 +105,7 @@ def test_a_redis_that_takes_no_writes_is_one_sentence_until_it_does(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A replica, as after a failover."""
-    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
+    monkeypatch.setattr(hint_exchange, "RESTART_AFTER_S", 0.05)
     stop, said = threading.Event(), list[str]()
     begun = count_calls(monkeypatch, HintListener, "_controller")
     redis_server.client().replicaof("127.0.0.1", "1")

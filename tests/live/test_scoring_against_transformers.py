@@ -19,8 +19,7 @@ from tests.small_tokenizers import byte_level, opened
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.scoring import Scorer
-from worker.engine.tasks.windows import cut
+from worker.engine.tasks.scoring import Scorer, cut
 from worker.text.causal_tokenizer import CausalTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

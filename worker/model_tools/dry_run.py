@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import orjson
 
@@ -38,11 +39,10 @@ from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.segment_counts import count_segments
+from worker.text.segments import segment
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
 SHOWN_REJECTED = 20
-
 _USED_IDS = "CREATE TABLE used (id TEXT PRIMARY KEY, position INTEGER, line INTEGER) WITHOUT ROWID"
 
 
@@ -256,6 +256,52 @@ def _count_sequences(lengths: Iterable[int], max_tokens: int) -> SequenceCounts:
     return SequenceCounts(
         num_sequences=buckets.total(),
         num_longer=num_longer,
+        num_tokens=num_tokens,
+        longest=longest,
+        histogram=tuple(LengthBucket(size, buckets[size]) for size in sorted(buckets)),
+    )
+
+
+class Encodes(Protocol):
+    """The part of a tokenizer that counting needs."""
+
+    def encode(self, text: str, language: str | None) -> list[int]: ...
+
+
+def count_segments(
+    texts: Iterable[str],
+    tokenizer: Encodes,
+    *,
+    source_language: str,
+    target_language: str | None,
+    max_tokens: int,
+) -> SegmentCounts:
+    """Count what a job over `texts` would translate, without keeping any text.
+
+    `max_tokens` is the number of positions of the model.
+    """
+    num_documents = num_empty = num_passed_through = num_split = num_tokens = longest = 0
+    buckets: Counter[int] = Counter()
+    for text in texts:
+        num_documents += 1
+        is_empty = True
+        for span in segment(text, source_language):
+            num_passed_through += span.letterless
+            if not span.translatable:
+                continue
+            is_empty = False
+            length = len(tokenizer.encode(span.text, target_language))
+            num_tokens += length
+            num_split += length > max_tokens
+            longest = max(longest, length)
+            buckets[1 << (length - 1).bit_length()] += 1
+        num_empty += is_empty
+    return SegmentCounts(
+        num_documents=num_documents,
+        num_empty=num_empty,
+        num_segments=buckets.total(),
+        num_passed_through=num_passed_through,
+        num_split=num_split,
         num_tokens=num_tokens,
         longest=longest,
         histogram=tuple(LengthBucket(size, buckets[size]) for size in sorted(buckets)),

@@ -7,12 +7,16 @@ special token is added before or after it. Each special token is renamed, before
 (`worker.text.plain_text`). Added tokens that are not special, like runs of spaces, stay.
 The file's truncation, padding and post-processor are dropped: the first two would lose or add tokens silently, the
 last adds special tokens and excludes white space from the offsets.
+
+Spans are in UTF-8 bytes. The library gives each token that is part of a character the span of the whole character; a
+character that a normalizer inserts, the span of the next one; characters that a normalizer merges (`e` + U+0301), only
+the span of the first.
 """
 
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -23,9 +27,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
-from worker.text.offsets import BYTE_ALPHABET, to_bytes
 from worker.text.plain_text import rename_special, special_contents, vocabulary
-from worker.text.prompt_beginning import prompt_beginning
 from worker.text.special_tokens import class_of, configured_eos, default_bos, named_token
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
@@ -33,10 +35,10 @@ from worker.text.tokenizer_files import read_object
 # The lanes of a worker run in parallel, and the worker forks: a thread pool inside the library would compete with other
 # lanes for cores, and does not survive a fork. A user can still set the variable.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # read on every call
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _WORD_START = "▁"  # how SentencePiece and others write a space
+_ADDS_BOS = ("Llama", "CodeLlama", "Gemma", "Cohere")  # unless add_bos_token says otherwise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,3 +240,113 @@ def _has_type(part: Any, kind: str) -> bool:
         return False
     inner = [*(part.get("pretokenizers") or ()), *(part.get("decoders") or ())]
     return part.get("type") == kind or any(_has_type(step, kind) for step in inner)
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte of each character in byte-level pieces: printable Latin-1 stands for itself, U+0100 and on for the other
+    bytes in order (`bytes_to_unicode` of GPT-2's encoder.py)."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}
+
+
+BYTE_ALPHABET = _byte_alphabet()
+
+
+def to_bytes(
+    text: str, offsets: Sequence[tuple[int, int]], num_bytes: Callable[[int], tuple[int, bool]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and stops in bytes, each (T,), of tokens whose `offsets` count characters; neither decreases, and no byte
+    belongs to two tokens.
+
+    `num_bytes`: for the index of a token, how many bytes it stands for, and whether it begins with a space. It is
+    called only for tokens that share characters.
+    """
+    if not offsets:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    spans = np.array(offsets, np.int64)  # (T, 2)
+    spans[:, 1] = np.maximum(spans[:, 1], spans[:, 0])
+    _take_dropped(text, spans)
+    at = _byte_places(text)
+    starts, stops = at[spans[:, 0]], at[spans[:, 1]]
+    # Runs of tokens that share characters: the library gives the span of the run; the sizes of the pieces divide it.
+    highest = np.maximum.accumulate(spans[:, 1])
+    shares = np.flatnonzero(spans[1:, 0] < highest[:-1])  # token i + 1 begins before the end of an earlier token
+    index = 0
+    while index < len(shares):
+        first = int(shares[index])
+        last = first + 1
+        while index + 1 < len(shares) and shares[index + 1] == last:
+            index, last = index + 1, last + 1
+        index += 1
+        begin, end = int(at[spans[first, 0]]), int(at[highest[last]])
+        sizes = [num_bytes(token) for token in range(first, last + 1)]
+        cuts = _share(end - begin, sizes, starts_with_space=text[spans[first, 0]].isspace())
+        starts[first : last + 1] = begin + cuts[:-1]
+        stops[first : last + 1] = begin + cuts[1:]
+    return starts, stops
+
+
+def _share(size: int, sizes: Sequence[tuple[int, bool]], *, starts_with_space: bool) -> NDArray[np.int64]:
+    """The boundaries of T tokens that together cover `size` bytes: (T + 1,), from 0 to size."""
+    wanted = np.array([num_bytes for num_bytes, _ in sizes], np.int64)
+    if sizes[0][1] and not starts_with_space:
+        wanted[0] -= 1  # a space that the tokenizer inserted before the text
+    cuts = np.minimum(np.concatenate(([0], np.cumsum(wanted))), size)
+    cuts[-1] = size
+    return cuts
+
+
+def _take_dropped(text: str, spans: NDArray[np.int64]) -> None:
+    """Extend each token, in place, over the characters after it that belong to no token, except trailing white
+    space."""
+    for index in np.flatnonzero(spans[1:, 0] > spans[:-1, 1]):
+        begin, end = spans[index, 1], spans[index + 1, 0]
+        spans[index, 1] = begin + len(text[begin:end].rstrip())
+    spans[-1, 1] += len(text[spans[-1, 1] :].rstrip())
+
+
+def _byte_places(text: str) -> NDArray[np.int64]:
+    """The byte offset of each character and of the end of the text: (characters + 1,)."""
+    if text.isascii():
+        return np.arange(len(text) + 1, dtype=np.int64)
+    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(widths)))
+
+
+def prompt_beginning(
+    description: Mapping[str, Any], config: Mapping[str, Any], class_name: str, bos_id: int | None
+) -> tuple[int, ...]:
+    """The ids that transformers puts before a prompt: a BOS, or none.
+
+    `description`: tokenizer.json, whose post-processor says it, unless a class of transformers 4.57 replaces that
+    (`update_post_processor` in tokenization_llama_fast.py, and in the files of CodeLlama, Gemma and Cohere). `config`:
+    tokenizer_config.json. `class_name`: the tokenizer's class, without Tokenizer and Fast.
+    """
+    if class_name in _ADDS_BOS:
+        return (bos_id,) if bos_id is not None and config.get("add_bos_token", True) else ()
+    return tuple(_before(description.get("post_processor")))
+
+
+def _before(processor: Any) -> list[int]:
+    """The ids that a post-processor puts before a single sequence (processors of the library tokenizers)."""
+    if not isinstance(processor, dict):
+        return []
+    match processor.get("type"):
+        case "Sequence":
+            return [token_id for step in reversed(processor.get("processors") or ()) for token_id in _before(step)]
+        case "TemplateProcessing":
+            return _before_template(processor)
+        case "BertProcessing" | "RobertaProcessing":
+            return [processor["cls"][1]]
+    return []
+
+
+def _before_template(processor: Mapping[str, Any]) -> list[int]:
+    ids: list[int] = []
+    for part in processor.get("single") or ():
+        if "SpecialToken" not in part:
+            break
+        ids += processor["special_tokens"][part["SpecialToken"]["id"]]["ids"]
+    return ids

@@ -11,8 +11,7 @@ import pytest
 from jobs.errors import ModelError, SpecError
 from tests.places import GOLDEN
 from tests.seq2seq_checkpoints import TOKENIZERS
-from worker.text.translation.multilingual_files import open_multilingual
-from worker.text.translation.multilingual_tokenizer import MultilingualTokenizer
+from worker.text.translation.multilingual_tokenizer import MultilingualTokenizer, open_multilingual
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
 SPM = base64.b64decode(RECORDED["spm"]["fairseq"])

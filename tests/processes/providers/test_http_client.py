@@ -15,7 +15,6 @@ from jobs.providers import Reason
 from tests.scripted_api import Behaviour, ScriptedApi, answers, cuts, drips, floods, hangs_up, says, serving, stalls
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.http import client as client_module
-from worker.providers.http import retries
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import request_each
 from worker.providers.http.event_loop import EventLoop
@@ -28,7 +27,7 @@ LOOP, RUN = EventLoop(), RunContext()
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.01)
 
 
 def post(api: ScriptedApi, **access: Any) -> tuple[Any, Exchange]:

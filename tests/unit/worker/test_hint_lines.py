@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from worker.fleet.hint_listener import as_detail
+from worker.fleet.hint_exchange import as_detail
 
 
 @pytest.mark.parametrize(("level", "shown"), [(logging.INFO, False), (logging.WARNING, True), (logging.ERROR, True)])

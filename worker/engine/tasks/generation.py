@@ -12,6 +12,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, graphs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from jobs.answers import Answers
 from jobs.corpus.messages import Message, read_messages, with_system
@@ -25,13 +26,14 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation, EndsIn
 from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.search.logit_rules import Ids
-from worker.engine.tasks.continued_text import ContinuedText
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
 from worker.text.chat_template import RenderError
 from worker.text.loops import has_loop
 
 _BATCH_SIZE = 32  # prompts that run at a time, where the user does not say
+_CONTEXT = 8  # tokens of the prompt that are detokenized with the first new ones
+_REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +176,52 @@ def _why_not(ids: Sequence[int], max_positions: int) -> Failed | None:
     if len(ids) > max_positions:
         return Failed("too-long", f"the prompt has {len(ids):,} tokens, and the model {max_positions:,} positions")
     return None
+
+
+class Detokenizer(Protocol):
+    """Ids to text, without special tokens."""
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def is_silent(self, token_id: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedText:
+    """One continuation. New ids are detokenized together with the end of the prompt: alone, a first token may lose
+    its space (SentencePiece), and the bytes of a character may lie on both sides."""
+
+    tokenizer: Detokenizer
+    prompt: Sequence[int]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text that these new ids add."""
+        return self._after(self.prompt, ids)
+
+    def ends_in(self, ids: Sequence[int], stops: Sequence[str]) -> bool:
+        """Whether the last of the new ids completes one of `stops`.
+
+        A token stands for a byte or more, unless it is a special one, so only the last tokens are looked at: as many
+        that show as a stop text has bytes.
+        """
+        for stop in stops:
+            tail = self._last(ids, len(stop.encode()) + 1)
+            before = ids[: len(ids) - len(tail)]
+            if stop in self._after(before or self.prompt, tail):
+                return True
+        return False
+
+    def _after(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        context = self._last(before, _CONTEXT)
+        base, whole = self.tokenizer.decode(context), self.tokenizer.decode([*context, *ids])
+        # Of a character whose other bytes are among the new ids. The text may have this character, too: it stays.
+        while base.endswith(_REPLACEMENT) and not whole.startswith(base):
+            base = base[:-1]
+        return whole[len(base) :] if whole.startswith(base) else self.tokenizer.decode(ids)
+
+    def _last(self, ids: Sequence[int], count: int) -> Sequence[int]:
+        """The last ids, of which `count` show in the text."""
+        start = len(ids)
+        while start and count:
+            start -= 1
+            count -= not self.tokenizer.is_silent(ids[start])
+        return ids[start:]

@@ -2,7 +2,7 @@
 Scoring documents with a causal model: how likely it finds each token after those before it.
 
     texts    tokenize -> ids, byte offsets
-             cut      -> windows, each of which the reader gets as a group
+             cut      -> windows, each of which the reader gets as a group; each position is scored in one
              read     -> log-probabilities, in float32 as the model gives them
              sum      -> outcomes, in float64, in the order of the texts
 
@@ -14,7 +14,7 @@ Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +22,27 @@ import numpy as np
 from jobs.answers import Answers
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
-from jobs.tasks.score import Bos, ScoreOptions
+from jobs.tasks.score import Bos, ScoreOptions, Window
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
-from worker.engine.tasks.windows import TokenWindow, cut
 from worker.text.causal_tokenizer import Encoded
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWindow:
+    """Positions [start, stop) of a sequence are read together; those from `first_scored` on are scored.
+
+    A sequence is the BOS, if there is one, and the ids of a document. Its first position has no context and is never
+    scored.
+    """
+
+    start: int
+    first_scored: int  # > start: a scored position has context
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +220,48 @@ def _covered(document: _Document) -> bytes:
     begin = 0 if document.num_before else int(stops[0])
     is_whole = document.stop == len(document.sequence)
     return document.content[begin : None if is_whole else int(stops[document.stop - 1 - document.num_before])]
+
+
+def cut(length: int, kind: Window, max_length: int, stride: int) -> Iterator[TokenWindow]:
+    """The windows of a sequence of `length` positions, in order; none if there is nothing to score.
+
+    `max_length` counts what it counts where the kinds were defined. In transformers' recipe (`stride`) a window has
+    `max_length` positions, scored ones included; so it does here for `truncate`. In lm-evaluation-harness (`disjoint`)
+    the model reads `max_length` positions and scores the one after the last of them too, so a window has one more. A
+    sequence that fits is one window. Only the kind `stride` uses `stride`; 1 <= stride < max_length.
+    """
+    if length < 2:
+        return
+    size = max_length + 1 if kind is Window.DISJOINT else max_length
+    yield TokenWindow(0, 1, min(size, length))
+    match kind:
+        case Window.STRIDE:
+            yield from _strides(length, size, stride)
+        case Window.DISJOINT:
+            yield from _disjoint(length, size)
+        case Window.TRUNCATE:
+            pass
+
+
+def _strides(length: int, size: int, stride: int) -> Iterator[TokenWindow]:
+    """The windows after the first: one begins every `stride` positions and scores the positions that the window before
+    it did not reach, with at least size - stride positions of context. These are the windows of "Perplexity of
+    fixed-length models" in the documentation of transformers (perplexity.md: begin_loc, end_loc, trg_len = end_loc -
+    prev_end_loc)."""
+    start, first_scored = stride, size
+    while first_scored < length:
+        stop = min(start + size, length)
+        yield TokenWindow(start, first_scored, stop)
+        start, first_scored = start + stride, stop
+
+
+def _disjoint(length: int, size: int) -> Iterator[TokenWindow]:
+    """The windows after the first: each scores the positions that follow the window before it, with one position of
+    context. The last is as long as the others, so it has more context. These are the windows of lm-evaluation-harness
+    0.4 (lm_eval/utils.py: make_disjoint_window over get_rolling_token_windows with context_len=1,
+    max_seq_len = size - 1)."""
+    first_scored = size
+    while first_scored < length:
+        stop = min(first_scored + size - 1, length)
+        yield TokenWindow(stop - size, first_scored, stop)
+        first_scored = stop

@@ -8,9 +8,9 @@ from typing import Protocol, Self
 from worker.graphs.architectures import BART, M2M100, MBART, MT5, PEGASUS, SEQ2SEQ_ARCHITECTURES, T5, architecture_of
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.marian_tokenizer import MarianTokenizer
-from worker.text.translation.multilingual_files import open_multilingual
-from worker.text.translation.plain_files import open_plain
-from worker.text.translation.prefix_files import open_prefixed
+from worker.text.translation.multilingual_tokenizer import open_multilingual
+from worker.text.translation.plain_tokenizer import open_plain
+from worker.text.translation.prefix_tokenizer import open_prefixed
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
 
 _MULTILINGUAL, _PLAIN, _PREFIXED = (M2M100, MBART), (BART, PEGASUS), (T5, MT5)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.text import abbreviations
+from worker.text import segments
 from worker.text.segments import segment
 
 WHOLE = [
@@ -86,7 +86,7 @@ def test_a_full_stop_that_ends_a_sentence_still_does(language: str, text: str) -
 
 
 def test_every_list_is_of_a_known_kind_and_its_words_end_in_a_full_stop() -> None:
-    lists = tomllib.loads(Path(abbreviations.__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    lists = tomllib.loads(Path(segments.__file__).with_name("abbreviations.toml").read_text(encoding="utf-8"))
 
     assert {kind for kinds in lists.values() for kind in kinds} == {"inside", "number", "lower", "ends"}
     words = [word for kinds in lists.values() for listed in kinds.values() for word in listed.split()]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.submission.dry_run import LengthBucket, SegmentCounts
-from worker.text.segment_counts import count_segments
+from worker.model_tools.dry_run import count_segments
 
 
 class OneIdPerWord:

@@ -18,8 +18,7 @@ from worker.engine.causal.native.calls import CallLimits
 from worker.engine.causal.native.generation_rows import CachedRows
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation
-from worker.engine.search.continuation_rules import ContinuationRules
-from worker.engine.search.sampling import Sampling
+from worker.engine.search.continuation_rules import ContinuationRules, Sampling
 from worker.graphs.precision import Precision
 
 RULES = {

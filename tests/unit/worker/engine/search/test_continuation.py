@@ -12,8 +12,7 @@ from jobs.errors import ModelError
 from jobs.outcome import Finish
 from jobs.tasks.generate import GenerateOptions
 from worker.engine.search.continuation import Continuation, ContinuationSearch, EndsIn
-from worker.engine.search.continuation_rules import ContinuationRules, read_continuation_rules
-from worker.engine.search.sampling import Sampling
+from worker.engine.search.continuation_rules import ContinuationRules, Sampling, read_continuation_rules
 
 VOCAB = 40
 

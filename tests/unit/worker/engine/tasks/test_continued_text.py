@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.tasks.continued_text import ContinuedText
+from worker.engine.tasks.generation import ContinuedText
 
 SPECIAL = 256
 

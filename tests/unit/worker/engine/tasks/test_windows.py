@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.tasks.score import Window
 from tests.places import GOLDEN
-from worker.engine.tasks.windows import TokenWindow, cut
+from worker.engine.tasks.scoring import TokenWindow, cut
 
 RECORDED = GOLDEN / "rolling_windows.json"
 LENGTH = st.integers(0, 200)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.providers.http.retries import LONGEST_PAUSE_S, backoff_s, retry_after_s
+from worker.providers.http.client import LONGEST_PAUSE_S, backoff_s, retry_after_s
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from worker.providers.ollama_api.answers import ChatReply, GeneratedToken
-from worker.providers.ollama_api.relevance import NoRelevance, prompt_of, score_of
+from worker.providers.ollama_api.reranking import NoRelevance, prompt_of, score_of
 
 
 def reply(likely: Mapping[str, float], thoughts: str = "") -> ChatReply:
