@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.providers.http.access import ServerAccess
+from worker.providers.http.client import ServerAccess
 
 Behaviour = Callable[["Request", socket.socket], None]
 

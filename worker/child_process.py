@@ -43,7 +43,7 @@ from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
-from worker.process.stderr_log import log_to_stderr
+from worker.process.work_log import log_to_stderr
 from worker.providers.registry import Providers, provider_class
 
 log = logging.getLogger(__name__)

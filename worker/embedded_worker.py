@@ -23,7 +23,7 @@ def main() -> int:
     # Loaded while the child loads: SQLAlchemy is among them.
     from jobs.errors import KvjobsError
     from worker.process.connect import connect_with_retry
-    from worker.process.stderr_log import log_to_stderr
+    from worker.process.work_log import log_to_stderr
     from worker.supervisor import stop_on_signals, supervise
 
     log_to_stderr(arguments.settings)

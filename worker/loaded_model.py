@@ -18,7 +18,7 @@ from worker.engine.cross_encoder.protocol import CrossEncoder
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_folder import FileStamp, ModelFolder, read_manifest

@@ -17,8 +17,7 @@ from jobs.settings import Settings
 from jobs.store.queue.batches import Batch
 from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.result_memory import memory_key
-from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.providers.registry import Providers
 

@@ -13,7 +13,7 @@ from typing import Any
 
 MODEL, SEARCH, SLOTS, REST = "model", "search", "slots and binding", "the rest"
 _SLOTS_FILES = {
-    "decoder_stage.py", "device_kv_slots.py", "growing_buffer.py", "host_arrays.py", "kv_slots.py", "lane_decoder.py",
+    "decoder_stage.py", "device_kv_slots.py", "host_arrays.py", "kv_slots.py", "lane_decoder.py",
 }  # fmt: skip
 _RUN = {"run", "run_with_iobinding"}  # of onnxruntime's sessions
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from bench.harness.text_drift import Read
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair, make_pair_batches
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 
 Ids = tuple[int, ...]

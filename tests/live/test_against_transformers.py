@@ -24,9 +24,9 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import read_generation
 from worker.engine.search.search import search
+from worker.engine.seq2seq.batches import make_batches
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported.steps import ExportedSteps
-from worker.engine.seq2seq.padding import make_batches
 from worker.models.json_file import read_json
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

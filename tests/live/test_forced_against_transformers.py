@@ -23,9 +23,9 @@ from jobs.tasks.score import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
 from tools.demo.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.model_tools.add.add import Request, add_model
 from worker.text.translation.marian_tokenizer import MarianTokenizer

@@ -24,8 +24,7 @@ from jobs.tasks.translate import TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.rows import batch_of
-from worker.engine.runtime.result_memory import memory_key
-from worker.engine.runtime.run_context import RunContext, never
+from worker.engine.runtime.run_context import RunContext, memory_key, never
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.model_tools.route_admission import admit_routes

@@ -10,8 +10,6 @@ SHORT = 40  # lines
 STANDS_ALONE = {  # short, imported once, and why it is a file all the same
     "jobs/web/pages/schema.py": "each page has a file",
     "worker/graphs/fusion/fuse.py": "the door of its folder: an engine does not edit graphs",
-    "worker/model_tools/add/kv_sample.py": "the sentences that decide scales of int8, whatever is added",
-    "worker/model_tools/add/sample_queries.py": "loads the engine of cross-encoders, for these alone",
     "worker/models/departures/norm_evidence.py": "each kind of evidence has a file",
     "worker/providers/pace.py": "figures, which are tested without an engine",
     "worker/providers/readiness.py": "loads the providers, when `kvjobs doctor` asks for them",

@@ -20,7 +20,7 @@ from worker.isolation.bisect import BisectingLane
 from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
 from worker.process.memory_limits import limit_to_free, set_oom_score
-from worker.process.stderr_log import log_to_stderr
+from worker.process.work_log import log_to_stderr
 from worker.providers.protocol import ProviderJob
 from worker.providers.registry import Providers
 from worker.stored_memory import StoredMemory

@@ -28,7 +28,7 @@ from worker.engine.tasks.scoring import Scorer
 from worker.graphs.precision import Precision
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.gguf_network import GgufNetwork
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.departures.departures import departures_in
 from worker.models.file_names import GGUF_MODEL

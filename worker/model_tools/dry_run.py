@@ -35,7 +35,7 @@ from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.rerank.prompt_templates import template_of
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model

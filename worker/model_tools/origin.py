@@ -13,8 +13,8 @@ from pathlib import Path
 
 from worker.models.contents.present_files import has_weights
 from worker.models.external_data import external_files
-from worker.models.links import refuse_link_out
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
+from worker.models.readable_file import refuse_link_out
 
 _PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change the files that are written
 

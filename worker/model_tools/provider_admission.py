@@ -20,7 +20,7 @@ from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.task import Task
 from jobs.visible_text import visible
 from worker.model_tools.admission import admit, with_method
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import find_model
 from worker.providers.protocol import ProviderJob

@@ -15,7 +15,7 @@ from jobs.spec import JobSpec
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from worker.model_tools.admission import admit
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model

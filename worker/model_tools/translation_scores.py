@@ -9,7 +9,7 @@ from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
+from worker.engine.seq2seq.batches import IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 
 

@@ -1,4 +1,4 @@
-"""A worker's log lines at level `info`: jobs begun and ended, shards begun and ended."""
+"""The log of a worker's processes on standard error; at level `info`: jobs begun and ended, shards begun and ended."""
 
 import logging
 import threading
@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from jobs.errors import NotFoundError, StoreError
 from jobs.formatting import counted, duration
+from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
@@ -58,3 +59,8 @@ class WorkLog:
             if what == "begun":
                 self._logged.discard(("ended", job_id))  # a retry has started the job again
             return is_new
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Write the log lines of this process from the level in the settings on."""
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")

@@ -24,8 +24,7 @@ from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.rerank.pair_reranking import PairReranker
 from worker.engine.tasks.rerank.reranking import Reranker
 from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
-from worker.engine.tasks.score_reuse import score_with_reuse
-from worker.engine.tasks.scoring import Scorer
+from worker.engine.tasks.scoring import Scorer, score_with_reuse
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.providers.pace import Pace

@@ -15,7 +15,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.text.byte_level import GPT2_WORDS, LLAMA3_WORDS, NFC, QWEN2_WORDS, beginning_with, byte_level_bpe, words
-from worker.text.unknown_vocabulary import UnknownVocabularyError
+from worker.text.tokenizer_files import UnknownVocabularyError
 
 _WAY_OUT = "put the model's tokenizer.json (and tokenizer_config.json) beside the file, which are then used instead"
 

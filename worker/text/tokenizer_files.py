@@ -1,4 +1,4 @@
-"""The JSON files of a causal model's tokenizer."""
+"""The JSON files of a causal model's tokenizer, and the error for a vocabulary that cannot be read for certain."""
 
 from pathlib import Path
 from typing import Any
@@ -25,3 +25,7 @@ def read_object(file: Path, *, is_optional: bool = False) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ModelError(f"{file} holds a JSON {type(content).__name__}, not an object")
     return content
+
+
+class UnknownVocabularyError(ModelError):
+    """It is not known for certain how the vocabulary cuts texts."""

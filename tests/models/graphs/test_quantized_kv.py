@@ -9,8 +9,8 @@ from safetensors.numpy import load_file
 from tests.places import GOLDEN
 from tests.tiny_models import TinyNative, build_kv, decode, draw_sources
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.kv_calibration import largest_seen
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import cached_dtype

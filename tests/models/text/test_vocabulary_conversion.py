@@ -12,7 +12,7 @@ from tests.vocabularies import CASES, END, FAIRSEQ, Files, byte_level_files, wor
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.conversion.tokenizer_json import build_tokenizer_json
 from worker.text.text_pair_tokenizer import TextPairTokenizer
-from worker.text.unknown_vocabulary import UnknownVocabularyError
+from worker.text.tokenizer_files import UnknownVocabularyError
 
 
 def converted(folder: Path, files: Files) -> Path:

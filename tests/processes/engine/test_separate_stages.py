@@ -21,8 +21,8 @@ from worker.engine.causal.native.separate_stages import SeparateStages
 from worker.engine.causal.protocol import Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.stages.stage_process import StageProcess
 from worker.model_tools.add.add import Request, add_model
 

@@ -15,7 +15,7 @@ from jobs.errors import SpecError
 from jobs.formatting import counted, figure
 from jobs.number_ranges import Whole
 from worker.cli.bench.stored_reports import store_reports
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.model_folder import read_manifest
 from worker.models.model_kind import ModelKind

@@ -16,7 +16,7 @@ from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
 from jobs.requirements import install_command
 from worker.cli.models.verifications import store_verification
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.drift import Drift, change, is_large
 from worker.models.model_kind import ModelKind

@@ -52,7 +52,7 @@ def worker(
     from worker.engine.runtime.device import check_device, lanes_of
     from worker.process.child_handle import Child
     from worker.process.connect import connect_with_retry
-    from worker.process.stderr_log import log_to_stderr
+    from worker.process.work_log import log_to_stderr
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj

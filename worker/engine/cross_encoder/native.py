@@ -21,8 +21,7 @@ from jobs.errors import ModelError
 from worker.engine.cross_encoder.protocol import PairIds
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
-from worker.engine.runtime.native_precision import native_precision
-from worker.engine.runtime.native_session import open_native_session
+from worker.engine.runtime.native_session import native_precision, open_native_session
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.architectures import CROSS_ENCODERS
 from worker.graphs.cross_encoder.families import read_network

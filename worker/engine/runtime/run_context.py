@@ -1,14 +1,35 @@
 """What a batch carries down to every model call: whether to stop, the memory of earlier results, a stopwatch."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from jobs.errors import Stopped
-from jobs.outcome import StepTiming
+from jobs.outcome import Score, SegmentTranslation, StepTiming
 from jobs.tasks.shared_options import Timing
-from worker.engine.runtime.result_memory import NoMemory, ResultMemory
 from worker.engine.runtime.timing import Counted, Stopwatch
+
+
+class ResultMemory(Protocol):
+    """Stored results: translations of segments, and scores of documents."""
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        """The stored translations, by key, of those keys that have one."""
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        """The stored scores, by key, of those keys that have one."""
+
+
+class NoMemory:
+    """A memory that is always empty."""
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        return {}
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        return {}
 
 
 def never() -> bool:
@@ -45,3 +66,13 @@ class RunContext:
     def timings(self) -> list[StepTiming]:
         """The timings measured so far (`Stopwatch.timings`)."""
         return self.stopwatch.timings
+
+
+def memory_key(digest: bytes, text: str, language: str | None = None) -> bytes:
+    """The key under which the memory stores the result of a segment or a document.
+
+    `digest`: of the model and of the options that results depend on. `language`: of the text, where the result depends
+    on it; the digest leaves it out, since most models do not know it.
+    """
+    content = text if language is None else f"[{language}]{text}"
+    return hashlib.sha256(digest + content.encode("utf-8", "surrogatepass")).digest()

@@ -17,11 +17,11 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.seq2seq.batches import IdPair
 
 BATCH_SIZE = 32  # segments that run at a time, where neither the user nor the model's sizes say how many
-
 Decoded = list[tuple[int, list[Hypothesis]]]  # the index of each segment, and its hypotheses, best first
+NEVER_CACHED = 1 << 30  # steps: more than any search has
 
 
 class Decoder(Protocol):
@@ -103,3 +103,14 @@ def decode_all(
     """The hypotheses of every segment, best first, in the order of the segments."""
     by_segment = dict(chain.from_iterable(decoder.decode(segments, rules, run, batch_size=batch_size)))
     return [by_segment[index] for index in range(len(segments))]
+
+
+def uncached_steps(policy: CachePolicy) -> int:
+    """How many steps, counted from the first, run the whole prefix without the cache: none, N or all."""
+    match policy.mode:
+        case "off":
+            return NEVER_CACHED
+        case "hybrid":
+            return max(1, policy.uncached_steps)
+        case _:
+            return 0

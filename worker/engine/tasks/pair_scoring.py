@@ -35,7 +35,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_batches
+from worker.engine.seq2seq.batches import MAX_TOKENS, IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.tokenizers import PairTokenizer
 from worker.text.translation.sentence_pieces import TargetPiece

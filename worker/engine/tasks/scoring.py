@@ -15,7 +15,8 @@ Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -25,10 +26,9 @@ from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.tasks.score import Bos, ScoreOptions, Window
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.engine.tasks.sequence_limit import sequence_limit
-from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
+from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary, sequence_limit
 from worker.text.causal_tokenizer import Encoded
 
 
@@ -265,3 +265,33 @@ def _disjoint(length: int, size: int) -> Iterator[TokenWindow]:
         stop = min(first_scored + size - 1, length)
         yield TokenWindow(stop - size, first_scored, stop)
         first_scored = stop
+
+
+class DocumentScorer(Protocol):
+    """Computes the score of every text."""
+
+    def score(self, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers: ...
+
+
+def score_with_reuse(scorer: DocumentScorer, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers:
+    """Score every text. With `options.reuse`, texts in the memory are not computed, and equal texts are computed once;
+    without it, the memory is neither read nor extended. Raises what the scorer raises."""
+    if not options.reuse or not texts:
+        return scorer.score(texts, options, run)
+    keys = [memory_key(run.digest, text) for text in texts]
+    known = run.memory.recall_scores(list(dict.fromkeys(keys)))
+    unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    if not unknown:
+        return Answers(outcomes=[replace(known[key], reused=True) for key in keys])
+    computed = scorer.score(list(unknown.values()), options, run)
+    found = dict(zip(unknown, computed.outcomes, strict=True))
+    outcomes = []
+    for key in keys:
+        outcome = known.get(key) or found[key]
+        if isinstance(outcome, Score) and key in known:
+            outcome = replace(outcome, reused=True)
+        elif isinstance(outcome, Score):
+            known[key] = outcome  # a later occurrence of the text is reused
+        outcomes.append(outcome)
+    learned = {key: outcome for key, outcome in found.items() if isinstance(outcome, Score) and outcome.is_finite}
+    return Answers(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)

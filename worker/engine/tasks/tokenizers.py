@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol, Self
 
 from jobs.corpus.messages import Message
-from jobs.errors import ModelError
+from jobs.errors import ModelError, SpecError
 from worker.engine.causal.protocol import CausalModel
 from worker.text.causal_tokenizer import Encoded
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
@@ -85,3 +85,14 @@ def check_vocabulary(tokenizer: Vocabulary, model: CausalModel) -> None:
             f"the tokenizer gives ids up to {tokenizer.max_id}, but the model has {model.vocab_size} tokens: "
             "tokenizer.json and the graphs belong to different models"
         )
+
+
+def sequence_limit(model: CausalModel, max_length: int | None) -> int:
+    """Tokens of the longest sequence; `max_length` None: as many as the model reads. Raises SpecError for more."""
+    if max_length is None:
+        return model.max_positions
+    if max_length > model.max_positions:
+        raise SpecError(
+            f"max_length is {max_length}, but the model takes at most {model.max_positions} tokens: lower --max-length"
+        )
+    return max_length

@@ -18,8 +18,7 @@ from jobs.outcome import Flag, Learned, SegmentTranslation
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.result_memory import memory_key
-from worker.engine.runtime.run_context import RunContext
+from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel

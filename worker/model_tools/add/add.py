@@ -41,8 +41,7 @@ from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.gguf_settings import NoGraphsError
-from worker.models.contents.kind import kind_of
-from worker.models.contents.present_files import has_exported_graphs, has_weights
+from worker.models.contents.present_files import has_exported_graphs, has_weights, kind_of
 from worker.models.contents.required_files import check_files, refuse_unknown_graphs
 from worker.models.departures.departures import departures_in
 from worker.models.drift import AnyDrift
@@ -53,8 +52,8 @@ from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_model_name
 from worker.models.unsupported import ignored_code, is_gguf_file
+from worker.text.tokenizer_files import UnknownVocabularyError
 from worker.text.tokenizer_trial import try_tokenizer
-from worker.text.unknown_vocabulary import UnknownVocabularyError
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
 

@@ -13,11 +13,11 @@ from worker.model_tools.origin import Origin
 from worker.models.contents.required_files import check_causal_tokenizer
 from worker.models.export_advice import CONVERT
 from worker.models.file_names import CAUSAL_TOKENIZER, TOKENIZER
-from worker.models.links import refuse_link_out
 from worker.models.manifest import Manifest
-from worker.text.conversion.file_names import VOCABULARY_FILES, vocabulary_in
+from worker.models.readable_file import refuse_link_out
 from worker.text.conversion.tokenizer_json import Built, build_tokenizer_json
-from worker.text.unknown_vocabulary import UnknownVocabularyError
+from worker.text.file_names import VOCABULARY_FILES, vocabulary_in
+from worker.text.tokenizer_files import UnknownVocabularyError
 
 
 def copy_with_tokenizer(origin: Origin, names: Iterable[str], folder: Path) -> list[str]:

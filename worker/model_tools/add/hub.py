@@ -25,7 +25,7 @@ from worker.model_tools.add.built_tokenizer import build_tokenizer
 from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
 from worker.models.checkpoint.checkpoint import check_architecture
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import lacks_tokenizer
 from worker.models.contents.tokenizer_files import TRANSLATION_TOKENIZERS, required_tokenizer
 from worker.models.file_names import (
@@ -50,7 +50,7 @@ from worker.models.manifest import MANIFEST
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
-from worker.text.conversion.file_names import VOCABULARY_FILES, vocabulary_in
+from worker.text.file_names import VOCABULARY_FILES, vocabulary_in
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when huggingface_hub is imported
 

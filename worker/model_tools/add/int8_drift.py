@@ -87,7 +87,7 @@ def _score_translations(
     """As `_score`, of the translations that the graphs in fp32 make; those that need an id that the head in int8 lacks
     are left out."""
     from worker.engine.seq2seq.open import open_seq2seq_model
-    from worker.model_tools.add.sample_translations import translate_sample
+    from worker.model_tools.add.drift_sample import translate_sample
     from worker.model_tools.translation_scores import can_score, score_translations
     from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
     from worker.model_tools.verify.verify import build_fp32
@@ -107,7 +107,7 @@ def _measure_scores(
     model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path, limit: int
 ) -> RelevanceDrift:
     """The drift of a cross-encoder's scores."""
-    from worker.model_tools.add.sample_queries import score_queries
+    from worker.model_tools.add.drift_sample import score_queries
     from worker.model_tools.verify.cross_encoder import VerifiedCrossEncoder
     from worker.model_tools.verify.verify import build_fp32
 

@@ -1,12 +1,12 @@
 """The files of a translation model: built from a checkpoint, or copied from an export."""
 
+import random
 from pathlib import Path
 
 from jobs.errors import SpecError
 from worker.graphs.architectures import BART, MARIAN, architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.built_tokenizer import copy_with_tokenizer
-from worker.model_tools.add.kv_sample import made_up_sentences
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -15,14 +15,16 @@ from worker.models.file_names import CONFIG, CONFIGURATION
 from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
-from worker.text.conversion.file_names import VOCABULARY_FILES, vocabulary_in
-from worker.text.translation.translation_tokenizer import open_translation_tokenizer
+from worker.text.file_names import VOCABULARY_FILES, vocabulary_in
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 _DEFAULT_HEAD = {
     Precision.FP32: HeadChoice.FULL,  # gives exactly the ids of the checkpoint
     Precision.FP16: HeadChoice.FULL,
     Precision.INT8: HeadChoice.TARGET,  # an approximation already
 }
+_LENGTHS = (2, 3, 5, 8, 12, 16, 24, 32)  # pieces of a sentence
+_SENTENCES = 4  # of each length
 
 
 def build_translation(
@@ -114,3 +116,11 @@ def head_size(folder: Path, manifest: Manifest) -> int | None:
     config = read_json(folder / "config.json")
     full: int = config.get("decoder_vocab_size") or config["vocab_size"]
     return full if manifest.head_ids is None else len(manifest.head_ids)
+
+
+def made_up_sentences(tokenizer: Seq2SeqTokenizer, max_positions: int) -> list[list[int]]:
+    """Sentences of ids, longest first, on which `measure_scales` measures a model. They are made of its own vocabulary,
+    so a model of any language can be added without a corpus."""
+    rng = random.Random(0)
+    lengths = [max(0, min(length, max_positions - 2)) for length in sorted(_LENGTHS, reverse=True)]
+    return [tokenizer.draw(rng, length) for length in lengths for _ in range(_SENTENCES)]

@@ -7,8 +7,7 @@ from typing import ClassVar
 from worker.engine.causal.open import open_causal_model
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.file_names import BODY, HEAD, stage_graphs
-from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
-from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.model_tools.inspect.protocol import Fields, Graphs, cache_fields, native_cache_dtype
 from worker.model_tools.inspect.stages import describe_stages
 from worker.models.export_advice import ADD, EXPORT_CAUSAL
 from worker.models.json_file import read_json

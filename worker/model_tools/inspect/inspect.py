@@ -18,8 +18,7 @@ from worker.model_tools.inspect.description import ModelDescription, OpenedGraph
 from worker.model_tools.inspect.gguf import inspect_gguf
 from worker.model_tools.inspect.protocol import InspectedFamily
 from worker.model_tools.inspect.seq2seq import InspectedSeq2Seq
-from worker.models.contents.kind import kind_of
-from worker.models.contents.present_files import has_weights
+from worker.models.contents.present_files import has_weights, kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder, read_manifest

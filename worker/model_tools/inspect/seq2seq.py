@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.file_names import DECODER, ENCODER, stage_graph, stage_graphs
 from worker.graphs.seq2seq.families import read_network
-from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
-from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.model_tools.inspect.protocol import Fields, Graphs, cache_fields, native_cache_dtype
 from worker.model_tools.inspect.stages import describe_stages
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.json_file import read_json, read_json_or_empty

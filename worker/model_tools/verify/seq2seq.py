@@ -22,8 +22,8 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.open import open_seq2seq_model
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import write_seq2seq

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from worker.models.contents.kind import kind_of
-from worker.models.contents.present_files import causal_graph_name, graph_place, has_graph
+from worker.models.contents.present_files import causal_graph_name, graph_place, has_graph, kind_of
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind

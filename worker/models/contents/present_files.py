@@ -1,9 +1,12 @@
-"""Which graphs and weights lie in a folder, by the names of its files. Needs only the standard library."""
+"""Which graphs and weights lie in a folder, and which kind of model they make. Needs only the standard library."""
 
 from pathlib import Path
 
-from worker.models.file_names import CAUSAL_GRAPH, CHECKPOINT, ENCODER, graph_places
+from worker.models.file_names import CAUSAL_GRAPH, CHECKPOINT, CONFIG, ENCODER, GENAI_CONFIG, graph_places
+from worker.models.json_file import read_json_or_empty
 from worker.models.layout.causal_config import genai_filename
+from worker.models.model_folder import ModelFolder, read_manifest
+from worker.models.model_kind import ModelKind, names_causal, names_cross_encoder
 
 
 def has_weights(path: Path) -> bool:
@@ -30,3 +33,19 @@ def graph_place(path: Path, name: str) -> Path:
 def causal_graph_name(path: Path) -> str:
     """The file name of a causal export's graph: the one in genai_config.json, else that of all other exporters."""
     return genai_filename(path) or CAUSAL_GRAPH
+
+
+def kind_of(folder: ModelFolder) -> ModelKind:
+    """The kind of the model in a folder: by its manifest, else by the names of its graphs and by config.json. Raises
+    ModelError if the manifest is damaged."""
+    if manifest := read_manifest(folder):
+        return ModelKind.of_architecture(manifest.architecture)
+    path = folder.path
+    if has_graph(path, ENCODER):
+        return ModelKind.TRANSLATION
+    config = read_json_or_empty(path / CONFIG)
+    if names_cross_encoder(config):
+        return ModelKind.CROSS_ENCODER
+    if has_graph(path, causal_graph_name(path)) or (path / GENAI_CONFIG).is_file():
+        return ModelKind.CAUSAL
+    return ModelKind.CAUSAL if names_causal(config) else ModelKind.TRANSLATION

@@ -16,13 +16,13 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.graphs.architectures import MARIAN, SEQ2SEQ_ARCHITECTURES, architecture_of
 from worker.graphs.file_names import stage_files
-from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import (
     causal_graph_name,
     graph_place,
     has_exported_graphs,
     has_graph,
     has_weights,
+    kind_of,
 )
 from worker.models.contents.tokenizer_files import required_tokenizer
 from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
@@ -41,11 +41,10 @@ from worker.models.file_names import (
     graph_places,
 )
 from worker.models.json_file import read_json_or_empty
-from worker.models.links import refuse_link_out
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder, deciding_files, files_in, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.readable_file import refuse_placeholder
+from worker.models.readable_file import refuse_link_out, refuse_placeholder
 from worker.models.registry import is_bundled
 from worker.models.unsupported import refuse_files
 from worker.text.file_names import SENTENCEPIECE_BPE

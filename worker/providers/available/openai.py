@@ -25,8 +25,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
-from worker.providers.http.access import ServerAccess
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused, ServerAccess
 from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
 from worker.providers.http.server_check import check_server

@@ -53,7 +53,7 @@ def finish_of(options: GenerateOptions, *, reached_limit: bool, met_stop: bool |
     return Finish.STOP if met_stop or (met_stop is None and options.stop) else Finish.EOS
 
 
-def outcome_of(answer: ContinuedPrompt) -> Outcome | Unanswered:
+def generation_of(answer: ContinuedPrompt) -> Outcome | Unanswered:
     """The outcome of a document."""
     if answer.has_thoughts and not answer.text.strip():
         why = f"the model thought for {answer.num_completion_tokens} tokens and gave no answer"

@@ -8,6 +8,7 @@ Translation by a chat model.
 A document without a letter ("—", "12:30") is not sent: it passes through, as with other engines.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ TEMPLATE = (
     "Translate the following text from {source} to {target}. Answer with the translation alone: no explanation, no "
     "quotation marks around it, and the same line breaks.\n\n{text}"
 )
+_THOUGHTS = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)  # a template may hold the first tag itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +93,15 @@ def outcome_of(text: str, answer: ChatAnswer) -> Outcome | Unanswered:
         num_target_tokens=answer.num_completion_tokens,
         flags=merge_flags(flags),
     )
+
+
+def without_thoughts(text: str, answer: str) -> tuple[str, bool]:
+    """An answer without its <think> block, and whether it has one. `text` is what was translated: one that holds such
+    tags itself keeps them."""
+    if "think>" in text:
+        return answer, False
+    if found := _THOUGHTS.match(answer):
+        return answer[found.end() :], True
+    if answer.lstrip().startswith("<think>"):  # it came to no end
+        return "", True
+    return answer, False

@@ -21,6 +21,7 @@ from email.utils import parsedate_to_datetime
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import orjson
@@ -28,7 +29,6 @@ import orjson
 from jobs.outcome import StepTiming
 from jobs.providers import Reason
 from jobs.visible_text import visible
-from worker.providers.http.access import ServerAccess
 from worker.providers.protocol import ProviderFailure
 
 MAX_BYTES = 1 << 26  # of an answer: 64 MiB
@@ -43,6 +43,27 @@ logging.getLogger("httpcore2").setLevel(logging.WARNING)
 BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0  # of the backoff
 LONGEST_WAIT_S = 60.0  # of all pauses of a request; a server that asks for more is given up: the next provider is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAccess:
+    """The address of a server, its key, and what it is given. The key is never shown."""
+
+    base_url: str  # without a slash at the end; may hold a user and a password
+    key: str = field(default="", repr=False)  # sent as a bearer token; empty: none is sent
+    concurrency: int  # requests at a time, of all lanes of this process together
+    timeout_s: float  # of one request, from its start to the last byte of the answer
+    attempts: int = 3  # of one request, where the server is busy or the connection breaks
+
+    @property
+    def host(self) -> str:
+        """The server as messages name it: host and port, without a user or a password."""
+        parts = urlsplit(self.base_url)
+        host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else str(parts.hostname)
+        return f"{host}:{parts.port}" if parts.port else host
+
+    def __repr__(self) -> str:
+        return f"ServerAccess({self.host})"  # the URL may hold a password
 
 
 class RequestRefused(Exception):

@@ -6,8 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jobs.worker_port import ProviderCheck
-from worker.providers.http.access import ServerAccess
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused, ServerAccess
 from worker.providers.protocol import ProviderFailure
 
 TIMEOUT_S = 3.0

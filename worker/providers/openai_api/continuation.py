@@ -14,7 +14,7 @@ from jobs.answers import Unanswered
 from jobs.outcome import Failed, Outcome
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.tasks.generate import GenerateOptions
-from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, messages_of, outcome_of
+from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, generation_of, messages_of
 from worker.providers.http.client import shown
 from worker.providers.openai_api.answers import ChatChoice, bad
 
@@ -91,4 +91,4 @@ def continuation_of(found: ChatChoice, options: GenerateOptions) -> Outcome | Un
         # OpenAI does not show what its models think: then a chat of no text has reached the limit on tokens.
         has_thoughts=found.has_thoughts or (options.chat and found.finish_reason == "length"),
     )
-    return outcome_of(answer)
+    return generation_of(answer)

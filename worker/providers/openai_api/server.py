@@ -18,8 +18,14 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
-from worker.providers.chat.thoughts import without_thoughts
-from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, thoughts_alone
+from worker.providers.chat.translation import (
+    ChatAnswer,
+    outcome_of,
+    passed_through,
+    prompt_of,
+    thoughts_alone,
+    without_thoughts,
+)
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused, shown
 from worker.providers.http.document_requests import TooLong, until_unanswered
 from worker.providers.http.usage_count import UsageCount

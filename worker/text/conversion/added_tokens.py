@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from worker.text.tokenizer_files import read_object
-from worker.text.unknown_vocabulary import UnknownVocabularyError
+from worker.text.tokenizer_files import UnknownVocabularyError, read_object
 
 # In this order, those that the vocabulary lacks get ids.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")

@@ -13,11 +13,10 @@ from typing import Any
 
 from worker.text.byte_level import NFC, QWEN2_WORDS, beginning_with, byte_level_bpe, gpt2_words, words
 from worker.text.conversion.added_tokens import AddedToken, NamedTokens, SpecialTokens, named_tokens
-from worker.text.conversion.file_names import MERGES, VOCAB_JSON, VOCAB_TXT
 from worker.text.conversion.vocabulary_text import read_merges, read_numbered_lines, read_pieces
+from worker.text.file_names import MERGES, VOCAB_JSON, VOCAB_TXT
 from worker.text.special_tokens import class_of
-from worker.text.tokenizer_files import read_object
-from worker.text.unknown_vocabulary import UnknownVocabularyError
+from worker.text.tokenizer_files import UnknownVocabularyError, read_object
 
 _PLAIN = AddedToken("", normalized=True)
 _END = "<|endoftext|>"

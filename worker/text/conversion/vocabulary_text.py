@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from jobs.errors import ModelError
-from worker.text.conversion.file_names import VOCAB_JSON
+from worker.text.file_names import VOCAB_JSON
 from worker.text.tokenizer_files import read_object
 
 _AGAIN = "download it again"

@@ -26,10 +26,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
-from worker.text.translation.piece_splits import split_pieces
-from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
+from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece, share_of_characters, split_pieces
 from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
-from worker.text.translation.unknown_share import share_of_characters
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from worker.text.translation.piece_cutter import PieceCutter
-from worker.text.translation.sentence_pieces import TargetPiece
-from worker.text.translation.unknown_share import share_of_characters
+from worker.text.translation.sentence_pieces import TargetPiece, share_of_characters
 
 _BEFORE_MARKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 

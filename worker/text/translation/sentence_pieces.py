@@ -1,12 +1,17 @@
-"""The pieces of a sentence as a translation model takes them, whatever surrounds them."""
+"""The pieces of a sentence as a translation model takes them, whatever surrounds them: where too many are split, and
+how much of a sentence a vocabulary lacks."""
 
-from collections.abc import Callable, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from jobs.errors import SpecError
 from worker.text.translation.piece_cutter import CutPiece
-from worker.text.translation.piece_splits import split_pieces
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORD_START = "▁"  # how SentencePiece writes a space
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +51,50 @@ def draw_ids(rng: Random, by_frequency: Sequence[int], num_pieces: int) -> list[
     drawn = rng.choices(by_frequency, [1 / (rank + 1) for rank in range(len(by_frequency))], k=num_pieces)
     drawn[1::2] = rng.choices(by_frequency, k=num_pieces // 2)
     return drawn
+
+
+def share_of_characters(text: str, places: Iterable[tuple[int, int]]) -> float:
+    """The share of a text's characters, white space aside, that lie in these spans (start and stop in UTF-8 bytes); 0
+    for a text without characters.
+
+    Characters and not tokens: SentencePiece makes one unknown token of any number of unknown characters in a row, so a
+    whole sentence in Thai is one of two tokens.
+    """
+    spans = list(places)
+    if not spans:
+        return 0.0
+    content = _SURROGATE.sub("\ufffd", text).encode()
+    unknown = sum(_num_characters(content[start:stop]) for start, stop in spans)
+    return min(unknown / max(_num_characters(content), 1), 1.0)
+
+
+def _num_characters(content: bytes) -> int:
+    return sum(not character.isspace() for character in content.decode(errors="ignore"))
+
+
+def split_pieces(pieces: Sequence[str], room: int) -> list[slice]:
+    """Split pieces into parts of at most `room` pieces.
+
+    Split where a word starts; else after a punctuation mark; else anywhere. room 4:
+
+        ▁a b ▁c d e f g        ->   ▁a b · ▁c d e f · g
+    """
+    parts = []
+    start = 0
+    while start < len(pieces) - room:
+        end = _last_cut(pieces, start, start + room)
+        parts.append(slice(start, end))
+        start = end
+    return [*parts, slice(start, len(pieces))]
+
+
+def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
+    """The best index in the second half of pieces[start:end] to split at; `end` if none is better."""
+    middle = start + (end - start) // 2
+    for cut in range(end, middle, -1):
+        if pieces[cut].startswith(_WORD_START):
+            return cut
+    for cut in range(end, middle, -1):
+        if unicodedata.category(pieces[cut - 1][-1]).startswith("P"):
+            return cut
+    return end

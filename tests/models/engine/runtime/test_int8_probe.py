@@ -10,9 +10,9 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime import int8_kv_probe, native_precision, native_session
+from worker.engine.runtime import int8_kv_probe, native_session
 from worker.engine.runtime.int8_kv_probe import attends_to_int8
-from worker.engine.runtime.int8_probe import Int8, exact_int8
+from worker.engine.runtime.native_session import Int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native import graphs as native_graphs
 from worker.engine.seq2seq.native.decode_step import DecodeStep
@@ -93,7 +93,7 @@ def test_there_models_are_added_with_keys_and_values_in_float32(add: Add, monkey
 
 def test_a_model_in_int8_is_refused_where_no_int8_product_is_exact(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.INT8)
-    monkeypatch.setattr(native_precision, "exact_int8", lambda: Int8.NEITHER)
+    monkeypatch.setattr(native_session, "exact_int8", lambda: Int8.NEITHER)
 
     with pytest.raises(ModelError, match=r"--precision fp32"):
         NativeSeq2Seq.open(folder)

@@ -11,7 +11,7 @@ from jobs.tasks.score import ScoreOptions
 from tests.places import GOLDEN
 from tests.tiny_models import TinyNative
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece

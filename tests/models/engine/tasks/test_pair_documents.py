@@ -12,7 +12,7 @@ from tests.models.engine.tasks.pairs import ALONE, TOGETHER, IdTokenizer, as_tex
 from tests.tiny_models import OpenKV, OpenTiny
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 
 

@@ -20,7 +20,7 @@ from tests.seq2seq_checkpoints import (
 )
 from worker.graphs import embeddings
 from worker.graphs.precision import Precision
-from worker.model_tools.add import int8_drift, sample_translations
+from worker.model_tools.add import drift_sample, int8_drift
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal, verify
@@ -166,9 +166,7 @@ def test_a_translation_model_is_measured_on_the_translations_of_its_graphs_in_fp
 @pytest.mark.parametrize(("name", "first"), [("opus-mt-de-en", "Der"), ("opus-mt-en-de", "The"), ("mine", "The")])
 def test_an_opus_model_translates_the_language_of_its_name(tmp_path, monkeypatch, name, first):
     seen: list[str] = []
-    monkeypatch.setattr(
-        sample_translations, "segment", lambda text, language: seen.append(text) or segment(text, language)
-    )
+    monkeypatch.setattr(drift_sample, "segment", lambda text, language: seen.append(text) or segment(text, language))
     source = write_marian_checkpoint(tmp_path / name)
 
     added = add_model(

@@ -1,6 +1,5 @@
 """
-The past of one prefix, repeated for several rows.
-
+Several rows' pasts in one array: one prefix repeated for all, or pasts of different lengths, padded on the left.
 Shapes: B rows · K key/value heads · P past length · H head size.
 """
 
@@ -69,3 +68,16 @@ class BroadcastPast:
             memory[: count * math.prod(array.shape)].reshape(count, *array.shape[1:])
             for memory, array in zip(self._memory, self._past, strict=True)
         ]
+
+
+def padded_pasts(pasts: Sequence[Past], lengths: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Join the pasts of several rows, arrays (1, K, S, H) for the key and the value of each layer, into arrays (B, K,
+    P, H). The first lengths[i] positions of row i count: they move to the end, with zeros before them."""
+    longest = int(lengths.max())
+    joined = []
+    for number, first in enumerate(pasts[0]):
+        both = np.zeros((len(pasts), first.shape[1], longest, first.shape[3]), first.dtype)
+        for row, (past, length) in enumerate(zip(pasts, lengths.tolist(), strict=True)):
+            both[row, :, longest - length :] = past[number][0, :, :length]
+        joined.append(both)
+    return joined

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
+from worker.engine.causal.exported.broadcast_past import padded_pasts
 from worker.engine.causal.exported.graph import ExportedCausalGraph
-from worker.engine.causal.exported.padded_past import padded_pasts
 
 _LENGTH = 6  # tokens of a row
 # The tolerance: the difference from the logits of the row alone, as a part of the range of all logits.

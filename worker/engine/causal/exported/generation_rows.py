@@ -16,10 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.causal.exported.broadcast_past import Past
+from worker.engine.causal.exported.broadcast_past import Past, padded_pasts
 from worker.engine.causal.exported.capabilities import Capabilities
 from worker.engine.causal.exported.graph import ExportedCausalGraph
-from worker.engine.causal.exported.padded_past import padded_pasts
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids

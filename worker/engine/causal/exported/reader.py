@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from worker.engine.causal.exported.broadcast_past import BroadcastPast, Past
 from worker.engine.causal.exported.capabilities import Capabilities
 from worker.engine.causal.exported.graph import ExportedCausalGraph
-from worker.engine.causal.group_results import GroupResults
-from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.causal.protocol import Group, GroupResults, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory

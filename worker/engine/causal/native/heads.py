@@ -13,8 +13,7 @@ from onnxruntime import InferenceSession
 from worker.engine.causal.native.stage import HIDDEN, States
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_input, bind_output
+from worker.engine.runtime.host_arrays import GrowingBuffer, bind_input, bind_output
 from worker.engine.search.logit_rules import Floats
 
 

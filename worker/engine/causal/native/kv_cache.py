@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_past
+from worker.engine.runtime.host_arrays import GrowingBuffer, bind_past
 
 _CAPACITY_STEP = 256  # positions
 

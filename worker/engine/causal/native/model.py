@@ -16,7 +16,7 @@ from worker.engine.causal.native.generation_rows import CachedRows, UncachedRows
 from worker.engine.causal.native.graphs import NativeCausalGraphs
 from worker.engine.causal.native.reader import PackedReader, WholeReader
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
-from worker.engine.runtime.native_precision import native_precision
+from worker.engine.runtime.native_session import native_precision
 from worker.engine.search.continuation_rules import ContinuationRules, rules_in
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal.families import read_sizes

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.causal.group_results import GroupResults
 from worker.engine.causal.native.calls import LIMITS, CallLimits, TimedCalls
 from worker.engine.causal.native.graphs import NativeCausalGraphs
 from worker.engine.causal.native.packed_rows import PackedRows
-from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.causal.protocol import Group, GroupResults, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 

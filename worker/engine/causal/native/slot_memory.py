@@ -18,8 +18,7 @@ from onnxruntime import IOBinding
 
 from worker.engine.causal.native.kv_cache import SequenceCache
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_past
+from worker.engine.runtime.host_arrays import GrowingBuffer, bind_past
 
 
 @dataclass(frozen=True, slots=True)

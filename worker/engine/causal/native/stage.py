@@ -23,8 +23,7 @@ from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.native.row_table import EMBEDDED, IDS, RowTable
 from worker.engine.causal.native.slot_memory import SlotMemory, SlotShape
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_input, bind_output
+from worker.engine.runtime.host_arrays import GrowingBuffer, bind_input, bind_output
 
 RESIDUAL, NEXT_RESIDUAL, HIDDEN = "residual", "next_residual", "hidden"  # inputs and outputs of stages
 

@@ -15,9 +15,9 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
+from worker.engine.seq2seq.batches import PaddedBatch, make_batches, pad
 from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported.steps import ExportedSteps
-from worker.engine.seq2seq.padding import PaddedBatch, make_batches, pad
 from worker.engine.seq2seq.protocol import BATCH_SIZE, Decoded
 
 

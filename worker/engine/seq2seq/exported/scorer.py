@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, log_normalizer
+from worker.engine.seq2seq.batches import IdPair, pad
 from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
-from worker.engine.seq2seq.padding import pad
-from worker.engine.seq2seq.pair_batches import IdPair
 
 MAX_LOGITS = 1 << 24  # numbers of one call of the decoder, unless one target alone has more: 64 MB
 

@@ -23,10 +23,10 @@ from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.seq2seq.cache_policy import NEVER_CACHED, uncached_steps
+from worker.engine.seq2seq.batches import PaddedBatch
 from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache
-from worker.engine.seq2seq.padding import PaddedBatch
+from worker.engine.seq2seq.protocol import NEVER_CACHED, uncached_steps
 
 MAX_LOGITS = 1 << 26  # numbers of one uncached call: 256 MB
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.growing_buffer import GrowingBuffer
-from worker.engine.runtime.host_arrays import bind_input, bind_output
+from worker.engine.runtime.host_arrays import GrowingBuffer, bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.native.decoder_graphs import DecoderGraphs, StepKind
 from worker.engine.seq2seq.native.kv_slots import Slots

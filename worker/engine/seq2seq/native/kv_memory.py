@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import GrowingBuffer
 from worker.engine.search.logit_rules import Ids
 from worker.kernels.compiled import compiled_kernels
 

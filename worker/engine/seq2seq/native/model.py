@@ -13,13 +13,13 @@ from jobs.errors import ModelError
 from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.runtime.device import providers as device_providers
-from worker.engine.runtime.native_precision import native_precision
+from worker.engine.runtime.native_session import native_precision
 from worker.engine.search.generation_config import GenerationConfig, read_generation
-from worker.engine.seq2seq.cache_policy import uncached_steps
 from worker.engine.seq2seq.native.continuous_batching import ContinuousDecoder
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import NativeScorer
 from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
+from worker.engine.seq2seq.protocol import uncached_steps
 from worker.graphs.architectures import SEQ2SEQ_ARCHITECTURES
 from worker.graphs.file_names import DECODER
 from worker.graphs.seq2seq.families import read_network

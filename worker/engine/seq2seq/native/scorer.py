@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.seq2seq.quantized_kv import broken_sentences
 
 _HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the pairs of `pair_batches.MAX_TOKENS` with 16: 2.12 s

@@ -29,8 +29,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.prompt_templates import Template, template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
-from worker.engine.tasks.sequence_limit import sequence_limit
-from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
+from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary, sequence_limit
 
 NO_QUERY = "the query holds no text"
 NO_TOKEN = "the tokenizer makes no token of it"

@@ -19,8 +19,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
-from worker.engine.tasks.sequence_limit import sequence_limit
-from worker.engine.tasks.tokenizers import check_vocabulary
+from worker.engine.tasks.tokenizers import check_vocabulary, sequence_limit
 
 
 class YesNoReranker:

@@ -140,7 +140,7 @@ def test_garbage_in_the_buffers_changes_nothing(
             array.fill(np.nan)
         return array
 
-    monkeypatch.setattr("worker.engine.runtime.growing_buffer.np.empty", dirty)
+    monkeypatch.setattr("worker.engine.runtime.host_arrays.np.empty", dirty)
 
     assert_same(generate(model, prompts(), RULES["greedy"]), clean)
 

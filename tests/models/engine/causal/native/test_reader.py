@@ -18,7 +18,7 @@ from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.native.reader import PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime import native_session
-from worker.engine.runtime.int8_probe import Int8, exact_int8
+from worker.engine.runtime.native_session import Int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs import matrix_products
 from worker.graphs.precision import Precision
@@ -199,7 +199,7 @@ def test_int8_is_refused_where_no_int8_product_is_exact(
     make: Callable[..., TinyCausal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make("llama", Precision.INT8).folder
-    monkeypatch.setattr("worker.engine.runtime.native_precision.exact_int8", lambda: Int8.NEITHER)
+    monkeypatch.setattr("worker.engine.runtime.native_session.exact_int8", lambda: Int8.NEITHER)
     with pytest.raises(ModelError, match="no int8 product exactly"):
         NativeCausal.open(folder)
 

@@ -18,11 +18,11 @@ from jobs.tasks.shared_options import CachePolicy, Timing
 from tests.repetition import cover, times
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.batches import make_batches
 from worker.engine.seq2seq.exported import model as exported_model
 from worker.engine.seq2seq.exported import steps as exported_steps
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported.steps import ExportedSteps
-from worker.engine.seq2seq.padding import make_batches
 
 OpenTiny = Callable[..., Any]
 LAYOUTS_WITH_A_CACHE = ("merged", "two")

@@ -12,8 +12,8 @@ from tests.split_models import split_kv_model
 from tests.tiny_models import decode
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq import graphs as marian

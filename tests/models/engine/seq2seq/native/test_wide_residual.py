@@ -7,8 +7,8 @@ from safetensors.numpy import load_file, save_file
 
 from tests.seq2seq_checkpoints import FAMILIES
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.seq2seq.pair_batches import IdPair
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 

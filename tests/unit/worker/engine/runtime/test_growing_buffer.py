@@ -5,7 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import GrowingBuffer
 
 
 def test_arrays_share_the_start_of_the_buffer_until_it_has_to_grow() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.seq2seq.padding import make_batches
+from worker.engine.seq2seq.batches import make_batches
 
 SEGMENTS = st.lists(st.lists(st.integers(2, 99), min_size=1, max_size=12), min_size=1, max_size=30)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
+from worker.engine.seq2seq.batches import IdPair, make_pair_batches
 
 
 @given(lengths=st.lists(st.tuples(st.integers(1, 70), st.integers(1, 70)), max_size=40), max_tokens=st.integers(1, 200))

@@ -13,7 +13,7 @@ from jobs.spec import JobSpec
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.score_reuse import score_with_reuse
+from worker.engine.tasks.scoring import score_with_reuse
 
 
 class Memory:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.model_folders import make_causal, make_kv, make_model
-from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 

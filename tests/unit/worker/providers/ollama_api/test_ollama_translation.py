@@ -8,7 +8,7 @@ from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
 from worker.providers.ollama_api.answers import ChatReply, GeneratedToken
-from worker.providers.ollama_api.translation import limit_of, translation_of
+from worker.providers.ollama_api.outcomes import limit_of, translation_of
 
 LIMIT = 100
 TOKENS = [GeneratedToken("Re", -0.5, []), GeneratedToken("gen.", -0.25, [])]

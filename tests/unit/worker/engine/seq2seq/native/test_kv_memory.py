@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import GrowingBuffer
 from worker.engine.seq2seq.native.kv_memory import KVMemory
 
 FLOAT = np.dtype(np.float32)

@@ -1,5 +1,6 @@
 """
-Sentences of a sample, translated by a model in fp32, as pairs to score.
+The sample of paragraphs as a model can be measured on it: its sentences, translated by a model in fp32, as pairs to
+score; the beginnings of its paragraphs as queries with candidates, scored by cross-encoders.
 
 Knows: which languages of the sample a model reads, and into which it translates. Does not know: what is made of them.
 """
@@ -7,14 +8,18 @@ Knows: which languages of the sample a model reads, and into which it translates
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from jobs.errors import SpecError
+from jobs.process import available_cores
 from jobs.tasks.shared_options import Timing
+from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.protocol import PairIds, score_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.model_tools.translation_scores import Translation
 from worker.text.segments import segment
@@ -25,6 +30,9 @@ ENGLISH, _OTHER = "en", "de"  # the target language, where there is a choice: En
 _OPUS_NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?(?P<source>[a-z]{2})-")
 _BATCH = 8
 _EXTRA_TOKENS = 8  # a translation may be twice as long as its source, and so many tokens longer
+_CANDIDATES = 4
+_QUERY_TOKENS = 12
+_PAIR_TOKENS = 64  # at most
 
 
 def translate_sample(
@@ -103,3 +111,28 @@ def _translate(
         num_given = int(rules.forced_bos_id is not None)
         if len(best.ids) > num_given:
             yield Translation(IdPair(source, best.ids, rules.start_id), num_given)
+
+
+def score_queries(folders: Sequence[Path], texts: Sequence[str], max_tokens: int) -> list[list[list[float]]]:
+    """By the models in `folders`, which read as the first does: the logits of the candidates of each query. As many
+    queries as have about `max_tokens` together, and two at least."""
+    models = [open_cross_encoder(folder, threads=available_cores()) for folder in folders]
+    pairs = _pairs(texts, open_pair_reader(folders[0], models[0]), max_tokens)
+    logits = [score_all(model.new_scorer(), pairs, RunContext()) for model in models]
+    starts = range(0, len(pairs), _CANDIDATES)
+    return [[found[start : start + _CANDIDATES] for start in starts] for found in logits]
+
+
+def _pairs(texts: Sequence[str], reader: PairReader, max_tokens: int) -> list[PairIds]:
+    """The beginning of each paragraph with the rest of it, and with that of the next ones."""
+    tokens = [reader.tokenizer.encode(text) for text in texts]
+    length = min(_PAIR_TOKENS, reader.max_length)
+    num_queries = min(len(texts), max(2, max_tokens // (_CANDIDATES * length)))
+    joined = (
+        reader.tokenizer.join(
+            tokens[query][:_QUERY_TOKENS], tokens[(query + place) % len(texts)][_QUERY_TOKENS:], length
+        )
+        for query in range(num_queries)
+        for place in range(_CANDIDATES)
+    )
+    return [PairIds(one.ids, one.types) for one in joined]

@@ -1,19 +1,22 @@
 """
-What an answer of Ollama makes of a document to translate.
+What is asked of Ollama for a document to translate or to continue, and what its answer makes of it.
 
-    text  -> limit on tokens
-    reply -> Translation | Failed | declined: half a text was read, or half a translation written
+    text    -> limit on tokens
+    options -> fields of a request: /api/generate with a prompt as it is, /api/chat for messages
+    reply   -> Translation | Generation | Failed | declined: half a text was read, or half a translation written
 
 Knows: one document. Does not know: requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jobs.answers import Unanswered
 from jobs.outcome import Outcome
 from jobs.providers import Reason
-from worker.providers.chat.thoughts import without_thoughts
-from worker.providers.chat.translation import ChatAnswer, outcome_of, thoughts_alone
+from jobs.tasks.generate import GenerateOptions
+from worker.providers.chat.generation import ContinuedPrompt, finish_of, generation_of, messages_of
+from worker.providers.chat.translation import ChatAnswer, outcome_of, thoughts_alone, without_thoughts
 from worker.providers.http.document_requests import TooLong
 from worker.providers.ollama_api.answers import ChatReply
 
@@ -57,3 +60,36 @@ def log_probs_of(reply: ChatReply) -> Sequence[float] | None:
     if "\ufffd" not in spoken and spoken.strip() != reply.text.strip():
         return None
     return [token.log_prob for token in reply.tokens]
+
+
+def request_of(text: str, options: GenerateOptions) -> tuple[str, Mapping[str, Any]]:
+    """The path and the fields of a request."""
+    sampling: dict[str, Any] = {
+        "num_predict": options.max_new_tokens,
+        "temperature": options.temperature,
+        "seed": options.seed,
+        # Each is sent: Ollama's own are 0.9, 40 and 1.1, and a Modelfile may have others.
+        "top_p": options.top_p,
+        "top_k": options.top_k,
+        "min_p": 0,
+        "repeat_penalty": 1,
+    }
+    if options.stop:
+        sampling["stop"] = list(options.stop)
+    if options.chat:
+        return "/api/chat", {"messages": messages_of(text, options), "options": sampling}
+    return "/api/generate", {"prompt": text, "raw": True, "options": sampling}
+
+
+def continuation_of(reply: ChatReply, options: GenerateOptions) -> Outcome | Unanswered:
+    """The outcome of a document, whose prompt was read as a whole."""
+    log_probs = None if reply.thoughts else log_probs_of(reply)
+    answer = ContinuedPrompt(
+        text=reply.text,
+        finish=finish_of(options, reached_limit=reply.reached_limit, met_stop=None if options.stop else False),
+        num_prompt_tokens=reply.num_prompt_tokens,
+        num_completion_tokens=reply.num_completion_tokens,
+        log_probs=log_probs,
+        has_thoughts=bool(reply.thoughts),
+    )
+    return generation_of(answer)
