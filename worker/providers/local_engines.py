@@ -1,10 +1,10 @@
-"""The lane of a provider that computes in this process: an engine for each model and task that it has processed."""
+"""A provider that computes in this process, and its lane: an engine for each model and task that it has processed."""
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from jobs.answers import Answers
 from jobs.errors import ModelError
@@ -28,7 +28,7 @@ from worker.engine.tasks.scoring import Scorer, score_with_reuse
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
 from worker.providers.pace import Pace
-from worker.providers.protocol import ProviderJob
+from worker.providers.protocol import ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
@@ -41,6 +41,21 @@ class _Opened:
 
     model: LoadedModel
     engine: Engine
+
+
+class LocalProvider:
+    """The models of a process, which its lanes share."""
+
+    is_local: ClassVar[bool] = True
+
+    def __init__(self, models: WarmModels) -> None:
+        self._models = models
+
+    def new_lane(self) -> "LocalEngines":
+        return LocalEngines(self._models)
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}
 
 
 class LocalEngines:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.scripted_api import Behaviour, says, serving, stalls
-from worker.providers.http import server_check
-from worker.providers.http.server_check import check_server
+from worker.providers.http import server_provider
+from worker.providers.http.server_provider import check_server
 
 MEND = "start it"
 
@@ -44,7 +44,7 @@ def test_a_password_in_the_address_is_used_and_not_shown() -> None:
 def test_a_server_that_is_not_ready_is_asked_once_and_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, found: str
 ) -> None:
-    monkeypatch.setattr(server_check, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(server_provider, "TIMEOUT_S", 0.2)
     with serving(behaviour) as api:
         check = check_server("openai", api.access(), "/models", mend=MEND)
 

@@ -1,6 +1,5 @@
 """The provider llamacpp: GGUF files as they are, which llama.cpp runs in the worker's process."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Self
@@ -14,19 +13,18 @@ from worker.engine.causal.open import LIBRARY, PACKAGE
 from worker.models.export_advice import ADD
 from worker.models.manifest import is_gguf
 from worker.models.registry import find_model
-from worker.providers.local_engines import LocalEngines
-from worker.providers.protocol import Provider, ProviderJob, WarmModel
+from worker.providers.local_engines import LocalProvider
+from worker.providers.protocol import Provider, ProviderJob
 from worker.warm_models import WarmModels
 
 
-class LlamaCppProvider:
-    """The models of a process, which its lanes share."""
+class LlamaCppProvider(LocalProvider):
+    """GGUF files, which the lanes of a process share."""
 
     name: ClassVar[str] = LLAMACPP
-    is_local: ClassVar[bool] = True
 
     def __init__(self, models: WarmModels, models_dir: Path) -> None:
-        self._models = models
+        super().__init__(models)
         self._models_dir = models_dir
 
     @classmethod
@@ -53,12 +51,6 @@ class LlamaCppProvider:
         if not is_installed(LIBRARY):
             return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} is not installed", mend=install_command(PACKAGE))
         return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} {version(PACKAGE)}")
-
-    def new_lane(self) -> LocalEngines:
-        return LocalEngines(self._models)
-
-    def warm(self) -> Mapping[str, WarmModel]:
-        return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}
 
 
 PROVIDER: type[Provider] = LlamaCppProvider

@@ -2,12 +2,10 @@
 No."""
 
 import threading
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from jobs.answers import Answers, Unanswered
-from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from jobs.settings import Settings
@@ -18,46 +16,40 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
-from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
-from worker.providers.http.client import Exchange, JsonClient, ServerAccess
+from worker.providers.http.client import Exchange, ServerAccess
 from worker.providers.http.document_requests import answer_documents
-from worker.providers.http.event_loop import EventLoop
-from worker.providers.http.server_check import check_server
+from worker.providers.http.server_provider import ServerProvider, check_server
 from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.outcomes import continuation_of, limit_of, request_of, translation_of
 from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
 from worker.providers.ollama_api.server import LISTS_LOG_PROBS, REFUSES_LONG_TEXTS, Declined, OllamaModel
-from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderFailure, ProviderJob
 
 NO_SCORES = (
     "Ollama returns no log-probabilities of the prompt, so it cannot score a text; llamacpp can with the same GGUF file"
 )
 
 
-class OllamaProvider:
-    """One server, shared by the lanes of a process. It is its own lane: it keeps nothing for one."""
+class OllamaProvider(ServerProvider):
+    """One server of this API, opened once for each model and task."""
 
     name: ClassVar[str] = "ollama"
-    is_local: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._access = ServerAccess(
+        super().__init__(settings)
+        self._opening = threading.Lock()
+        self._opened: dict[tuple[str, Task], OllamaModel] = {}  # by the model's name at the server
+
+    @staticmethod
+    def access(settings: Settings) -> ServerAccess:
+        return ServerAccess(
             base_url=settings.ollama_host,
             concurrency=settings.ollama_concurrency,
             timeout_s=settings.ollama_timeout_s,
         )
-        self._client = JsonClient(self._access)
-        self._loop = EventLoop()
-        self._opening = threading.Lock()
-        self._opened: dict[tuple[str, Task], OllamaModel] = {}  # by the model's name at the server
-
-    @classmethod
-    def start(cls, arguments: WorkerArguments) -> Self:
-        return cls(arguments.settings)
 
     def why_not(self, job: ProviderJob) -> str | None:
         if not self._access.base_url:
@@ -75,12 +67,6 @@ class OllamaProvider:
     def check(self) -> ProviderCheck:
         mend = "start it (ollama serve), or set KVJOBS_OLLAMA_HOST (or OLLAMA_HOST) to where it runs"
         return check_server(self.name, self._access, "/api/version", mend=mend)
-
-    def new_lane(self) -> Self:
-        return self
-
-    def warm(self) -> Mapping[str, WarmModel]:
-        return {}
 
     def open(self, job: ProviderJob) -> None:
         self._model_of(job)
@@ -101,21 +87,6 @@ class OllamaProvider:
             # What comes back may be another version, or have another context.
             self._opened.pop((job.model, job.spec.task), None)
         return replace(answers, usage=[usage.total()])
-
-    def close(self) -> None:
-        """Close the connections. A worker's process ends without it."""
-        self._loop.run(self._client.close(), RunContext())
-        self._loop.close()
-
-    def batches_at_once(self, job: ProviderJob) -> int:
-        return 1
-
-    def changed_files(self) -> list[str]:
-        return []
-
-    @property
-    def buffer_stats(self) -> BufferStats:
-        return BufferStats()
 
     def _model_of(self, job: ProviderJob) -> OllamaModel:
         """The model, which the first lane that needs it opens. Raises ProviderFailure."""

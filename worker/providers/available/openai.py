@@ -2,13 +2,12 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from jobs.answers import Answers, Unanswered
-from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import Stopped
 from jobs.outcome import Outcome, StepTiming
 from jobs.provider_settings.server_address import OPENAI_URL
@@ -21,50 +20,45 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
-from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused, ServerAccess
+from worker.providers.http.client import Exchange, RequestRefused, ServerAccess
 from worker.providers.http.document_requests import answer_documents
-from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
-from worker.providers.http.server_check import check_server
+from worker.providers.http.event_loop import LOOK_EVERY_S
+from worker.providers.http.server_provider import ServerProvider, check_server
 from worker.providers.http.usage_count import UsageCount
 from worker.providers.openai_api.continuation import why_not_generate
 from worker.providers.openai_api.reranking import why_not_rerank
 from worker.providers.openai_api.scoring import why_not_score
 from worker.providers.openai_api.server import ServedModel
-from worker.providers.protocol import Provider, ProviderFailure, ProviderJob, WarmModel
+from worker.providers.protocol import Provider, ProviderFailure, ProviderJob
 
 MAX_OPENINGS = 100
 PROBED_QUERY, PROBED_DOCUMENTS = "rain", ["It will rain.", "It will be dry."]
 
 
-class OpenAIProvider:
-    """One server, shared by the lanes of a process. It is its own lane: it keeps nothing for one."""
+class OpenAIProvider(ServerProvider):
+    """One server of this API, opened once for each model and task."""
 
     name: ClassVar[str] = "openai"
-    is_local: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._access = ServerAccess(
+        super().__init__(settings)
+        self._lock = threading.Lock()
+        self._opened: dict[tuple[str, Task], ServedModel] = {}  # by the model's name at the server
+        # What opening took and cost, until a batch records it. Bounded: a server may be dead for days.
+        self._opening: deque[tuple[Sequence[StepTiming], UsageCount]] = deque(maxlen=MAX_OPENINGS)
+
+    @staticmethod
+    def access(settings: Settings) -> ServerAccess:
+        return ServerAccess(
             base_url=settings.openai_base_url,
             key=settings.openai_api_key,
             concurrency=settings.openai_concurrency,
             timeout_s=settings.openai_timeout_s,
             attempts=settings.openai_attempts,
         )
-        self._client = JsonClient(self._access)
-        self._loop = EventLoop()
-        self._lock = threading.Lock()
-        self._opened: dict[tuple[str, Task], ServedModel] = {}  # by the model's name at the server
-        # What opening took and cost, until a batch records it. Bounded: a server may be dead for days.
-        self._opening: deque[tuple[Sequence[StepTiming], UsageCount]] = deque(maxlen=MAX_OPENINGS)
-
-    @classmethod
-    def start(cls, arguments: WorkerArguments) -> Self:
-        return cls(arguments.settings)
 
     def why_not(self, job: ProviderJob) -> str | None:
         if not self._access.base_url:
@@ -82,12 +76,6 @@ class OpenAIProvider:
     def check(self) -> ProviderCheck:
         mend = "set KVJOBS_OPENAI_BASE_URL and KVJOBS_OPENAI_API_KEY (or OPENAI_BASE_URL, OPENAI_API_KEY)"
         return check_server(self.name, self._access, "/models", mend=mend)
-
-    def new_lane(self) -> Self:
-        return self
-
-    def warm(self) -> Mapping[str, WarmModel]:
-        return {}
 
     def open(self, job: ProviderJob) -> None:
         self._served(job, RunContext())
@@ -167,21 +155,6 @@ class OpenAIProvider:
                 timings = [*opening_timings, *timings]
                 usage.add_up(opening_usage)
         return replace(answers, timings=timings, usage=[usage.total()])
-
-    def close(self) -> None:
-        """Close the connections. A worker keeps them until its process ends."""
-        self._loop.run(self._client.close(), RunContext())
-        self._loop.close()
-
-    def batches_at_once(self, job: ProviderJob) -> int:
-        return 1
-
-    def changed_files(self) -> list[str]:
-        return []
-
-    @property
-    def buffer_stats(self) -> BufferStats:
-        return BufferStats()
 
     def _new_usage(self) -> UsageCount:
         return UsageCount(self.name, self._settings.openai_price)
