@@ -8,8 +8,7 @@ from jobs.outcome import Flag, Outcome, Ranking
 from jobs.providers import Reason
 from jobs.ranking import Judged, rank
 from jobs.tasks.rerank import Method, RerankOptions
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
-from worker.engine.tasks.rerank.reranking import missing_text
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload, missing_text
 from worker.providers.http.client import Exchange
 from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.answers import ChatReply, bad

@@ -15,8 +15,7 @@ from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import Judged, rank
 from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.prompt_templates import template_of
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
-from worker.engine.tasks.rerank.reranking import missing_text
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload, missing_text
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
 from worker.providers.openai_api.prompt_tokens import num_bytes
 

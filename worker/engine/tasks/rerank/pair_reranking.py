@@ -19,8 +19,7 @@ from worker.engine.cross_encoder.open import PairReader
 from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, ranking_of, read_candidates, sequences_of
 from worker.text.text_pair_tokenizer import PairTokens
 
 

@@ -11,50 +11,39 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from math import isfinite, nan
 
 import numpy as np
 
 from jobs.answers import Answers
 from jobs.errors import ModelError
-from jobs.outcome import Flag, Outcome, Ranking
-from jobs.ranking import NO_TEXT, NON_FINITE, NOT_IN_CORPUS, Judged, rank
+from jobs.outcome import Ranking
+from jobs.ranking import NON_FINITE
 from jobs.tasks.rerank import RerankOptions
 from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, group_by_prefix, group_separately
 from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.prompt_templates import Template, template_of
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, Candidate, ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary, sequence_limit
 
-NO_QUERY = "the query holds no text"
 NO_TOKEN = "the tokenizer makes no token of it"
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A candidate and its tokens, or the reason why it has none."""
+class _Sequence:
+    """The tokens of a query and a document."""
 
-    id: str
-    first_score: float | None
-    pair: Pair | None = None
-    error: str | None = None
+    pair: Pair  # the given and the scored ones
+    is_cut: bool  # whether the document was cut to fit
 
-
-@dataclass(slots=True)
-class _Query:
-    """A query with its candidates, in the order of the first stage."""
-
-    candidates: list[_Candidate] = field(default_factory=list)
-    is_cut: bool = False  # whether a candidate's document was cut to fit
-
-
-class _UnscorableError(Exception):
-    """A candidate cannot be scored; the message is the reason."""
+    @property
+    def ids(self) -> TokenIds:
+        given, scored = self.pair
+        return given + scored
 
 
 class Reranker:
@@ -84,17 +73,17 @@ class Reranker:
         template = template_of(options)
         with run.measure("tokenize", rows=len(payloads)) as counted:
             sequences = _Sequences(template, self._tokenizer, max_length)
-            queries = [_read(payload, sequences) for payload in payloads]
-            pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
+            queries = [read_candidates(payload, sequences.make) for payload in payloads]
+            pairs = [one.pair for query in queries if query for one in sequences_of(query)]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
         members = iter(grouped.members)
         return Answers(
             outcomes=[
-                _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
-                if query
-                else BAD_PAYLOAD
+                BAD_PAYLOAD
+                if query is None
+                else _rank(query, [next(members) for _ in sequences_of(query)], found, options.fusion)
                 for query in queries
             ],
             timings=run.timings,
@@ -115,8 +104,8 @@ class _Sequences:
 
         self._encode = encode
 
-    def make(self, query: str, document: str) -> tuple[Pair, bool]:
-        """The given and the scored tokens, and whether the document was cut to fit."""
+    def make(self, query: str, document: str) -> _Sequence:
+        """Raises ModelError where there is no room for the document, or nothing to score."""
         before, after = self._template.split(query, document)
         given, scored = self._start + self._encode(before), self._encode(after)
         if is_cut := len(given) + len(scored) > self._max_length:
@@ -125,8 +114,8 @@ class _Sequences:
             else:
                 scored = self._cut_scored(given, scored)
         if not given or not scored:
-            raise _UnscorableError(NO_TOKEN)
-        return (given, scored), is_cut
+            raise ModelError(NO_TOKEN)
+        return _Sequence((given, scored), is_cut)
 
     def _cut_given(self, document: str, query: TokenIds) -> TokenIds:
         """Cut off the end of the document; the template's text around it stays."""
@@ -145,63 +134,28 @@ class _Sequences:
     def _check_room(self, room: int) -> None:
         """Raise unless there is room for at least one token of the document."""
         if room < 1:
-            raise _UnscorableError(f"the query alone fills the {self._max_length} tokens that a sequence may have")
+            raise ModelError(f"the query alone fills the {self._max_length} tokens that a sequence may have")
 
 
-def _read(payload: str, sequences: _Sequences) -> _Query | None:
-    """A query with its candidates; None if the payload has another form than `rerank` documents."""
-    read = RerankPayload.read(payload)
-    if read is None:
-        return None
-    query = _Query()
-    for one in read.candidates:
-        pair, error = None, missing_text(read.query, one.text)
-        if error is None and one.text is not None:
-            try:
-                pair, is_cut = sequences.make(read.query, one.text)
-                query.is_cut |= is_cut
-            except (_UnscorableError, ModelError) as why:  # a text the tokenizer cannot encode fails alone
-                error = str(why)
-        query.candidates.append(_Candidate(one.id, one.first_score, pair, error))
-    return query
-
-
-def missing_text(query: Any, document: Any) -> str | None:
-    """Why a candidate cannot be scored: one of the texts is missing or empty; None: both are there."""
-    if not query or query.isspace():
-        return NO_QUERY
-    if document is None:
-        return NOT_IN_CORPUS
-    return NO_TEXT if not document or document.isspace() else None
-
-
-def _rank(query: _Query, members: Sequence[GroupMember], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
-    """The outcome of a query. `members`: where each candidate that has tokens stands among the groups; `found`: the
+def _rank(
+    candidates: Sequence[Candidate[_Sequence]],
+    members: Sequence[GroupMember],
+    found: Sequence[list[LogProbs]],
+    fusion: float,
+) -> Ranking:
+    """The ranking of a query. `members`: where each candidate that has tokens stands among the groups; `found`: the
     log-probabilities of each group's suffixes."""
-    in_order = iter(members)
-    judged, num_tokens = [], 0
-    for one in query.candidates:
-        if one.pair is None:
-            judged.append(Judged(one.id, None, one.first_score, one.error))
-            continue
-        member = next(in_order)
-        score = _mean(found[member.group][member.suffix])
-        if score is not None:
-            num_tokens += member.num_scored
-        judged.append(Judged(one.id, score, one.first_score, NON_FINITE if score is None else None))
-    candidates = rank(judged, fusion)
-    is_kept = any(one.error for one in candidates)
-    return Ranking(
-        candidates=candidates,
-        num_tokens=num_tokens,
+    scores = [_mean(found[member.group][member.suffix]) for member in members]
+    return replace(
+        ranking_of(candidates, iter(scores), fusion, not_finite=NON_FINITE),
+        num_tokens=sum(member.num_scored for member, score in zip(members, scores, strict=True) if isfinite(score)),
         num_computed=sum(member.num_computed for member in members),
         num_shared=sum(member.num_shared for member in members),
-        flags=merge_flags([Flag.KEPT_ORDER] if is_kept else [], [Flag.TRUNCATED] if query.is_cut else []),
     )
 
 
-def _mean(log_probs: LogProbs) -> float | None:
-    """The mean in float64; None if any log-probability is not finite."""
+def _mean(log_probs: LogProbs) -> float:
+    """The mean in float64; NaN if any log-probability is not finite."""
     if not np.isfinite(log_probs).all():
-        return None
+        return nan
     return float(np.sum(log_probs, dtype=np.float64)) / len(log_probs)

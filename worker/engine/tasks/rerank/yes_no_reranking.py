@@ -16,8 +16,7 @@ from jobs.tasks.rerank import RerankOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.rerank.candidate_sequences import ranking_of, read_candidates, sequences_of
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
+from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, ranking_of, read_candidates, sequences_of
 from worker.engine.tasks.rerank.yes_no_prompt import BODY, YesNoPrompt, YesNoTokenizer
 from worker.engine.tasks.tokenizers import check_vocabulary, sequence_limit
 

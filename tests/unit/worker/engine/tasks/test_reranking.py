@@ -16,7 +16,8 @@ from jobs.tasks.shared_options import Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.prompt_templates import TEMPLATES
-from worker.engine.tasks.rerank.reranking import NO_QUERY, NO_TOKEN, Reranker
+from worker.engine.tasks.rerank.rerank_payload import NO_QUERY
+from worker.engine.tasks.rerank.reranking import NO_TOKEN, Reranker
 
 BELL = 7  # a byte of a text: tests break the model so that everything after it is not finite
 HEAD = "Which bulletin answers the question? Read with care, for the days are easily mistaken. Document: "
