@@ -23,9 +23,9 @@ from worker.engine.search.generation_config import GenerationConfig, read_genera
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
 from worker.engine.seq2seq.batches import make_batches
+from worker.engine.seq2seq.exported.decoder import ExportedSteps
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
-from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.engine.seq2seq.native.kv_calibration import measure_scales
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel

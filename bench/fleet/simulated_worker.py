@@ -24,7 +24,7 @@ from worker.child_process import worker_stats
 from worker.drain import drain
 from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper
-from worker.process.reaper_thread import ReaperThread
+from worker.supervisor import ReaperThread
 
 LEASE_S, HEARTBEAT_S = 60.0, 15.0  # the settings that a worker has unless told otherwise
 POLL_S, POLL_WITH_BROKER_S = 1.0, 5.0

@@ -13,8 +13,7 @@ from typing import Any
 from jobs.errors import KvjobsError
 from jobs.store import worker_registry
 from jobs.store.queue import leases
-from worker import leased_shard, stored_memory
-from worker.process import reaper_thread
+from worker import leased_shard, stored_memory, supervisor
 
 # The module whose name is looked up at each call, the function, and the name in the report.
 CALLS = (
@@ -23,7 +22,7 @@ CALLS = (
     (worker_registry, "record_heartbeat", "heartbeat"),
     (stored_memory, "recall", "recall"),
     (leased_shard, "record", "record"),
-    (reaper_thread, "reap", "reap"),
+    (supervisor, "reap", "reap"),
 )
 LOOK = "look"  # a call of `lease` that found nothing
 

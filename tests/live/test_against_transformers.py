@@ -25,8 +25,8 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import read_generation
 from worker.engine.search.search import search
 from worker.engine.seq2seq.batches import make_batches
+from worker.engine.seq2seq.exported.decoder import ExportedSteps
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
-from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.models.json_file import read_json
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

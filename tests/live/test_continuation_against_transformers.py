@@ -16,8 +16,7 @@ from tests.live.greedy_generate import compare, draw_prompts
 from tests.live.test_causal_against_transformers import MODELS
 from worker.engine.causal.native.model import NativeCausal
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.chat_template import ChatTemplate
-from worker.text.chat_tokenizer import ChatTokenizer
+from worker.text.chat_template import ChatTemplate, ChatTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

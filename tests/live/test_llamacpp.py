@@ -22,8 +22,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.models.engine.causal.greedy_oracle import generate
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.llamacpp import reader as reader_module
-from worker.engine.causal.llamacpp.context import LlamaContext
-from worker.engine.causal.llamacpp.limits import ContextLimits
+from worker.engine.causal.llamacpp.context import ContextLimits, LlamaContext
 from worker.engine.causal.llamacpp.model import LlamaCppCausal
 from worker.engine.causal.llamacpp.reader import LlamaCppReader
 from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer

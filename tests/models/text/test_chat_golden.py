@@ -10,8 +10,7 @@ import pytest
 from jobs.corpus.messages import Message
 from tests.places import TESTS
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.chat_template import ChatTemplate, RenderError
-from worker.text.chat_tokenizer import ChatTokenizer
+from worker.text.chat_template import ChatTemplate, ChatTokenizer, RenderError
 
 GOLDEN = TESTS / "golden" / "chat"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from worker.engine.causal.open import open_causal_tokenizer, open_chat_template,
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.inspect.inspect import inspect_model
 from worker.models.model_folder import ModelFolder
-from worker.text.gguf_chat_template import named_tokens, open_gguf_template
+from worker.text.gguf_tokenizer import named_tokens, open_gguf_template
 
 FILE = Path("m.gguf")
 SAYS = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"

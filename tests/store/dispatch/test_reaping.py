@@ -15,8 +15,8 @@ from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
 from tests.rows import AddJob, Line, dead_process, enter
-from worker.process import reaper_thread
-from worker.process.reaper_thread import ReaperThread
+from worker import supervisor
+from worker.supervisor import ReaperThread
 
 
 def test_expired_leases_are_left_to_the_holder_of_the_reaper_role(database: Database, add_job: AddJob) -> None:
@@ -108,20 +108,20 @@ def test_after_a_database_outage_live_workers_get_time_to_reconnect(
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     leases.lease(database, worker_id, 0, lease_s=-1)
     now = [1000.0]
-    monkeypatch.setattr(reaper_thread.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
     reaper = ReaperThread(database, lease_s=60)
 
     def unavailable(*_: object, **__: object) -> int:
         raise TransientError("unavailable")
 
     with monkeypatch.context() as outage:
-        outage.setattr(reaper_thread, "reap", unavailable)
+        outage.setattr(supervisor, "reap", unavailable)
         reaper.reap()
     now[0] += 600
     reaper.reap()
     assert reaper.num_freed == 0
 
-    now[0] += reaper_thread.RECONNECT_S - 1
+    now[0] += supervisor.RECONNECT_S - 1
     reaper.reap()
     assert reaper.num_freed == 0
 

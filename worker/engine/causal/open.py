@@ -14,9 +14,8 @@ from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.file_names import GGUF_MODEL
 from worker.models.manifest import has_native_graphs, is_gguf
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.chat_template import ChatTemplate
-from worker.text.chat_tokenizer import ChatTokenizer
-from worker.text.gguf_chat_template import open_gguf_template
+from worker.text.chat_template import ChatTemplate, ChatTokenizer
+from worker.text.gguf_tokenizer import open_gguf_template
 
 __all__ = [
     "LIBRARY",

@@ -25,9 +25,8 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.built_tokenizer import built_from
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
-from worker.model_tools.add.gguf_files import build_gguf
+from worker.model_tools.add.gguf_files import build_gguf, keep_gguf, try_kept
 from worker.model_tools.add.int8_drift import measure_drift
-from worker.model_tools.add.kept_gguf import keep_gguf, try_kept
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.add.translation_files import (

@@ -47,7 +47,7 @@ def build_translation(
     write_seq2seq(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
     if precision is Precision.INT8:
         # These load onnxruntime.
-        from worker.engine.runtime.int8_kv_probe import attends_to_int8
+        from worker.engine.runtime.native_session import attends_to_int8
         from worker.engine.seq2seq.native.kv_calibration import measure_scales
 
         if attends_to_int8():

@@ -14,7 +14,7 @@ from worker.models.file_names import GGUF_MODEL
 from worker.models.manifest import GGUF, Manifest
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
-from worker.text.gguf_chat_template import template_in
+from worker.text.gguf_tokenizer import template_in
 
 _CONCLUSION = (
     "a GGUF file as it is, which llama.cpp runs (--providers llamacpp); short texts are packed into one call without "

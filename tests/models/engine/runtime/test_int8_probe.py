@@ -10,9 +10,8 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime import int8_kv_probe, native_session
-from worker.engine.runtime.int8_kv_probe import attends_to_int8
-from worker.engine.runtime.native_session import Int8, exact_int8
+from worker.engine.runtime import native_session
+from worker.engine.runtime.native_session import Int8, attends_to_int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native import graphs as native_graphs
 from worker.engine.seq2seq.native.decode_step import DecodeStep
@@ -86,7 +85,7 @@ def test_a_model_that_keeps_keys_and_values_in_int8_is_refused_where_attention_t
 
 
 def test_there_models_are_added_with_keys_and_values_in_float32(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8_kv_probe, "attends_to_int8", lambda: False)
+    monkeypatch.setattr(native_session, "attends_to_int8", lambda: False)
 
     assert NativeSeq2Seq.open(add(Precision.INT8)).graphs.shape.dtype == np.float32
 

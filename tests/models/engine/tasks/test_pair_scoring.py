@@ -27,8 +27,8 @@ from tests.repetition import cover
 from tests.tiny_models import OpenKV, OpenTiny, build_kv, decode
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.batches import IdPair, pad
+from worker.engine.seq2seq.exported.decoder import ExportedSteps
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
-from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.model import NativeSeq2Seq

@@ -11,7 +11,7 @@ from jobs.errors import Stopped
 from jobs.tasks.shared_options import CachePolicy, Timing
 from tests.models.engine.tasks.texts import GREEDY, TEXTS, translate
 from worker.engine.seq2seq.exported import decoder as exported_decoder
-from worker.engine.seq2seq.exported.steps import ExportedSteps
+from worker.engine.seq2seq.exported.decoder import ExportedSteps
 from worker.engine.tasks.translation import Translator
 
 # Memory

@@ -10,7 +10,7 @@ from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
-from worker.model_tools.add import kept_gguf
+from worker.model_tools.add import gguf_files
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.inspect import gguf as inspect_gguf
 from worker.model_tools.inspect.inspect import inspect_model
@@ -24,7 +24,7 @@ from worker.models.model_folder import ModelFolder
 
 @pytest.fixture(autouse=True)
 def _no_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kept_gguf, inspect_gguf):
+    for module in (gguf_files, inspect_gguf):
         monkeypatch.setattr(module, "is_installed", lambda package: False)
 
 

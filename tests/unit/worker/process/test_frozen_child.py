@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from worker.process import frozen_child
-from worker.process.frozen_child import FrozenChild
+from worker import supervisor
+from worker.supervisor import FrozenChild
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Frozen:
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> Frozen:
     child = Frozen()
-    monkeypatch.setattr(frozen_child.time, "monotonic", lambda: child.now)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: child.now)
     return child
 
 

@@ -9,8 +9,7 @@ Shapes: R rows · V vocabulary.
 
 from collections.abc import Iterator, Sequence
 
-from worker.engine.causal.llamacpp.context import LlamaContext, TokenSpan
-from worker.engine.causal.llamacpp.limits import ContextLimits
+from worker.engine.causal.llamacpp.context import ContextLimits, LlamaContext, TokenSpan
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext

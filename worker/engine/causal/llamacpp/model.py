@@ -11,9 +11,9 @@ from typing import ClassVar, Self
 from jobs.errors import SpecError
 from jobs.tasks.shared_options import CachePolicy
 from worker.engine.causal.continuous_generation import ContinuousGenerator
+from worker.engine.causal.llamacpp.context import ContextLimits
 from worker.engine.causal.llamacpp.generation_rows import LlamaCppRows
 from worker.engine.causal.llamacpp.library import llama_cpp
-from worker.engine.causal.llamacpp.limits import ContextLimits
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.causal.llamacpp.reader import LlamaCppReader
 from worker.engine.search.continuation_rules import ContinuationRules

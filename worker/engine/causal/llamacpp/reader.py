@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.causal.llamacpp.context import ContextSize, LlamaContext, TokenSpan
-from worker.engine.causal.llamacpp.limits import LEAST_TOKENS, ContextLimits
+from worker.engine.causal.llamacpp.context import LEAST_TOKENS, ContextLimits, ContextSize, LlamaContext, TokenSpan
 from worker.engine.causal.llamacpp.network import Network
 from worker.engine.causal.protocol import Group, GroupResults, LogProbs
 from worker.engine.causal.target_log_probs import first_log_probs, scratch_size, target_log_probs

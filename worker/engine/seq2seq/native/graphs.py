@@ -17,8 +17,7 @@ from onnxruntime import OrtValue
 
 from jobs.errors import ModelError
 from worker.engine.runtime.device import Device, Provider, providers
-from worker.engine.runtime.int8_kv_probe import attends_to_int8
-from worker.engine.runtime.native_session import Int8, exact_int8, open_native_session
+from worker.engine.runtime.native_session import Int8, attends_to_int8, exact_int8, open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.native.decoder_graphs import BODY, EXACT_HEAD, HEAD, UNCACHED, DecoderFile, DecoderGraphs
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder

@@ -19,10 +19,10 @@ from tests.repetition import cover, times
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.batches import make_batches
+from worker.engine.seq2seq.exported import decoder as exported_steps
 from worker.engine.seq2seq.exported import model as exported_model
-from worker.engine.seq2seq.exported import steps as exported_steps
+from worker.engine.seq2seq.exported.decoder import ExportedSteps
 from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
-from worker.engine.seq2seq.exported.steps import ExportedSteps
 
 OpenTiny = Callable[..., Any]
 LAYOUTS_WITH_A_CACHE = ("merged", "two")
