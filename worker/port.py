@@ -87,7 +87,7 @@ class Port:
         return known_revision(path, stamp)
 
     def check_providers(self, settings: Settings) -> list[ProviderCheck]:
-        from worker.providers.readiness import check_providers
+        from worker.providers.registry import check_providers
 
         return check_providers(settings)
 

@@ -28,7 +28,7 @@ from worker.engine.runtime.run_context import RunContext, memory_key, never
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.model_tools.route_admission import admit_routes
-from worker.providers import pace
+from worker.providers import local_engines
 from worker.providers.local_engines import LocalEngines
 from worker.providers.protocol import ProviderJob
 from worker.warm_models import WarmModels
@@ -68,7 +68,7 @@ def run(engines: LocalEngines, spec: JobSpec, text: str, should_stop: Callable[[
 def test_a_fast_model_is_given_several_batches_at_once_unless_results_could_depend_on_the_batch(
     models_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "BATCH_S", 1e6)
+    monkeypatch.setattr(local_engines, "BATCH_S", 1e6)
     engines = LocalEngines(WarmModels(models_dir, threads=1))
     cached = admit(Task.TRANSLATE, "demo-en-zh", models_dir, TranslateOptions(reuse=False))
     uncached = admit(Task.TRANSLATE, "demo-en-zh", models_dir, TranslateOptions(cache=CachePolicy.parse("off")))

@@ -11,8 +11,6 @@ STANDS_ALONE = {  # short, imported once, and why it is a file all the same
     "jobs/web/pages/schema.py": "each page has a file",
     "worker/graphs/fusion/fuse.py": "the door of its folder: an engine does not edit graphs",
     "worker/models/departures/norm_evidence.py": "each kind of evidence has a file",
-    "worker/providers/pace.py": "figures, which are tested without an engine",
-    "worker/providers/readiness.py": "loads the providers, when `kvjobs doctor` asks for them",
 }
 IMPORT = re.compile(r"^ *(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
 

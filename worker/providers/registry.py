@@ -4,10 +4,15 @@ import importlib
 import pkgutil
 import threading
 from collections import defaultdict
+from typing import Protocol, runtime_checkable
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.errors import SpecError
+from jobs.errors import KvjobsError, SpecError
 from jobs.near_names import meant
+from jobs.providers import ONNX, Choice
+from jobs.settings import Settings
+from jobs.tasks.task import Task
+from jobs.worker_port import ProviderCheck
 from worker.providers import available
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.protocol import Provider, WarmModel
@@ -52,3 +57,28 @@ class Providers:
     def warm(self) -> dict[str, WarmModel]:
         """The models that the providers of this process keep open, by revision."""
         return {revision: model for one in self._started.values() for revision, model in one.warm().items()}
+
+
+@runtime_checkable
+class SelfCheck(Protocol):
+    """A provider that can tell whether it is ready."""
+
+    def check(self) -> ProviderCheck:
+        """Whether its library and its server are there. Sends no document, and waits a few seconds at most."""
+
+
+def check_providers(settings: Settings) -> list[ProviderCheck]:
+    """The state of each provider that the settings name, but for onnx, in the order in which they do."""
+    orders = (settings.provider_order(task) for task in Task)
+    choices = {choice.name: choice for order in orders for choice in order.choices if choice.name != ONNX}
+    return [_check(choice, settings) for choice in choices.values()]
+
+
+def _check(choice: Choice, settings: Settings) -> ProviderCheck:
+    try:
+        provider = provider_class(choice.name).start(WorkerArguments(settings))
+    except KvjobsError as error:
+        return ProviderCheck(name=choice.name, found=str(error), mend="correct the settings: kvjobs config")
+    if isinstance(provider, SelfCheck):
+        return provider.check()
+    return ProviderCheck(name=choice.name, found="it exists, and cannot tell more")

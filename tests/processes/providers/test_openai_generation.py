@@ -15,7 +15,7 @@ from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.task import Task
 from tests.processes.providers.openai_asked import KEY, TEXTS, TRANSLATE, always, asking, chat, only
 from tests.scripted_api import Request
-from worker.providers.openai_api.continuation import why_not_generate
+from worker.providers.openai_api.outcomes import why_not_generate
 
 GENERATE = replace(TRANSLATE, task=Task.GENERATE, model="demo-lm", options=GenerateOptions(max_new_tokens=8))
 

@@ -26,8 +26,7 @@ from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
 from worker.models.checkpoint.checkpoint import check_architecture
 from worker.models.contents.present_files import kind_of
-from worker.models.contents.required_files import lacks_tokenizer
-from worker.models.contents.tokenizer_files import TRANSLATION_TOKENIZERS, required_tokenizer
+from worker.models.contents.required_files import TRANSLATION_TOKENIZERS, lacks_tokenizer, required_tokenizer
 from worker.models.file_names import (
     CAUSAL_GRAPH,
     CAUSAL_TOKENIZER,

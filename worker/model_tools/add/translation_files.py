@@ -10,7 +10,7 @@ from worker.model_tools.add.built_tokenizer import copy_with_tokenizer
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.contents.tokenizer_files import TRANSLATION_TOKENIZERS
+from worker.models.contents.required_files import TRANSLATION_TOKENIZERS
 from worker.models.file_names import CONFIG, CONFIGURATION
 from worker.models.json_file import read_json, read_json_or_empty
 from worker.models.layout.seq2seq_layout import find_graphs

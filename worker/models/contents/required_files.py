@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.graphs.architectures import MARIAN, SEQ2SEQ_ARCHITECTURES, architecture_of
+from worker.graphs.architectures import (
+    BART,
+    M2M100,
+    MARIAN,
+    MBART,
+    MT5,
+    PEGASUS,
+    SEQ2SEQ_ARCHITECTURES,
+    T5,
+    architecture_of,
+)
 from worker.graphs.file_names import stage_files
 from worker.models.contents.present_files import (
     causal_graph_name,
@@ -24,9 +34,9 @@ from worker.models.contents.present_files import (
     has_weights,
     kind_of,
 )
-from worker.models.contents.tokenizer_files import required_tokenizer
 from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
 from worker.models.file_names import (
+    BART_TOKENIZER,
     CAUSAL_GRAPH,
     CAUSAL_TOKENIZER,
     CONFIG,
@@ -34,9 +44,16 @@ from worker.models.file_names import (
     ENCODER,
     GENAI_CONFIG,
     GGUF_MODEL,
+    M2M100_TOKENIZER,
+    M2M100_TOKENIZER_EXTRAS,
+    MARIAN_TOKENIZER,
+    MARIAN_TOKENIZER_EXTRAS,
+    MBART_TOKENIZER,
     MERGED,
     NATIVE_GRAPHS,
+    PEGASUS_TOKENIZER,
     SENTENCEPIECE,
+    T5_TOKENIZER,
     WITH_PAST,
     graph_places,
 )
@@ -52,7 +69,6 @@ from worker.text.file_names import SENTENCEPIECE_BPE
 # Sources of the bundled models. Their manifests, which are part of their revisions, have the first, of kvjobs 0.1.
 _TRAINED_BY = ("python -m worker.demo", "python -m tools.demo")
 _VOCABULARIES = {"vocab.txt", "vocab.json", SENTENCEPIECE_BPE}  # of BERT, RoBERTa and XLM-R
-
 _A_MODEL = (
     f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "
     f"with or without {WITH_PAST}), source.spm, target.spm and vocab.json, as `{EXPORT}` writes them"
@@ -61,6 +77,16 @@ _A_CAUSAL_MODEL = (
     f"A causal language model is a folder that `{ADD} SOURCE` made, or config.json, {CAUSAL_GRAPH} and "
     f"tokenizer.json, as `{EXPORT_CAUSAL}` writes them"
 )
+# All files of a tokenizer, by family.
+TRANSLATION_TOKENIZERS = {
+    MARIAN: (*MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS),
+    M2M100: (*M2M100_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    MBART: (*MBART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    BART: (*BART_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    PEGASUS: (*PEGASUS_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    T5: (*T5_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+    MT5: (*T5_TOKENIZER, *M2M100_TOKENIZER_EXTRAS),
+}
 
 
 def check_files(folder: ModelFolder) -> None:
@@ -202,3 +228,14 @@ def _remedy(path: Path, manifest: Manifest) -> str:
 def _require(file: Path, what: str) -> None:
     if not file.is_file():
         raise ModelError(f"{file} is missing: {what}")
+
+
+def required_tokenizer(family: str, names: Collection[str]) -> tuple[str, ...]:
+    """Those that a model cannot do without; `names`: of the files that there are."""
+    if family == MARIAN:
+        return MARIAN_TOKENIZER
+    fast, *others = TRANSLATION_TOKENIZERS[family][: -len(M2M100_TOKENIZER_EXTRAS)]
+    if fast in names or not others:
+        return (fast,)
+    table, pieces = others[0], others[-1]
+    return (table, pieces) if table in names and table != pieces else (pieces,)

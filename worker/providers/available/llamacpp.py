@@ -47,7 +47,7 @@ class LlamaCppProvider(LocalProvider):
         return None
 
     def check(self) -> ProviderCheck:
-        """Whether llama.cpp is installed: see `worker.providers.readiness`."""
+        """Whether llama.cpp is installed: see `worker.providers.registry`."""
         if not is_installed(LIBRARY):
             return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} is not installed", mend=install_command(PACKAGE))
         return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} {version(PACKAGE)}")

@@ -19,10 +19,9 @@ from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
-from worker.providers.http.client import Exchange, ServerAccess
+from worker.providers.http.client import Exchange, ServerAccess, UsageCount
 from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.server_provider import ServerProvider, check_server
-from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.outcomes import continuation_of, limit_of, request_of, translation_of
 from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
 from worker.providers.ollama_api.server import LISTS_LOG_PROBS, REFUSES_LONG_TEXTS, Declined, OllamaModel

@@ -23,14 +23,11 @@ from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.chat.languages import language_pair
 from worker.providers.chat.translation import why_not_translate
-from worker.providers.http.client import Exchange, RequestRefused, ServerAccess
+from worker.providers.http.client import Exchange, RequestRefused, ServerAccess, UsageCount
 from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.event_loop import LOOK_EVERY_S
 from worker.providers.http.server_provider import ServerProvider, check_server
-from worker.providers.http.usage_count import UsageCount
-from worker.providers.openai_api.continuation import why_not_generate
-from worker.providers.openai_api.reranking import why_not_rerank
-from worker.providers.openai_api.scoring import why_not_score
+from worker.providers.openai_api.outcomes import why_not_generate, why_not_rerank, why_not_score
 from worker.providers.openai_api.server import ServedModel
 from worker.providers.protocol import Provider, ProviderFailure, ProviderJob
 

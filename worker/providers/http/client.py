@@ -20,14 +20,15 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
 import orjson
 
 from jobs.outcome import StepTiming
-from jobs.providers import Reason
+from jobs.provider_settings.token_price import TokenPrice
+from jobs.providers import Reason, Usage
 from jobs.visible_text import visible
 from worker.providers.protocol import ProviderFailure
 
@@ -345,3 +346,31 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())
+
+
+@dataclass(slots=True)
+class UsageCount:
+    """The requests that were answered and their tokens, also of answers that are thrown away: they are paid for."""
+
+    provider: str
+    price: TokenPrice | None = None  # None: they cost nothing
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count one answer."""
+        self.requests += 1
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
+
+    def add_up(self, other: Self) -> None:
+        """Add what another count has."""
+        self.requests += other.requests
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+
+    def total(self) -> Usage:
+        """What a batch records; its cost is in the currency of the price."""
+        cost = self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else 0.0
+        return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost)

@@ -9,8 +9,7 @@ from jobs.providers import Reason
 from jobs.ranking import Judged, rank
 from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload, missing_text
-from worker.providers.http.client import Exchange
-from worker.providers.http.usage_count import UsageCount
+from worker.providers.http.client import Exchange, UsageCount
 from worker.providers.ollama_api.answers import ChatReply, bad
 from worker.providers.ollama_api.server import Declined, OllamaModel
 from worker.providers.protocol import ProviderFailure

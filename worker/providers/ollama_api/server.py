@@ -19,9 +19,8 @@ from typing import Any
 
 from jobs.answers import Unanswered
 from jobs.providers import Reason
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused, UsageCount
 from worker.providers.http.document_requests import TooLong
-from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.answers import (
     ChatReply,
     Version,

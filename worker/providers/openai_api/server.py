@@ -26,9 +26,8 @@ from worker.providers.chat.translation import (
     thoughts_alone,
     without_thoughts,
 )
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused, shown
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused, UsageCount, shown
 from worker.providers.http.document_requests import TooLong, until_unanswered
-from worker.providers.http.usage_count import UsageCount
 from worker.providers.openai_api.answers import (
     ChatChoice,
     Completion,
@@ -39,23 +38,21 @@ from worker.providers.openai_api.answers import (
     read_ranking,
     read_usage,
 )
-from worker.providers.openai_api.continuation import (
+from worker.providers.openai_api.outcomes import (
     CHAT,
     CHAT_LOG_PROBS,
     Fields,
+    RankedText,
+    candidates_with_text,
     continuation_of,
+    prompt_parts,
+    ranking_of,
     request_of,
+    score_of,
+    score_of_part,
     why_not_continue,
 )
 from worker.providers.openai_api.prompt_scores import Complete, PromptScorer, TextDeclined
-from worker.providers.openai_api.reranking import (
-    RankedText,
-    candidates_with_text,
-    prompt_parts,
-    ranking_of,
-    score_of_part,
-)
-from worker.providers.openai_api.scoring import score_of
 from worker.providers.protocol import ProviderFailure
 
 SHOWN_MODELS = 5

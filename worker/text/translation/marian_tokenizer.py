@@ -26,8 +26,8 @@ import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
+from worker.text.translation.piece_cutter import read_sentencepiece, read_tokenizer_file
 from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece, share_of_characters, split_pieces
-from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")

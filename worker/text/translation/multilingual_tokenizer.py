@@ -32,10 +32,13 @@ from worker.text.file_names import SENTENCEPIECE_BPE
 from worker.text.special_tokens import class_of
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.language_codes import find_language, some_languages
-from worker.text.translation.piece_cutter import SentencePieceCutter, TokenizerJsonCutter
-from worker.text.translation.piece_tokenizer import PieceTokenizer
-from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, split_ids
-from worker.text.translation.sentencepiece_file import read_sentencepiece, read_tokenizer_file
+from worker.text.translation.piece_cutter import (
+    SentencePieceCutter,
+    TokenizerJsonCutter,
+    read_sentencepiece,
+    read_tokenizer_file,
+)
+from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
 
 _OWNER = "an M2M100, NLLB or mBART-50 model"
 _VOCABULARY, _TOKENIZER, _CONFIG = "vocab.json", "tokenizer.json", "tokenizer_config.json"

@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
+from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -111,3 +113,26 @@ class TokenizerJsonCutter:
     def _by_frequency(self) -> Sequence[int]:
         special = set(self._tokenizer.special_ids.values())
         return [piece_id for piece_id in range(self._tokenizer.vocab_size) if piece_id not in special]
+
+
+def read_sentencepiece(file: Path, owner: str) -> sentencepiece.SentencePieceProcessor:
+    """The model in a file, which belongs to the tokenizer of `owner`; raise ModelError that names what is wrong."""
+    content = read_tokenizer_file(file, owner)
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(content)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ModelError(
+            f"{file} is not a SentencePiece model ({len(content)} bytes): download or export it again"
+        ) from error
+    return processor
+
+
+def read_tokenizer_file(file: Path, owner: str) -> bytes:
+    """The content of a file that belongs to the tokenizer of `owner`; raise ModelError where it cannot be read."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError(f"{file} is missing: it belongs to the tokenizer of {owner}") from error
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error.strerror}") from error

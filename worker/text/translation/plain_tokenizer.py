@@ -24,10 +24,13 @@ from jobs.errors import ModelError, SpecError
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.file_names import SENTENCEPIECE_UNIGRAM
 from worker.text.tokenizer_files import read_object
-from worker.text.translation.piece_cutter import PieceCutter, SentencePieceCutter, TokenizerJsonCutter
-from worker.text.translation.piece_tokenizer import PieceTokenizer
-from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, split_ids
-from worker.text.translation.sentencepiece_file import read_sentencepiece
+from worker.text.translation.piece_cutter import (
+    PieceCutter,
+    SentencePieceCutter,
+    TokenizerJsonCutter,
+    read_sentencepiece,
+)
+from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
 
 _TOKENIZER, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses

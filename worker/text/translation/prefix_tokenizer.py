@@ -28,11 +28,15 @@ from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.file_names import SENTENCEPIECE_UNIGRAM
 from worker.text.tokenizer_files import read_object
 from worker.text.translation.language_codes import find_language, some_languages
-from worker.text.translation.piece_cutter import CutPiece, PieceCutter, SentencePieceCutter, TokenizerJsonCutter
-from worker.text.translation.piece_tokenizer import PieceTokenizer
+from worker.text.translation.piece_cutter import (
+    CutPiece,
+    PieceCutter,
+    SentencePieceCutter,
+    TokenizerJsonCutter,
+    read_sentencepiece,
+)
 from worker.text.translation.plain_tokenizer import checked_eos, read_tokenizer_config
-from worker.text.translation.sentence_pieces import TargetBeginning, draw_ids, split_ids
-from worker.text.translation.sentencepiece_file import read_sentencepiece
+from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
 
 _TOKENIZER = "tokenizer.json"
 _LABEL = re.compile(r"▁?<2([A-Za-z]{2,}(?:[_-][A-Za-z]+)*)>")

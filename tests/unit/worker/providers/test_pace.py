@@ -8,7 +8,7 @@ from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
-from worker.providers.pace import BATCH_S, MAX_JOBS, Pace
+from worker.providers.local_engines import BATCH_S, MAX_JOBS, Pace
 
 
 def job(number: int) -> JobSpec:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.text.sentence_joints import between_pieces, between_sentences
+from worker.engine.tasks.document_assembly import between_pieces, between_sentences
 
 
 @pytest.mark.parametrize(

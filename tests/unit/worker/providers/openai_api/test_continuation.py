@@ -5,8 +5,9 @@ import json
 import pytest
 
 from jobs.provider_settings.server_address import OPENAI_URL
+from jobs.spec import GenerateOptions
 from jobs.tasks.generate import GenerateOptions
-from worker.providers.openai_api.continuation import request_of, why_not_continue
+from worker.providers.openai_api.outcomes import request_of, why_not_continue
 
 ASKED = json.dumps({"messages": [{"role": "system", "content": ""}, {"role": "user", "content": "Rain?"}]})
 BEGUN = json.dumps({"messages": [{"role": "user", "content": "Rain?"}, {"role": "assistant", "content": "It"}]})

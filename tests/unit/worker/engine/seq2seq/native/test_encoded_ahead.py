@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.native.encoded_ahead import ENCODED_TOKENS, EncodedAhead
+from worker.engine.seq2seq.native.continuous_batching import ENCODED_TOKENS, EncodedAhead
 
 
 class Encoder:
