@@ -112,6 +112,11 @@ class GraphBuilder:
         helper.set_model_props(model, self.metadata)
         return model
 
+    def serialized(self) -> bytes:
+        """The complete model's file; the same model gives the same bytes."""
+        content: bytes = self.model().SerializeToString(deterministic=True)
+        return content
+
 
 def _onnx_type(dtype: np.dtype[Any] | type) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -64,5 +64,4 @@ def _net(name: str) -> GraphBuilder:
 
 
 def _bytes(net: GraphBuilder) -> bytes:
-    graph: bytes = net.model().SerializeToString(deterministic=True)
-    return graph
+    return net.serialized()

@@ -206,7 +206,8 @@ class LocalEngines:
 
 
 class Pace:
-    """One lane's seconds for a token, by what a job's results depend on, and how many of its batches it computes as one.
+    """One lane's seconds for a token, by what a job's results depend on; so, how many of its batches are computed as
+    one.
 
     Whatever is computed when a process dies is computed again, so a batch should last seconds. But rows run side by
     side, and towards the end of a batch fewer and fewer of them; and each batch is a transaction.

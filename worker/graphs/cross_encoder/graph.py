@@ -43,7 +43,7 @@ def write_cross_encoder(folder: Path, config: Mapping[str, Any], weights: Weight
     network = read_network(config)
     with WeightsFile(folder / WEIGHTS) as file:
         net = cross_encoder_graph(network, file, CrossEncoderWeights(weights, network), precision)
-    (folder / CROSS_ENCODER).write_bytes(net.model().SerializeToString(deterministic=True))
+    (folder / CROSS_ENCODER).write_bytes(net.serialized())
 
 
 def cross_encoder_graph(

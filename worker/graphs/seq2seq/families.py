@@ -6,6 +6,7 @@ Knows: the keys of config.json, and what each class of transformers 4.57 compute
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jobs.errors import ModelError
@@ -36,28 +37,27 @@ class _Family:
     norm_first: bool
     embedding_norm: bool = False
     final_norm: bool
-    has_head_bias: bool  # final_logits_bias
-    scales_embeddings: bool  # where config.json does not say
-    supported: Mapping[str, Any]  # settings that older checkpoints spell out, with the value that the class computes
+    has_head_bias: bool = True  # final_logits_bias
+    scales_embeddings: bool = False  # where config.json does not say
+    num_spelled: int = 6  # of the settings that older checkpoints spell out
+
+    @property
+    def spelled_out(self) -> dict[str, Any]:
+        """Settings that older checkpoints of the family spell out, with the value that the class computes."""
+        settings = {
+            "normalize_before": self.norm_first,
+            "normalize_embedding": self.embedding_norm,
+            "add_final_layer_norm": self.final_norm,
+            "add_bias_logits": False,
+            "static_position_embeddings": self.positions is Positions.SINUSOIDAL,
+            "extra_pos_embeddings": self.first_position,
+        }
+        return dict(islice(settings.items(), self.num_spelled))
 
 
 _FAMILIES = {
     # modeling_marian.py
-    MARIAN: _Family(
-        positions=Positions.SINUSOIDAL,
-        norm_first=False,
-        final_norm=False,
-        has_head_bias=True,
-        scales_embeddings=False,
-        supported={
-            "normalize_before": False,
-            "normalize_embedding": False,
-            "add_final_layer_norm": False,
-            "add_bias_logits": False,
-            "static_position_embeddings": True,
-            "extra_pos_embeddings": 0,
-        },
-    ),
+    MARIAN: _Family(positions=Positions.SINUSOIDAL, norm_first=False, final_norm=False),
     # modeling_m2m_100.py, of NLLB-200 too
     M2M100: _Family(
         positions=Positions.FAIRSEQ,
@@ -65,58 +65,22 @@ _FAMILIES = {
         final_norm=True,
         has_head_bias=False,
         scales_embeddings=True,
-        supported={"normalize_before": True},
+        num_spelled=1,
     ),
     # modeling_bart.py
     BART: _Family(
-        positions=Positions.LEARNED,
-        first_position=2,
-        norm_first=False,
-        embedding_norm=True,
-        final_norm=False,
-        has_head_bias=True,
-        scales_embeddings=False,
-        supported={
-            "normalize_before": False,
-            "normalize_embedding": True,
-            "add_final_layer_norm": False,
-            "add_bias_logits": False,
-            "static_position_embeddings": False,
-            "extra_pos_embeddings": 2,
-        },
+        positions=Positions.LEARNED, first_position=2, norm_first=False, embedding_norm=True, final_norm=False
     ),
     # modeling_mbart.py, of mBART-50
     MBART: _Family(
-        positions=Positions.LEARNED,
-        first_position=2,
-        norm_first=True,
-        embedding_norm=True,
-        final_norm=True,
-        has_head_bias=True,
-        scales_embeddings=False,
-        supported={
-            "normalize_before": True,
-            "normalize_embedding": True,
-            "add_final_layer_norm": True,
-            "add_bias_logits": False,
-            "static_position_embeddings": False,
-            "extra_pos_embeddings": 2,
-        },
+        positions=Positions.LEARNED, first_position=2, norm_first=True, embedding_norm=True, final_norm=True
     ),
     # modeling_pegasus.py
     PEGASUS: _Family(
         positions=Positions.SINUSOIDAL,
         norm_first=True,
         final_norm=True,
-        has_head_bias=True,
-        scales_embeddings=False,
-        supported={
-            "normalize_before": True,
-            "normalize_embedding": False,
-            "add_final_layer_norm": True,
-            "add_bias_logits": False,
-            "static_position_embeddings": True,
-        },
+        num_spelled=5,
     ),
 }
 
@@ -129,7 +93,7 @@ def read_network(config: Mapping[str, Any]) -> Seq2SeqNetwork:
     if architecture in (T5, MT5):
         return read_t5(config, architecture)
     family = _FAMILIES[architecture]
-    for name, value in family.supported.items():
+    for name, value in family.spelled_out.items():
         if config.get(name, value) != value:
             raise ModelError(f"config.json says {name} = {config[name]}; only {value} is supported")
     sizes = _sizes(config)

@@ -65,7 +65,7 @@ def write_seq2seq(
         if precision is Precision.FP32 and len(named.head()) > LARGE_HEAD:
             graphs[SCREENED] = screened_decoder_graph(network, file, named)
     for name, net in graphs.items():
-        (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+        (folder / name).write_bytes(net.serialized())
 
 
 def quantize_kv(folder: Path, config: Mapping[str, Any], precision: Precision, scales: KVScales) -> None:
@@ -80,7 +80,7 @@ def quantize_kv(folder: Path, config: Mapping[str, Any], precision: Precision, s
             net = encoder_graph(network, store, Seq2SeqWeights({}, network, None), precision)
         else:
             net = decoder_over(store, config, precision)
-        (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+        (folder / name).write_bytes(net.serialized())
 
 
 def cached_dtype(file: Path) -> np.dtype[Any]:
@@ -103,9 +103,8 @@ def rebuild_decoder(
 ) -> bytes:
     """Another decoder over the weights of the graph in `file`, a decoder or a stage of one; for `beams`, `masked` and
     `layers` see `decoder_graph`."""
-    net = decoder_over(WrittenWeights.read(file), config, precision, beams=beams, masked=masked, layers=layers)
-    graph: bytes = net.model().SerializeToString(deterministic=True)
-    return graph
+    store = WrittenWeights.read(file)
+    return decoder_over(store, config, precision, beams=beams, masked=masked, layers=layers).serialized()
 
 
 def decoder_over(

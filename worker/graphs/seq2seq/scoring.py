@@ -32,19 +32,12 @@ from worker.graphs.weights import Store, WrittenWeights
 
 def rebuild_body(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
     """The body over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
-    net = body_graph(read_network(config), WrittenWeights.read(file), precision, layers)
-    graph: bytes = net.model().SerializeToString(deterministic=True)
-    return graph
+    return body_graph(read_network(config), WrittenWeights.read(file), precision, layers).serialized()
 
 
 def rebuild_head(file: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
     """The head over the weights of the decoder in `file`, or of its last stage."""
-    graph: bytes = (
-        head_graph(read_network(config), WrittenWeights.read(file), precision)
-        .model()
-        .SerializeToString(deterministic=True)
-    )
-    return graph
+    return head_graph(read_network(config), WrittenWeights.read(file), precision).serialized()
 
 
 def rebuild_exact_head(file: Path, config: Mapping[str, Any]) -> bytes:
@@ -57,8 +50,7 @@ def rebuild_exact_head(file: Path, config: Mapping[str, Any]) -> bytes:
     bias = weights.head_bias if "head.bias" in store else None
     logits, _ = products.head(net, x, head_rows_in(store), weights.head, bias)
     net.output(logits, "logits", np.float32, ["M", "V"])
-    graph: bytes = net.model().SerializeToString(deterministic=True)
-    return graph
+    return net.serialized()
 
 
 def body_graph(

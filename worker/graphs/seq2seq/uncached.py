@@ -30,9 +30,7 @@ from worker.graphs.weights import Store, WrittenWeights
 def rebuild_uncached(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
     """The graph over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
     network, store = read_network(config), WrittenWeights.read(file)
-    net = uncached_graph(network, store, precision, head_bias="head.bias" in store, layers=layers)
-    graph: bytes = net.model().SerializeToString(deterministic=True)
-    return graph
+    return uncached_graph(network, store, precision, head_bias="head.bias" in store, layers=layers).serialized()
 
 
 def uncached_graph(

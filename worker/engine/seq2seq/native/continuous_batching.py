@@ -155,8 +155,8 @@ class _Batch:
 
 
 class EncodedAhead:
-    """The sentences of one run that have no slot yet: as many of one length as a call of the encoder takes go through it
-    together, and those for which no slot is free wait here, encoded.
+    """The sentences of one run that have no slot yet: as many of one length as a call of the encoder takes go through
+    it together, and those for which no slot is free wait here, encoded.
 
     So calls stay as large as the lengths of the sentences allow, however few slots are free at a time, and a slot is
     filled as soon as it is free. One call's result is kept at most. Shapes: m sentences · S their length · L layers of
