@@ -32,7 +32,6 @@ class Lane:
         return 1  # it has processed nothing yet
 
     def is_local(self, name: str) -> bool:
-        """Whether the provider computes in this process. Raises SpecError where there is none of this name."""
         return self._providers.get(name).is_local
 
     @property
@@ -43,5 +42,4 @@ class Lane:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of all buffers of this lane."""
         return sum((one.buffer_stats for one in self._lanes.values()), BufferStats())

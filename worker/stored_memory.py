@@ -21,11 +21,9 @@ class StoredMemory:
         self._waiting = waiting
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """The stored translations, by key, of those keys that have one."""
         with self._waiting():
             return recall(self._database, keys)
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """The stored scores, by key, of those keys that have one."""
         with self._waiting():
             return recall_scores(self._database, keys)

@@ -99,7 +99,6 @@ class LocalEngines:
                 return self.continuer(spec).generate(texts, options, run)
 
     def batches_at_once(self, job: ProviderJob) -> int:
-        """How many batches of a job last some seconds together; 1 where a document's result may depend on its batch."""
         return self._pace.batches_at_once(job.own_spec)
 
     def changed_files(self) -> list[str]:
@@ -175,7 +174,6 @@ class LocalEngines:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of all engines' buffers."""
         return sum((opened.engine.buffer_stats for opened in list(self._engines.values())), BufferStats())
 
     def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:

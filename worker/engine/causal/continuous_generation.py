@@ -86,7 +86,6 @@ class ContinuousGenerator:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the rows."""
         return self._dropped + self._rows.buffer_stats
 
     def generate(

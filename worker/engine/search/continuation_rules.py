@@ -137,7 +137,6 @@ class ContinuationRules:
 
     @property
     def begin_step(self) -> int:
-        """The first step: its token is not forced."""
         return 0
 
     @property

@@ -69,7 +69,6 @@ class GenerationConfig:
 
     @property
     def begin_step(self) -> int:
-        """The first step whose token is not forced."""
         return 0 if self.forced_bos_id is None else 1
 
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:

@@ -36,7 +36,6 @@ class TranslationWork:
         return len(self._segments)
 
     def check(self, num_tokens: int) -> None:
-        """See `CacheWork.check`."""
         longest, positions = max(map(len, self._segments), default=0), self._model.max_positions
         if not 2 <= num_tokens <= positions or not 1 <= longest <= positions:
             raise SpecError(
@@ -53,7 +52,6 @@ class TranslationWork:
         return [best.ids for best, *_ in found]
 
     def buffer_stats(self, mode: str) -> BufferStats:
-        """See `CacheWork.buffer_stats`."""
         return self._decoders[mode].buffer_stats
 
     def step_of(self, timing: StepTiming) -> int | None:
@@ -83,7 +81,6 @@ class ContinuationWork:
         return len(self._prompts)
 
     def check(self, num_tokens: int) -> None:
-        """See `CacheWork.check`."""
         longest, positions = max(map(len, self._prompts), default=0), self._model.max_positions
         if num_tokens < 2 or longest < 1 or longest + num_tokens > positions + 1:
             raise SpecError(
@@ -101,7 +98,6 @@ class ContinuationWork:
         return [found[index] for index in range(len(self._prompts))]
 
     def buffer_stats(self, mode: str) -> BufferStats:
-        """See `CacheWork.buffer_stats`."""
         return self._generators[mode].buffer_stats
 
     def step_of(self, timing: StepTiming) -> int | None:

@@ -60,7 +60,6 @@ class PromptContinuer:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the generator's buffers."""
         return self.generator.buffer_stats
 
     def generate(self, texts: Sequence[str], options: GenerateOptions, run: RunContext) -> Answers:

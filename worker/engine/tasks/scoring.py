@@ -84,7 +84,6 @@ class Scorer:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
     def score(self, texts: Sequence[str], options: ScoreOptions, run: RunContext) -> Answers:

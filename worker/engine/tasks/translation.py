@@ -55,7 +55,6 @@ class Translator:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the decoder's buffers."""
         return self.decoder.buffer_stats
 
     def is_batch_invariant(self, options: TranslateOptions) -> bool:

@@ -53,7 +53,6 @@ class NumpySeq2Seq:
         return cls(checkpoint.config, checkpoint.weights)
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """The logits (T, V) of the id that follows each position of a target (T,), the start token first."""
         return self._decode(self._encode(source), target)
 
     def _encode(self, ids: Sequence[int]) -> Floats:

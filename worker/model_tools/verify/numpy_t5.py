@@ -45,7 +45,6 @@ class NumpyT5:
         self._activate = _ACTIVATIONS[activation]
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """The logits (T, V) of the id that follows each position of a target (T,), the start token first."""
         hidden = self._run("encoder", source, None)
         x = self._run("decoder", target, hidden)
         scale = np.float32(self._width**-0.5 if self._is_tied else 1.0)

@@ -70,7 +70,6 @@ class TransformersCausal:
         return cls(model.eval())
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
         return [self._log_probs_of(ids) for ids in sequences]
 
     def _log_probs_of(self, ids: Sequence[int]) -> Floats:

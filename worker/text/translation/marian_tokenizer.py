@@ -146,7 +146,6 @@ class MarianTokenizer:
         return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and spans in the text; without EOS."""
         target_ids = self._target_ids
         return [
             TargetPiece(target_ids.get(piece, self.target_unk_id), start, stop)
@@ -154,7 +153,6 @@ class MarianTokenizer:
         ]
 
     def target_piece(self, piece_id: int) -> str:
-        """The text of a target piece, for messages."""
         return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
@@ -179,7 +177,6 @@ class MarianTokenizer:
         return {piece_id for piece_id, piece in self._pieces.items() if piece in pieces} | self._silent_ids
 
     def check_language(self, language: str | None) -> None:
-        """Raise SpecError unless this is a target language of the model (None: the model has a single one)."""
         if language in self.languages or (language is None and not self.languages):
             return
         if not self.languages:

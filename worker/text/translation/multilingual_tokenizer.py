@@ -87,7 +87,6 @@ class MultilingualTokenizer(PieceTokenizer):
         return frozenset(self.language_ids)
 
     def for_source(self, language: str) -> Self:
-        """The tokenizer for texts in a language; raise SpecError where the model has no such language, or several."""
         return replace(self, source_language=find_language(language, self.language_ids, "source"))
 
     def check_language(self, language: str | None) -> None:

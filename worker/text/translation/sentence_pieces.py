@@ -110,7 +110,6 @@ class PieceTokenizer:
     cleans_spaces: bool = False  # `clean_up_tokenization_spaces`
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The pieces of a target sentence with their ids and spans in the text; without EOS and language."""
         return [TargetPiece(piece.id, piece.start, piece.stop) for piece in self.cutter.cut(text)]
 
     def unknown_share(self, text: str) -> float:
@@ -120,7 +119,6 @@ class PieceTokenizer:
         return share_of_characters(text, unknown)
 
     def target_piece(self, piece_id: int) -> str:
-        """The text of a target piece, for messages."""
         return self.cutter.piece(piece_id)
 
     def decode(self, ids: Sequence[int]) -> str:

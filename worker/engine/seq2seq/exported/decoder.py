@@ -53,7 +53,6 @@ class ExportedDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the cache and of the step buffers."""
         return self._dropped + self._cache.buffer_stats
 
     def decode(
@@ -137,7 +136,6 @@ class ExportedSteps:
         return np.asarray(logits[:, 0], np.float32)  # a graph in half precision gives float16
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
         self._cache.select(rows)
         if self._steps < self._uncached_steps:  # the next step runs the whole prefix again
             self._ids, self._hidden = self._ids[rows], self._hidden[rows]

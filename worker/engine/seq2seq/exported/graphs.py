@@ -69,11 +69,9 @@ class ExportedSeq2SeqGraphs:
 
     @property
     def has_cache(self) -> bool:
-        """Whether the graphs take keys and values of earlier steps."""
         return self.layout.cache is not None
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Raise SpecError where the graphs cannot follow `policy`."""
         if policy.mode in ("on", "hybrid") and not self.has_cache:
             raise SpecError(
                 f"cache is {policy}, but the model's graphs have no cache: use --cache auto or off, or export the "

@@ -46,18 +46,14 @@ class ExportedSeq2Seq:
 
     @property
     def has_cache(self) -> bool:
-        """Whether the graphs take keys and values of earlier steps."""
         return self.graphs.has_cache
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Raise SpecError where the graphs cannot follow `policy`."""
         self.graphs.check_cache(policy)
 
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ExportedDecoder:  # noqa: B008 - frozen
-        """A decoder with its own buffers, for one lane. Raises SpecError if the graphs cannot follow `policy`."""
         self.check_cache(policy)
         return ExportedDecoder(self.graphs, policy, self.pad_id)
 
     def new_scorer(self) -> ExportedScorer:
-        """A scorer of given targets, for one lane."""
         return ExportedScorer(self.graphs, self.generation.start_id, self.pad_id)

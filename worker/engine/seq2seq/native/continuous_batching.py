@@ -47,7 +47,6 @@ class ContinuousDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the slots and of the step's outputs."""
         return self._dropped + self._slots.buffer_stats
 
     def decode(

@@ -112,7 +112,6 @@ class DecoderGraphs:
         return outputs
 
     def num_target_ids(self) -> int:
-        """V: how many ids the head has; for the last stage only."""
         (logits,) = (output for output in self.decoder(StepKind(1)).get_outputs() if output.name == "logits")
         return int(logits.shape[1])
 

@@ -75,7 +75,6 @@ class SessionDecoderLane:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the slots and of a step's outputs."""
         return self._slots.buffer_stats + (self._step[1].buffer_stats if self._step else BufferStats())
 
     def begin_slots(self, sentences: int, beams: int, positions: int, source_length: int) -> None:

@@ -110,7 +110,6 @@ class KVSlots:
 
     @property
     def longest(self) -> int:
-        """The largest number of tokens that a running row has cached."""
         return int(self._positions[: self.num_rows].max(initial=0))
 
     def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:

@@ -35,12 +35,10 @@ class LaneDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of all stages."""
         return sum((stage.buffer_stats for stage in self._stages), BufferStats())
 
     @property
     def longest(self) -> int:
-        """The largest number of tokens that a running row has cached."""
         return int(self._positions.max(initial=0))
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
@@ -62,13 +60,11 @@ class LaneDecoder:
         self._positions = np.concatenate((self._positions, rows))
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
-        """Set the past of all rows to keys and values computed elsewhere, key and value of each layer (R, N, T, H)."""
         for stage, layers in zip(self._stages, self._layers, strict=True):
             stage.fill(present[2 * layers.start : 2 * layers.stop])
         self._positions[:] = present[0].shape[2]
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
         for stage in self._stages:
             stage.select(rows)
         self._positions = self._positions[rows]

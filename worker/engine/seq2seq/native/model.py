@@ -92,7 +92,6 @@ class NativeSeq2Seq:
         return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
 
     def new_scorer(self) -> NativeScorer:
-        """A scorer of given targets, for one lane."""
         return NativeScorer(self.graphs, self.generation.start_id)
 
 

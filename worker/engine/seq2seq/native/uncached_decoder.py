@@ -42,7 +42,6 @@ class UncachedDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the slots."""
         return self._dropped + self._slots.buffer_stats
 
     def decode(
@@ -134,7 +133,6 @@ class _UncachedSteps:
         return np.asarray(logits, np.float32)
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
         if self._steps >= self._num_uncached:
             self._slots.select(rows)
             return

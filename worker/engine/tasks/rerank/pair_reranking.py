@@ -33,7 +33,6 @@ class PairReranker:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the scorer's buffers."""
         return self._scorer.buffer_stats
 
     def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:

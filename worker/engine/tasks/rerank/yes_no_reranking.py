@@ -33,7 +33,6 @@ class YesNoReranker:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
     def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:
