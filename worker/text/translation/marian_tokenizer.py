@@ -27,7 +27,7 @@ from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
 from worker.text.translation.piece_cutter import read_sentencepiece, read_tokenizer_file
-from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece, share_of_characters, split_pieces
+from worker.text.translation.sentence_pieces import TargetPiece, UntoldTargets, share_of_characters, split_pieces
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")
@@ -37,7 +37,7 @@ _NUM_SHOWN = 12  # labels in an error message
 _OWNER = "a Marian model"
 
 
-class MarianTokenizer:
+class MarianTokenizer(UntoldTargets):
     """Immutable after `open`, so several lanes may share one."""
 
     def __init__(
@@ -100,22 +100,6 @@ class MarianTokenizer:
     @property
     def source_language(self) -> None:
         """None: a Marian model has no names of source languages."""
-
-    def for_source(self, language: str) -> Self:
-        """The tokenizer itself: it does not depend on the language of a text."""
-        return self
-
-    def beginning(self, language: str | None) -> TargetBeginning:
-        """The beginning that the model's settings define: no language is part of a target."""
-        return TargetBeginning()
-
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
-        """Empty: a target begins with its first piece."""
-        return ()
-
-    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
-        """The first ids of an encoded sentence, and EOS; the label is the first of them."""
-        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence: the label of the target language if one is given, the pieces, EOS.

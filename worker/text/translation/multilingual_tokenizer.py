@@ -35,7 +35,9 @@ from worker.text.translation.language_codes import find_language, some_languages
 from worker.text.translation.piece_cutter import (
     SentencePieceCutter,
     TokenizerJsonCutter,
+    pieces_of,
     read_sentencepiece,
+    read_tokenizer_config,
     read_tokenizer_file,
 )
 from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
@@ -146,12 +148,7 @@ class MultilingualTokenizer(PieceTokenizer):
 
 def open_multilingual(folder: Path) -> MultilingualTokenizer:
     """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
-    config = read_object(folder / _CONFIG, is_optional=True)
-    if kwargs := config.get("sp_model_kwargs"):
-        raise ModelError(
-            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
-            "at random: remove it"
-        )
+    config = read_tokenizer_config(folder)
     named = class_of(folder, config)
     if named not in ("M2M100", *_LANGUAGE) and _model_type(folder) == "mbart":
         named = "MBart"
@@ -190,11 +187,7 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
         cutter, added = TokenizerJsonCutter(tokenizer), tokenizer.special_ids
     else:
         processor = read_sentencepiece(folder / SENTENCEPIECE_BPE, _OWNER)
-        pieces = {
-            processor.id_to_piece(piece_id): piece_id + FAIRSEQ_OFFSET
-            for piece_id in range(len(processor))
-            if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
-        }
+        pieces = pieces_of(processor, FAIRSEQ_OFFSET)
         cutter, added = (
             SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=named == "MBart50"),
             _added_ids(folder, config),

@@ -5,6 +5,8 @@ Cutting text into pieces with ids, and joining ids to text: the part of a transl
     TokenizerJsonCutter   tokenizer.json does both                                              ...Fast classes
 
 Text is always plain text: `</s>` in a document is cut like any other characters.
+
+The files of these tokenizers are read and checked here, too.
 """
 
 import re
@@ -12,16 +14,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import orjson
 import sentencepiece
 from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError
 from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.tokenizer_files import read_object
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD_START = "▁"  # how SentencePiece writes a space
+_CONFIG = "tokenizer_config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,16 @@ class TokenizerJsonCutter:
         return [piece_id for piece_id in range(self._tokenizer.vocab_size) if piece_id not in special]
 
 
+def pieces_of(processor: sentencepiece.SentencePieceProcessor, offset: int = 0) -> dict[str, int]:
+    """The pieces of a SentencePiece model that text is cut into, with the ids of a model that moves them by
+    `offset`."""
+    return {
+        processor.id_to_piece(piece_id): piece_id + offset
+        for piece_id in range(len(processor))
+        if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
+    }
+
+
 def read_sentencepiece(file: Path, owner: str) -> sentencepiece.SentencePieceProcessor:
     """The model in a file, which belongs to the tokenizer of `owner`; raise ModelError that names what is wrong."""
     content = read_tokenizer_file(file, owner)
@@ -136,3 +151,33 @@ def read_tokenizer_file(file: Path, owner: str) -> bytes:
         raise ModelError(f"{file} is missing: it belongs to the tokenizer of {owner}") from error
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def read_tokenizer_config(folder: Path) -> Mapping[str, Any]:
+    """The content of tokenizer_config.json; empty where there is none. Raises ModelError for a setting that cuts text
+    at random."""
+    config = read_object(folder / _CONFIG, is_optional=True)
+    if kwargs := config.get("sp_model_kwargs"):
+        raise ModelError(
+            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
+            "at random: remove it"
+        )
+    return config
+
+
+def checked_eos(folder: Path, eos_id: int, cutter: PieceCutter) -> int:
+    """Return `eos_id`, the tokenizer's; raise ModelError if it is not the model's, or if pieces have ids that the model
+    does not have."""
+    config = read_object(folder / "config.json", is_optional=True)
+    size, configured = config.get("vocab_size"), config.get("eos_token_id")
+    if isinstance(size, int) and (highest := max(cutter.by_frequency(), default=0)) >= size:
+        raise ModelError(
+            f"the tokenizer in {folder} makes ids up to {highest:,}, but config.json beside it gives a vocabulary of "
+            f"{size:,}: the files belong to different models"
+        )
+    if isinstance(configured, int) and configured != eos_id:
+        raise ModelError(
+            f"the tokenizer in {folder} has {eos_id} as its end, but config.json beside it says eos_token_id = "
+            f"{configured}: the files belong to different models"
+        )
+    return eos_id

@@ -12,25 +12,24 @@ Encoding gives the ids of the class in transformers 4.57, with one intended diff
 As AutoTokenizer of transformers does, tokenizer.json is taken where both are there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Self
-
-import orjson
+from typing import Any, ClassVar
 
 from jobs.errors import ModelError, SpecError
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.file_names import SENTENCEPIECE_UNIGRAM
-from worker.text.tokenizer_files import read_object
 from worker.text.translation.piece_cutter import (
-    PieceCutter,
     SentencePieceCutter,
     TokenizerJsonCutter,
+    checked_eos,
+    pieces_of,
     read_sentencepiece,
+    read_tokenizer_config,
 )
-from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
+from worker.text.translation.sentence_pieces import PieceTokenizer, UntoldTargets, draw_ids, split_ids
 
 _TOKENIZER, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses
@@ -38,16 +37,12 @@ _PEGASUS_EOS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainTokenizer(PieceTokenizer):
+class PlainTokenizer(UntoldTargets, PieceTokenizer):
     """Immutable, so several lanes may share one."""
 
     before: tuple[int, ...] = ()  # the ids that a source and a target begin with
     source_language: ClassVar[None] = None
     languages: ClassVar[frozenset[str]] = frozenset()
-
-    def for_source(self, language: str) -> Self:
-        """The tokenizer itself: it does not depend on the language of a text."""
-        return self
 
     def check_language(self, language: str | None) -> None:
         """Raise SpecError for any language: the model has a single one, which has no name."""
@@ -57,10 +52,6 @@ class PlainTokenizer(PieceTokenizer):
                 "out"
             )
 
-    def beginning(self, language: str | None) -> TargetBeginning:
-        """The beginning that the model's settings define: no language is part of a target."""
-        return TargetBeginning()
-
     def begin_target(self, language: str | None) -> tuple[int, ...]:
         """The ids that every target begins with."""
         return self.before
@@ -69,10 +60,6 @@ class PlainTokenizer(PieceTokenizer):
         """The ids of a sentence."""
         self.check_language(language)
         return self._wrap([piece.id for piece in self.cutter.cut(text)])
-
-    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
-        """The first ids of an encoded sentence, and its end."""
-        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with its ends (`split_pieces`)."""
@@ -102,36 +89,6 @@ def open_plain(folder: Path, family: str) -> PlainTokenizer:
     return _open_pegasus(folder, config)
 
 
-def read_tokenizer_config(folder: Path) -> Mapping[str, Any]:
-    """The content of tokenizer_config.json; empty where there is none. Raises ModelError for a setting that cuts text
-    at random."""
-    config = read_object(folder / _CONFIG, is_optional=True)
-    if kwargs := config.get("sp_model_kwargs"):
-        raise ModelError(
-            f"{folder / _CONFIG} sets sp_model_kwargs = {orjson.dumps(kwargs).decode()}, with which text would be cut "
-            "at random: remove it"
-        )
-    return config
-
-
-def checked_eos(folder: Path, eos_id: int, cutter: PieceCutter) -> int:
-    """Return `eos_id`, the tokenizer's; raise ModelError if it is not the model's, or if pieces have ids that the model
-    does not have."""
-    config = read_object(folder / "config.json", is_optional=True)
-    size, configured = config.get("vocab_size"), config.get("eos_token_id")
-    if isinstance(size, int) and (highest := max(cutter.by_frequency(), default=0)) >= size:
-        raise ModelError(
-            f"the tokenizer in {folder} makes ids up to {highest:,}, but config.json beside it gives a vocabulary of "
-            f"{size:,}: the files belong to different models"
-        )
-    if isinstance(configured, int) and configured != eos_id:
-        raise ModelError(
-            f"the tokenizer in {folder} has {eos_id} as its end, but config.json beside it says eos_token_id = "
-            f"{configured}: the files belong to different models"
-        )
-    return eos_id
-
-
 def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTokenizer:
     tokenizer = CausalTokenizer.open(folder)
     # The defaults of the classes, where no file names these tokens.
@@ -151,12 +108,7 @@ def _open_json(folder: Path, config: Mapping[str, Any], family: str) -> PlainTok
 def _open_pegasus(folder: Path, config: Mapping[str, Any]) -> PlainTokenizer:
     processor = read_sentencepiece(folder / SENTENCEPIECE_UNIGRAM, "a Pegasus model")
     offset = int(config.get("offset", _PEGASUS_OFFSET))
-    pieces = {
-        processor.id_to_piece(piece_id): piece_id + offset
-        for piece_id in range(len(processor))
-        if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
-    }
-    cutter = SentencePieceCutter(processor, pieces, processor.unk_id() + offset, joins=True)
+    cutter = SentencePieceCutter(processor, pieces_of(processor, offset), processor.unk_id() + offset, joins=True)
     return PlainTokenizer(
         cutter=cutter,
         eos_id=checked_eos(folder, _PEGASUS_EOS, cutter),

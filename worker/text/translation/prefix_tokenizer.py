@@ -17,7 +17,7 @@ As AutoTokenizer of transformers does, tokenizer.json is taken where both are th
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -33,10 +33,12 @@ from worker.text.translation.piece_cutter import (
     PieceCutter,
     SentencePieceCutter,
     TokenizerJsonCutter,
+    checked_eos,
+    pieces_of,
     read_sentencepiece,
+    read_tokenizer_config,
 )
-from worker.text.translation.plain_tokenizer import checked_eos, read_tokenizer_config
-from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
+from worker.text.translation.sentence_pieces import PieceTokenizer, UntoldTargets, draw_ids, split_ids
 
 _TOKENIZER = "tokenizer.json"
 _LABEL = re.compile(r"▁?<2([A-Za-z]{2,}(?:[_-][A-Za-z]+)*)>")
@@ -45,7 +47,7 @@ _END = "</s>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixTokenizer(PieceTokenizer):
+class PrefixTokenizer(UntoldTargets, PieceTokenizer):
     """Immutable, so several lanes may share one."""
 
     prefixes: Mapping[str, str] = field(default_factory=dict)  # target language -> prefix, with its trailing space
@@ -67,22 +69,10 @@ class PrefixTokenizer(PieceTokenizer):
         """Raise SpecError unless there is a prefix for this target language; None: texts get no prefix."""
         self._prefix(language)
 
-    def beginning(self, language: str | None) -> TargetBeginning:
-        """The beginning that the model's settings define: no language is part of a target."""
-        return TargetBeginning()
-
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
-        """Empty: a target begins with its first piece."""
-        return ()
-
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence."""
         before, pieces = self._cut(text, language)
         return [*before, *(piece.id for piece in pieces), self.eos_id]
-
-    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
-        """The first ids of an encoded sentence, and its end."""
-        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with the prefix and the end."""
@@ -155,12 +145,7 @@ def _open_sentencepiece(folder: Path, config: Mapping[str, Any]) -> tuple[PieceC
             "before a text are cut otherwise; make a tokenizer.json with "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)"
         )
-    ids = {
-        processor.id_to_piece(piece_id): piece_id
-        for piece_id in range(len(processor))
-        if not (processor.is_control(piece_id) or processor.is_unknown(piece_id))
-    }
-    return SentencePieceCutter(processor, ids, processor.unk_id(), joins=True), processor.eos_id()
+    return SentencePieceCutter(processor, pieces_of(processor), processor.unk_id(), joins=True), processor.eos_id()
 
 
 def _labels(cutter: PieceCutter) -> dict[str, str]:

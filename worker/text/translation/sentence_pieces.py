@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Self
 
 from jobs.errors import SpecError
 from worker.text.translation.piece_cutter import CutPiece, PieceCutter
@@ -99,6 +100,26 @@ def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
         if unicodedata.category(pieces[cut - 1][-1]).startswith("P"):
             return cut
     return end
+
+
+class UntoldTargets:
+    """What tokenizers share in which no id names a language: they do not depend on the language of a text, a target
+    begins as the model's settings say, and a sentence that is shortened keeps its last id, EOS."""
+
+    __slots__ = ()
+    eos_id: int
+
+    def for_source(self, language: str) -> Self:
+        return self
+
+    def beginning(self, language: str | None) -> TargetBeginning:
+        return TargetBeginning()
+
+    def begin_target(self, language: str | None) -> tuple[int, ...]:
+        return ()
+
+    def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
+        return [*ids[: max_tokens - 1], self.eos_id] if len(ids) > max_tokens else list(ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
