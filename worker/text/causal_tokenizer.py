@@ -4,7 +4,7 @@ Knows: `tokenizer.json`, and the files that name its special tokens. Does not kn
 
 Text is always plain text: `<|endoftext|>` or `</s>` inside a document is tokenized like any other characters, and no
 special token is added before or after it. Each special token is renamed, before the library reads the file
-(`worker.text.plain_text`). Added tokens that are not special, like runs of spaces, stay.
+(`worker.text.special_tokens`). Added tokens that are not special, like runs of spaces, stay.
 The file's truncation, padding and post-processor are dropped: the first two would lose or add tokens silently, the
 last adds special tokens and excludes white space from the offsets.
 
@@ -27,8 +27,15 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
-from worker.text.plain_text import rename_special, special_contents, vocabulary
-from worker.text.special_tokens import class_of, configured_eos, default_bos, named_token
+from worker.text.special_tokens import (
+    class_of,
+    configured_eos,
+    default_bos,
+    named_token,
+    rename_special,
+    special_contents,
+    vocabulary,
+)
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
 

@@ -4,7 +4,7 @@
     <s> query </s> </s> document </s>       RoBERTa
 
 A pair that is too long is cut as sentence-transformers' CrossEncoder cuts it (`longest_first`). Text is always plain
-text: `[SEP]` inside a document is tokenized like any other characters (`worker.text.plain_text`), where CrossEncoder
+text: `[SEP]` inside a document is tokenized like any other characters (`worker.text.special_tokens`), where CrossEncoder
 would take it for the end of the query.
 
 Knows: `tokenizer.json`, `tokenizer_config.json`. Does not know: models, scores.
@@ -21,8 +21,7 @@ import orjson
 from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
-from worker.text.plain_text import rename_special, special_contents
-from worker.text.special_tokens import class_of
+from worker.text.special_tokens import class_of, rename_special, special_contents
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
 

@@ -7,8 +7,7 @@ import onnxruntime
 import pytest
 
 from tests.places import GOLDEN
-from worker.models.layout.graph_header import read_header
-from worker.models.layout.graph_signature import GraphSignature
+from worker.models.layout.graph_signature import GraphSignature, read_header
 
 FILES = sorted(GOLDEN.glob("*/*.onnx"))
 

@@ -17,8 +17,7 @@ from worker.model_tools.inspect.stages import StageDescription
 from worker.models.checkpoint.gguf_network import StoredType
 from worker.models.drift import AnyDrift
 from worker.models.file_names import graph_places
-from worker.models.layout.graph_header import read_header
-from worker.models.layout.graph_signature import GraphSignature, Tensor
+from worker.models.layout.graph_signature import GraphSignature, Tensor, read_header
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def _known_layout(folder: ModelFolder) -> str | None:
 
 def _causal_layout(path: Path) -> str | None:
     """With past or no cache, by the inputs of the graph; None if there is no graph that can be read."""
-    from worker.models.layout.graph_header import read_header  # loads numpy and onnx
+    from worker.models.layout.graph_signature import read_header  # loads numpy and onnx
 
     name = causal_graph_name(path)
     header = read_header(graph_place(path, name) / name)

@@ -27,7 +27,7 @@ from jobs.errors import ModelError
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.file_names import CAUSAL_GRAPH, graph_places
 from worker.models.layout.causal_config import CausalConfig, genai_filename
-from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, axis_size, float_type
+from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, axis_size, check_layers, float_type
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 # Ids are int64. The last is transformers.js's: the number of logits to compute, from the end; 0: all.
@@ -136,15 +136,7 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
     """The shape of the past, from the inputs themselves."""
     matches = [match for name in graph.inputs if (match := _PAST.fullmatch(name))]
     layers = {int(match[1] or match[2]) for match in matches}
-    if layers != set(range(len(layers))):
-        missing = min(set(range(max(layers))) - layers)
-        raise ModelError(f"{graph.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
-    configured = config.num_hidden_layers
-    if configured is not None and configured != len(layers):
-        raise ModelError(
-            f"{graph.file} has past inputs for {len(layers)} layers, but {config.file} says num_hidden_layers = "
-            f"{configured}: the files belong to different models"
-        )
+    check_layers(graph, layers, _configured(config, "num_hidden_layers"))
     pasts, presents = _NAMES[0] if _NAMES[0][0].format(layer=0, part="key") in graph.inputs else _NAMES[1]
     names = []
     for layer in range(len(layers)):

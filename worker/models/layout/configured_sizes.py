@@ -4,6 +4,7 @@ Sizes that an exported graph and its configuration both may give, and the float 
 Knows: the graph decides; a configuration fills what the graph leaves open. Does not know: which tensors a layout has.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,19 @@ def agreed_axis_size(graph: GraphSignature, tensor: Tensor, axis: int, configure
             f"{configured.value}: the files belong to different models"
         )
     return axis_size(graph, tensor, axis, configured)
+
+
+def check_layers(graph: GraphSignature, layers: Collection[int], configured: ConfiguredSize) -> None:
+    """Raise ModelError unless `layers`, those that the graph takes a past of, are all from 0 on, and as many as the
+    configuration says."""
+    if {*layers} != {*range(len(layers))}:
+        missing = min({*range(max(layers))} - {*layers})
+        raise ModelError(f"{graph.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
+    if configured.value not in (None, len(layers)):
+        raise ModelError(
+            f"{graph.file} has past inputs for {len(layers)} layers, but {configured.file} says {configured.key} = "
+            f"{configured.value}: the files belong to different models"
+        )
 
 
 def float_type(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:

@@ -26,7 +26,7 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST, graph_places
-from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, float_type
+from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, check_layers, float_type
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 from worker.models.layout.seq2seq_config import named_size
 
@@ -146,15 +146,7 @@ def _read_cache(first: GraphSignature, cached: GraphSignature, config: Mapping[s
     layers = {int(match[1]) for name in cached.inputs if (match := _PAST.fullmatch(name))}
     if not layers:
         raise ModelError(f"{cached.file} has no input past_key_values.*: it is not a decoder with past")
-    if layers != set(range(len(layers))):
-        missing = min(set(range(max(layers))) - layers)
-        raise ModelError(f"{cached.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
-    name, number = named_size(config, "num_layers")
-    if number not in (None, len(layers)):
-        raise ModelError(
-            f"{cached.file} has past inputs for {len(layers)} layers, but config.json says {name} = {number}: the "
-            "files belong to different models"
-        )
+    check_layers(cached, layers, ConfiguredSize("config.json", *named_size(config, "num_layers")))
     example = cached.inputs.get("past_key_values.0.decoder.key")
     if example is None:
         raise ModelError(f"{cached.file} lacks the input past_key_values.0.decoder.key")
