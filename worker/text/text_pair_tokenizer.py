@@ -4,8 +4,8 @@
     <s> query </s> </s> document </s>       RoBERTa
 
 A pair that is too long is cut as sentence-transformers' CrossEncoder cuts it (`longest_first`). Text is always plain
-text: `[SEP]` inside a document is tokenized like any other characters (`worker.text.special_tokens`), where CrossEncoder
-would take it for the end of the query.
+text: `[SEP]` inside a document is tokenized like any other characters (`worker.text.special_tokens`), where
+CrossEncoder would take it for the end of the query.
 
 Knows: `tokenizer.json`, `tokenizer_config.json`. Does not know: models, scores.
 """

@@ -9,23 +9,19 @@ after modeling_*.py of transformers 4.57.
 Shapes: T length · D width · N heads · K key/value heads · H head size · R rotated elements of a head · V vocabulary.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from worker.graphs.causal import tensor_names as roles
 from worker.graphs.causal.block import HeadNorm, Norm
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.rope import Rope
 from worker.graphs.causal.tensor_names import Fused
+from worker.model_tools.verify.numpy_parts import ACTIVATIONS, Floats, Weights
 from worker.models.checkpoint.checkpoint import Checkpoint
-
-Floats = NDArray[np.float32]
-Weights = Mapping[str, Floats]
 
 
 class NumpyCausal:
@@ -110,7 +106,7 @@ class NumpyCausal:
         def linear(x: Floats, role: str) -> Floats:
             return self._linear(x, weights, self._names.module(layer, role))
 
-        activate = _ACTIVATIONS[self._block.activation]
+        activate = ACTIVATIONS[self._block.activation]
         if not self._block.is_gated:
             return linear(activate(linear(x, roles.UP)), roles.DOWN)
         if self._names.fuses_gate_up:
@@ -201,44 +197,6 @@ class NumpyCausal:
 def _soft_cap(x: Floats, cap: float) -> Floats:
     y: Floats = np.float32(cap) * np.tanh(x / np.float32(cap))
     return y
-
-
-def _silu(x: Floats) -> Floats:
-    y: Floats = x / (1 + np.exp(-x))
-    return y
-
-
-def _gelu(x: Floats) -> Floats:
-    """x times the share of the standard normal distribution below x."""
-    y: Floats = (0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float32])(x / math.sqrt(2)))).astype(np.float32)
-    return y
-
-
-def _gelu_by_tanh(x: Floats) -> Floats:
-    y: Floats = 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)))
-    return y
-
-
-def _quick_gelu(x: Floats) -> Floats:
-    y: Floats = x / (1 + np.exp(np.float32(-1.702) * x))
-    return y
-
-
-def _relu(x: Floats) -> Floats:
-    return np.maximum(x, 0)
-
-
-_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
-    "silu": _silu,
-    "swish": _silu,
-    "gelu": _gelu,
-    "gelu_python": _gelu,
-    "gelu_new": _gelu_by_tanh,
-    "gelu_fast": _gelu_by_tanh,
-    "gelu_pytorch_tanh": _gelu_by_tanh,
-    "quick_gelu": _quick_gelu,
-    "relu": _relu,
-}
 
 
 def _log_probs_of(logits: Floats, ids: Sequence[int]) -> Floats:

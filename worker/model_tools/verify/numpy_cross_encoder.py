@@ -14,34 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jobs.errors import ModelError
+from worker.model_tools.verify.numpy_parts import ACTIVATIONS, Floats, Weights
 from worker.models.checkpoint.checkpoint import Checkpoint
-
-Floats = NDArray[np.float32]
-Weights = Mapping[str, Floats]
-
-_erf = np.vectorize(math.erf, otypes=[np.float32])
-
-
-def _tanh_gelu(x: Floats) -> Floats:
-    return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), np.float32)
-
-
-def _silu(x: Floats) -> Floats:
-    return np.asarray(x / (1 + np.exp(-x)), np.float32)
-
-
-_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
-    "gelu": lambda x: np.asarray(x / 2 * (1 + _erf(x / math.sqrt(2))), np.float32),
-    "gelu_new": _tanh_gelu,
-    "gelu_pytorch_tanh": _tanh_gelu,
-    "relu": lambda x: np.maximum(x, 0),
-    "silu": _silu,
-    "swish": _silu,
-    "tanh": np.tanh,
-}
 
 
 class NumpyCrossEncoder:
@@ -141,6 +117,6 @@ class NumpyCrossEncoder:
         return np.asarray(scaled + self._weights.get(f"{name}.bias", np.float32(0)), np.float32)
 
     def _activation(self, name: Any) -> Callable[[Floats], Floats]:
-        if name not in _ACTIVATIONS:
+        if name not in ACTIVATIONS:
             raise ModelError(f"the activation {name!r} is not known in numpy")
-        return _ACTIVATIONS[name]
+        return ACTIVATIONS[name]

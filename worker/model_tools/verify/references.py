@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from worker.graphs.architectures import MT5, T5
-from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
+from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
-from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
-from worker.model_tools.verify.numpy_t5 import NumpyT5
+from worker.model_tools.verify.numpy_parts import Floats
+from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq, NumpyT5
 from worker.model_tools.verify.transformers_references import (
     TransformersCausal,
     TransformersCrossEncoder,

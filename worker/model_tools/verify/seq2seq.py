@@ -30,7 +30,7 @@ from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
 from worker.model_tools.translation_scores import Translation, can_score, score_translations
 from worker.model_tools.verify.checks import Check, Verdict, token_figures
-from worker.model_tools.verify.numpy_seq2seq import Floats
+from worker.model_tools.verify.numpy_parts import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.model_tools.verify.vocabulary import check_same_files

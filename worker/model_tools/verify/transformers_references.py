@@ -11,27 +11,26 @@ from typing import Any, Self
 import numpy as np
 
 from jobs.errors import ModelError
-from worker.model_tools.verify.numpy_causal import Floats
+from worker.model_tools.verify.numpy_parts import Floats
 from worker.models.json_file import read_json
 
-_NAME = "checkpoint, in transformers"
 
+class _OpenedModel:
+    """A model of transformers."""
 
-class TransformersSeq2Seq:
-    """An AutoModelForSeq2SeqLM in float32."""
-
-    name = _NAME
+    name = "checkpoint, in transformers"
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
+
+class TransformersSeq2Seq(_OpenedModel):
+    """An AutoModelForSeq2SeqLM in float32."""
+
     @classmethod
     def open(cls, folder: Path) -> Self:
-        import torch
-        from transformers import AutoModelForSeq2SeqLM
-
-        _silence()
-        return cls(AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
+        """Raises ModelError for what transformers cannot open, as the next ones do."""
+        return cls(_open("AutoModelForSeq2SeqLM", folder))
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
         """The logits (T, V) of the id that follows each id of `target` (T,)."""
@@ -42,32 +41,13 @@ class TransformersSeq2Seq:
         return np.asarray(output.logits[0].numpy(), np.float32)
 
 
-class TransformersCausal:
+class TransformersCausal(_OpenedModel):
     """An AutoModelForCausalLM in float32."""
-
-    name = _NAME
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Raises ModelError for what transformers cannot open."""
-        import torch
-        from transformers import AutoModelForCausalLM
-
-        _silence()
-        try:
-            model = AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=torch.float32,
-                local_files_only=True,
-                attn_implementation=_attention(read_json(folder / "config.json")),
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            why = str(error).strip().partition("\n")[0]
-            raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
-        return cls(model.eval())
+        attention = _attention(read_json(folder / "config.json"))
+        return cls(_open("AutoModelForCausalLM", folder, attn_implementation=attention))
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         return [self._log_probs_of(ids) for ids in sequences]
@@ -85,30 +65,15 @@ class TransformersCausal:
         return np.asarray(log_probs[:, 0].numpy(), np.float32)
 
 
-class TransformersCrossEncoder:
+class TransformersCrossEncoder(_OpenedModel):
     """An AutoModelForSequenceClassification in float32."""
-
-    name = _NAME
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Raises ModelError for what transformers cannot open."""
-        import torch
-        from transformers import AutoModelForSequenceClassification
-
-        _silence()
-        options: dict[str, Any] = {"dtype": torch.float32, "local_files_only": True, "attn_implementation": "eager"}
-        try:
-            model = AutoModelForSequenceClassification.from_pretrained(folder, **options)
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            why = str(error).strip().partition("\n")[0]
-            raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
+        model = _open("AutoModelForSequenceClassification", folder, attn_implementation="eager")
         if model.config.model_type == "modernbert":
             model.config.reference_compile = False  # needs a C++ compiler
-        return cls(model.eval())
+        return cls(model)
 
     def logit(self, ids: Sequence[int], types: Sequence[int]) -> float:
         """The logit of a pair (T,)."""
@@ -120,12 +85,21 @@ class TransformersCrossEncoder:
             return float(self._model(input_ids=torch.tensor([list(ids)]), **more).logits[0, 0])
 
 
-def _silence() -> None:
-    """No warnings and no progress bars on the terminal."""
-    from transformers.utils import logging
+def _open(auto_class: str, folder: Path, **options: Any) -> Any:
+    """The checkpoint in `folder` in float32, without warnings and progress bars on the terminal."""
+    import torch
+    import transformers
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        model = getattr(transformers, auto_class).from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, **options
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
+    return model.eval()
 
 
 def _attention(config: Mapping[str, Any]) -> str:
