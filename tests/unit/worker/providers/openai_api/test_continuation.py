@@ -5,7 +5,6 @@ import json
 import pytest
 
 from jobs.provider_settings.server_address import OPENAI_URL
-from jobs.spec import GenerateOptions
 from jobs.tasks.generate import GenerateOptions
 from worker.providers.openai_api.outcomes import request_of, why_not_continue
 
