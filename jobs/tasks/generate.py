@@ -6,7 +6,7 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real, Whole
 from jobs.outcome import Finish, Flag, Generation
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, token_count
 from jobs.tasks.option import check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
@@ -129,28 +129,8 @@ GENERATE = Kind(
             export=Exported.ALWAYS,
             words={Finish.EOS: "by the model", Finish.STOP: "at a stop text", Finish.LENGTH: "at the limit"},
         ),
-        Field(
-            name="num_prompt_tokens",
-            type=Type.INTEGER,
-            meaning="of the prompt",
-            unit="tokens",
-            counter="source_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
-        Field(
-            name="num_shared",
-            type=Type.INTEGER,
-            meaning="of the prompt that were read for another document",
-            unit="tokens",
-            export=Exported.WITH_TOKENS,
-        ),
-        Field(
-            name="num_new_tokens",
-            type=Type.INTEGER,
-            meaning="generated, the one that ended it included",
-            unit="tokens",
-            counter="target_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
+        token_count("num_prompt_tokens", "of the prompt", counter="source_tokens"),
+        token_count("num_shared", "of the prompt that were read for another document"),
+        token_count("num_new_tokens", "generated, the one that ended it included", counter="target_tokens"),
     ),
 )

@@ -87,6 +87,11 @@ class Field:
         return value is True or bool(value > 1)
 
 
+def token_count(name: str, meaning: str, **how: Any) -> Field:
+    """A number of tokens, which `--with tokens` exports."""
+    return Field(name=name, type=Type.INTEGER, meaning=meaning, unit="tokens", export=Exported.WITH_TOKENS, **how)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
     """A number that follows from the sums of a result: exp(total / count), or its bits per byte."""

@@ -8,7 +8,7 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real
 from jobs.outcome import Flag, Ranking
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json
+from jobs.tasks.kind import Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
@@ -153,28 +153,8 @@ RERANK = Kind(
             unit="candidates",
             export=Exported.NEVER,
         ),
-        Field(
-            name="num_tokens",
-            type=Type.INTEGER,
-            meaning="scored",
-            unit="tokens",
-            counter="target_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
-        Field(
-            name="num_computed",
-            type=Type.INTEGER,
-            meaning="that went through the model",
-            unit="tokens",
-            counter="source_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
-        Field(
-            name="num_shared",
-            type=Type.INTEGER,
-            meaning="that did not, because their prefix was already computed",
-            unit="tokens",
-            export=Exported.WITH_TOKENS,
-        ),
+        token_count("num_tokens", "scored", counter="target_tokens"),
+        token_count("num_computed", "that went through the model", counter="source_tokens"),
+        token_count("num_shared", "that did not, because their prefix was already computed"),
     ),
 )

@@ -7,7 +7,19 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Whole
 from jobs.outcome import Flag, Score
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Derived, Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, as_json
+from jobs.tasks.kind import (
+    Derived,
+    Exported,
+    Field,
+    Kind,
+    Mean,
+    Measure,
+    PayloadKind,
+    Type,
+    Words,
+    as_json,
+    token_count,
+)
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
@@ -153,15 +165,7 @@ SCORE = Kind(
         Field(
             name="num_bytes", type=Type.INTEGER, meaning="of the text that the scored tokens cover, UTF-8", unit="bytes"
         ),
-        Field(
-            name="num_source_tokens",
-            type=Type.INTEGER,
-            meaning="of a pair: of its source; else 0",
-            unit="tokens",
-            counter="source_tokens",
-            export=Exported.WITH_TOKENS,
-            of="of pairs",
-        ),
+        token_count("num_source_tokens", "of a pair: of its source; else 0", counter="source_tokens", of="of pairs"),
         Field(
             name="token_scores",
             type=Type.JSON,

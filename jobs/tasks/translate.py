@@ -7,7 +7,7 @@ from jobs.number_ranges import Real, Whole
 from jobs.outcome import Flag, Translation
 from jobs.routing.routes import Route, read_routes
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json
+from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
@@ -156,22 +156,8 @@ TRANSLATE = Kind(
             export=Exported.NEVER,
             view_meaning="segments from the translation memory",
         ),
-        Field(
-            name="num_source_tokens",
-            type=Type.INTEGER,
-            meaning="of the source",
-            unit="tokens",
-            counter="source_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
-        Field(
-            name="num_target_tokens",
-            type=Type.INTEGER,
-            meaning="generated, ends of sentences included",
-            unit="tokens",
-            counter="target_tokens",
-            export=Exported.WITH_TOKENS,
-        ),
+        token_count("num_source_tokens", "of the source", counter="source_tokens"),
+        token_count("num_target_tokens", "generated, ends of sentences included", counter="target_tokens"),
         Field(
             name="alternatives",
             type=Type.JSON,
@@ -215,24 +201,18 @@ TRANSLATE = Kind(
             export=Exported.WITH_LOG_PROB,
             of_via=True,
         ),
-        Field(
-            name="via_source_tokens",
-            type=Type.INTEGER,
+        token_count(
+            "via_source_tokens",
+            "of `via`, as the second model reads it",
             value=lambda result: result.via and result.via.num_source_tokens,
-            meaning="of `via`, as the second model reads it",
-            unit="tokens",
             is_nullable=True,
-            export=Exported.WITH_TOKENS,
             of_via=True,
         ),
-        Field(
-            name="via_target_tokens",
-            type=Type.INTEGER,
+        token_count(
+            "via_target_tokens",
+            "that the first model generated for `via`",
             value=lambda result: result.via and result.via.num_target_tokens,
-            meaning="that the first model generated for `via`",
-            unit="tokens",
             is_nullable=True,
-            export=Exported.WITH_TOKENS,
             of_via=True,
         ),
         Field(
