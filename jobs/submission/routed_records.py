@@ -101,7 +101,7 @@ def with_routes(reader: RecordReader, corpus: Corpus, spec: JobSpec) -> RecordRe
     if corpus.language_field is None:
         return reader
     assert isinstance(spec.options, TranslateOptions)
-    languages = [route.language for route in spec.options.routes if route.language is not None]
+    languages = [route.language for route in spec.routes if route.language is not None]
     return RoutedRecords(
         reader,
         corpus.language_field,

@@ -120,7 +120,7 @@ def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:
 def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
     """A warning that scores are approximate, for a model in int8; None for translations, which show it themselves."""
     manifest = read_manifest(find_model(spec.model, models_dir))
-    if spec.task is Task.TRANSLATE or manifest is None or manifest.precision != Precision.INT8:
+    if spec.kind.is_between_languages or manifest is None or manifest.precision != Precision.INT8:
         return None
     is_relevance = isinstance(spec.options, RerankOptions) and spec.options.method is Method.CROSS_ENCODER
     what = "scores" if is_relevance else "log-probabilities"

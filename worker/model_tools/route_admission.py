@@ -21,6 +21,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
 from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
+ROUTED = Task.TRANSLATE  # the task whose documents have routes
 SKIPPED = "it translates with one model, and this job has routes through several, which onnx runs"
 
 
@@ -40,13 +41,13 @@ def admit_routes(
     Raises SpecError where onnx is not among the providers, which has to be the first without `fallback`; and what
     `admit` raises for a model that cannot do its part.
     """
-    order = _order(asked or settings.provider_order(Task.TRANSLATE), fallback=fallback)
+    order = _order(asked or settings.provider_order(ROUTED), fallback=fallback)
     routes = tuple(_usable(planned, options, settings, leave_out))
     if name is None:  # what the languages were asked for was to find the models: the same models are the same job
         first, last = routes[0].legs[0], routes[0].legs[-1]
         options = replace(options, source_language=first.source_language, target_language=last.target_language)
     return JobSpec(
-        task=Task.TRANSLATE,
+        task=ROUTED,
         model=name or routes[0].models,
         model_revision=revision_of(routes),
         options=replace(options, routes=routes),
@@ -99,7 +100,7 @@ def _leg(leg: PlannedLeg, options: TranslateOptions, settings: Settings) -> Leg:
     label = None if leg.target is None else _label(find_model(leg.model, settings.models_dir), leg.target)
     own = replace(options, source_language=leg.source, target_language=label)
     try:
-        spec = admit(Task.TRANSLATE, leg.model, settings.models_dir, own)
+        spec = admit(ROUTED, leg.model, settings.models_dir, own)
     except SpecError as error:
         raise SpecError(f"{leg.model}: {error}") from None
     assert isinstance(spec.options, TranslateOptions)
