@@ -1,6 +1,7 @@
 """All tasks, their options, and the columns of `v_documents` that their results have together."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,6 +43,7 @@ def read_options(task: Task, values: Mapping[str, Any]) -> Options:
     return OPTIONS[task](**{name: value for name, value in read.items() if name in parts})
 
 
+@functools.cache
 def every_option() -> Mapping[str, Option]:
     """The options of all tasks by name, in the order of help. Where the tasks have several defaults, it is None."""
     found: dict[str, Option] = {}
