@@ -1,6 +1,5 @@
 """A dashboard over real jobs, and Debian's Chromium to look at it."""
 
-import fcntl
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
+from tests.made_once import folder_of_run, made_once
 from tests.places import CHECKOUT, EXAMPLES
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install '.[browser]')")
@@ -63,9 +63,8 @@ def _environment(home: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def dashboard(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Dashboard]:
     """One job of each task, one with failures and hostile texts, one that waits; what a cache saves; `kvjobs web`."""
-    own = tmp_path_factory.getbasetemp()
-    first, home = (own if worker_id == "master" else own.parent) / "first-home", own / "home"
-    jobs = _made_once(first)
+    first = made_once(folder_of_run(tmp_path_factory, worker_id) / "first-home", _fill)
+    home = tmp_path_factory.getbasetemp() / "home"
     shutil.copytree(first, home)
     command = [sys.executable, "-P", "-m", "jobs.cli.main", "web", "--port", "0"]
     process = subprocess.Popen(command, cwd=CHECKOUT, env=_environment(home), stderr=subprocess.PIPE, text=True)
@@ -74,26 +73,21 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Itera
         told = process.stderr.readline()
         found = re.search(r"http://\S+", told)
         assert found, told + process.stderr.read()
-        yield Dashboard(found.group(), home, jobs)
+        yield Dashboard(found.group(), home, json.loads((home / "jobs.json").read_text(encoding="utf-8")))
     finally:
         process.terminate()
         process.wait(timeout=20)
         process.stderr.close()
 
 
-def _made_once(home: Path) -> dict[str, int]:
-    """The jobs in this home by name, made by the first of the processes (pytest-xdist) that asks."""
-    home.mkdir(exist_ok=True)
-    names = home / "jobs.json"
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not names.exists():
-            with pytest.MonkeyPatch.context() as environment:
-                for name in os.environ.keys() - _environment(home).keys():
-                    environment.delenv(name)
-                environment.setenv("KVJOBS_HOME", str(home))
-                names.write_text(json.dumps(_make_jobs(home)), encoding="utf-8")
-    return json.loads(names.read_text(encoding="utf-8"))
+def _fill(home: Path) -> None:
+    """Process the jobs in this home, and write their numbers by name."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in os.environ.keys() - _environment(home).keys():
+            environment.delenv(name)
+        environment.setenv("KVJOBS_HOME", str(home))
+        jobs = _make_jobs(home)
+    (home / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
 
 
 def _make_jobs(home: Path) -> dict[str, int]:

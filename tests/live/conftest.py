@@ -12,6 +12,11 @@ from worker.model_tools.add.add import Request, add_model
 GGUF_FAMILIES = {"llama": {"tied": False}, "qwen2": {"kv_heads": 1}, "qwen3": {"head_size": 16, "kv_heads": 4}}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, up to a minute and a half each: at the end one process would wait for another."""
+    items.sort(key=lambda item: item.path.name != "test_real_weights.py")
+
+
 @pytest.fixture(scope="session")
 def gguf_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Each family as graphs (`llama`) and as a GGUF file (`llama-f32`), and llama in Q8_0 and Q4_0."""

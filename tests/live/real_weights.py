@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.checkpoints.published import write_published
+from bench.checkpoints.published import write_gguf, write_published
+from bench.peers.requantized_gguf import write_requantized
+from tests.made_once import made_once
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
@@ -28,21 +30,43 @@ NUM_TEXTS = {"smollm2": 24, "gemma3": 8}
 
 @dataclass(frozen=True, slots=True)
 class RealModel:
-    """A checkpoint, and the models that are made of it."""
+    """A published GGUF file, and what is made of it, each once in a test run and when it is first asked for."""
 
     name: str
-    checkpoint: Path
-    fp32: Path
-    int8: Path
+    root: Path  # of all processes of the run
 
+    @property
+    def file(self) -> Path:
+        """The GGUF file as it was published."""
+        folder = made_once(self.root / "file", lambda folder: write_gguf(self.name, folder / "published.gguf"))
+        return folder / "published.gguf"
 
-def add_real_model(name: str, root: Path) -> RealModel:
-    """Write the checkpoint, and add it in both precisions."""
-    checkpoint = write_published(name, root / name)
-    added = {
-        precision: Path(
-            add_model(Request(source=str(checkpoint), precision=precision, name=f"{name}-{precision}"), root).path
-        )
-        for precision in (Precision.FP32, Precision.INT8)
-    }
-    return RealModel(name, checkpoint, added[Precision.FP32], added[Precision.INT8])
+    @property
+    def checkpoint(self) -> Path:
+        """The same weights in float32, as transformers reads them."""
+        folder = made_once(self.root / "checkpoint", lambda folder: write_published(self.name, folder / self.name))
+        return folder / self.name
+
+    @property
+    def fp32(self) -> Path:
+        """Graphs of the file, in fp32."""
+        return self._added(Precision.FP32, self.file)
+
+    @property
+    def int8(self) -> Path:
+        """Graphs of the checkpoint, in int8."""
+        return self._added(Precision.INT8, self.checkpoint)
+
+    @property
+    def kept(self) -> Path:
+        """The same weights in llama.cpp, in fp32."""
+
+        def add(folder: Path) -> None:
+            write_requantized(self.name, folder / "f32.gguf", "f32")
+            add_model(Request(source=str(folder / "f32.gguf"), name="model", keep_gguf=True), folder)
+
+        return made_once(self.root / "kept", add) / "model"
+
+    def _added(self, precision: Precision, source: Path) -> Path:
+        request = Request(source=str(source), precision=precision, name="model")
+        return made_once(self.root / precision, lambda folder: add_model(request, folder)) / "model"

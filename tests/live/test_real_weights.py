@@ -11,16 +11,15 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("llama_cpp")
 
-from bench.checkpoints.published import write_gguf
 from bench.checkpoints.published_texts import published_texts
 from bench.harness.causal_texts import log_probs_of, sequences_of
 from bench.harness.text_drift import Read, text_drift
-from bench.peers.requantized_gguf import write_requantized
 from jobs.corpus.messages import Message
 from tests.live.greedy_generate import compare
-from tests.live.real_weights import BOUNDS, NUM_TEXTS, RealModel, add_real_model
+from tests.live.real_weights import BOUNDS, NUM_TEXTS, RealModel
+from tests.made_once import folder_of_run
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
-from worker.model_tools.add.add import Request, add_model
+from worker.models.checkpoint.gguf_file import GgufFile
 from worker.text.causal_tokenizer import CausalTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -40,17 +39,8 @@ CHATS = [
 
 
 @pytest.fixture(scope="module", params=BOUNDS)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealModel:
-    return add_real_model(request.param, tmp_path_factory.mktemp(request.param))
-
-
-@pytest.fixture(scope="module")
-def kept(model: RealModel) -> Path:
-    """The same weights in llama.cpp, in fp32."""
-    root = model.checkpoint.parent
-    file = root / f"{model.name}.gguf"
-    write_requantized(model.name, file, "f32")
-    return Path(add_model(Request(source=str(file), name=f"{model.name}-kept", keep_gguf=True), root).path)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> RealModel:
+    return RealModel(request.param, folder_of_run(tmp_path_factory, worker_id) / f"real-{request.param}")
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +75,15 @@ def test_fp32_continues_as_transformers_does(model: RealModel, network: Any) -> 
     compare(open_causal_model(model.fp32), network, prompts, 16, {})
 
 
-def test_llama_cpp_gives_the_same_ids_and_log_probabilities(model: RealModel, kept: Path) -> None:
+def test_llama_cpp_gives_the_same_ids_and_log_probabilities(model: RealModel) -> None:
     """The checkpoint is made of its file: its names, its norms and its vocabulary are taken over rightly."""
-    theirs, ours = open_causal_tokenizer(kept), open_causal_tokenizer(model.fp32)
+    theirs, ours = open_causal_tokenizer(model.kept), open_causal_tokenizer(model.fp32)
     for text in (*AWKWARD, *published_texts(60)):
         assert theirs.encode_prompt(text) == ours.encode_prompt(text), text
     sequences = sequences_of(model.fp32, published_texts(4))
 
     far = 1e-2 if model.name == "gemma3" else 1e-3  # llama.cpp looks its GELU up in a table of float16
-    np.testing.assert_allclose(scores(kept, sequences), scores(model.fp32, sequences), rtol=0, atol=far)
+    np.testing.assert_allclose(scores(model.kept, sequences), scores(model.fp32, sequences), rtol=0, atol=far)
 
 
 def test_int8_stays_near_fp32(model: RealModel) -> None:
@@ -107,17 +97,10 @@ def test_int8_stays_near_fp32(model: RealModel) -> None:
     assert found.worst < bound.worst
 
 
-def test_the_published_file_gives_the_log_probabilities_of_its_checkpoint(model: RealModel, tmp_path: Path) -> None:
-    file = tmp_path / "published.gguf"
-    write_gguf(model.name, file)
+def test_the_bits_of_a_weight_are_those_of_the_published_types(model: RealModel) -> None:
+    bits = GgufFile.open(model.file).bits_per_weight
 
-    added = add_model(Request(source=str(file)), tmp_path / "models")
-
-    assert added.layout == "kv"
-    assert added.bits_per_weight == pytest.approx({"smollm2": 5.7, "gemma3": 7.4}[model.name], abs=0.1)
-    sequences = sequences_of(model.fp32, published_texts(4))
-    assert sequences_of(Path(added.path), published_texts(4)) == sequences
-    np.testing.assert_array_equal(scores(Path(added.path), sequences), scores(model.fp32, sequences))
+    assert bits == pytest.approx({"smollm2": 5.7, "gemma3": 7.4}[model.name], abs=0.1)
 
 
 @pytest.mark.parametrize("model", ["smollm2"], indirect=True)
