@@ -34,6 +34,7 @@ LAYOUTS = {
     "two": ("encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"),
     "none": ("encoder_model.onnx", "decoder_model.onnx"),
 }
+LAYOUTS["merged and two"] = tuple(dict.fromkeys(LAYOUTS["merged"] + LAYOUTS["two"]))  # both are of one export
 
 
 def build(shape: Shape, seed: int = 0) -> MarianMTModel:

@@ -84,8 +84,7 @@ def write_tiny(name: str, shape: Shape) -> None:
         shutil.move(Path(checkpoint, "model.safetensors"), HERE / f"{name}.safetensors")
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    export(model, folder, "merged")
-    export(model, folder, "two")
+    export(model, folder, "merged and two")
     if name == "tiny-swish-tied":  # one graph exported without a past is enough
         with tempfile.TemporaryDirectory() as plain:
             export(model, Path(plain), "none")

@@ -7,7 +7,7 @@ transformers, Optimum or onnxruntime gives other results.
 """
 
 import random
-from collections.abc import Callable
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.checkpoints.models import SHAPES, Shape, build, export
+from bench.checkpoints.models import LAYOUTS, SHAPES, Shape, build, export
 from jobs.tasks.shared_options import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -48,11 +48,11 @@ SEED = 7  # another seed than that of the golden files
 
 @dataclass(frozen=True)
 class Family:
-    """A model in torch, and how to open it in each layout."""
+    """A model in torch, and its exports."""
 
     shape: Shape
     model: Any
-    folder: Callable[[str], Path]
+    folders: dict[str, Path]  # by layout
     sources: list[list[int]]
     generated: dict[str, list[list[tuple[int, ...]]]] = field(default_factory=dict)
 
@@ -81,23 +81,22 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     torch.set_num_threads(1)
     shape = SHAPES[request.param]
     model = build(shape, SEED)
-    folders: dict[str, Path] = {}
-
-    def folder(layout: str) -> Path:
-        if layout not in folders:
-            folders[layout] = tmp_path_factory.mktemp(layout)
-            export(model, folders[layout], layout)
-        return folders[layout]
+    folders = {layout: tmp_path_factory.mktemp(layout) for layout in POLICIES}
+    export(model, folders["none"], "none")
+    export(model, exported := tmp_path_factory.mktemp("exported"), "merged and two")
+    for layout in ("merged", "two"):
+        for file in (*LAYOUTS[layout], "config.json", "generation_config.json"):
+            shutil.copy(exported / file, folders[layout] / file)
 
     rng = random.Random(SEED)
     words = [i for i in range(min(48, shape.vocab_size)) if i not in (shape.eos_id, shape.pad_id)]
     sources = [[*rng.choices(words, k=rng.randint(1, 16)), shape.eos_id] for _ in range(12)]
-    return Family(shape, model, folder, sources)
+    return Family(shape, model, folders, sources)
 
 
 @pytest.mark.parametrize("layout", POLICIES)
 def test_every_layout_and_policy_gives_the_ids_of_transformers(family: Family, layout: str) -> None:
-    folder = family.folder(layout)
+    folder = family.folders[layout]
     model = ExportedSeq2Seq.open(folder)
     cache = model.graphs.new_cache()
     for name, settings in SETTINGS.items():
@@ -129,7 +128,7 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
     those of float32, and the cache changes none."""
     onnx = pytest.importorskip("onnx")
     float16 = pytest.importorskip("onnxruntime.transformers.float16")
-    for file in family.folder("two").iterdir():
+    for file in family.folders["two"].iterdir():
         if file.suffix == ".onnx":
             onnx.save(float16.convert_float_to_float16(onnx.load(file)), tmp_path / file.name)
         else:
