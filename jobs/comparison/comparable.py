@@ -10,11 +10,9 @@ from jobs.errors import SpecError
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models
 from jobs.formatting import count, counted
-from jobs.stage import FILTER
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
-from jobs.tasks.task import Task
 
 NOT_SHOWN = ("timing",)  # an option that changes no result
 
@@ -41,9 +39,10 @@ def require_comparable(a: JobSummary, b: JobSummary) -> None:
             f"job {a.label} has the task {a.task} and job {b.label} the task {b.task}: only jobs of the same task can "
             "be compared"
         )
-    if a.task == FILTER:
-        raise SpecError("two filters are compared by what they keep: kvjobs export each, and compare the files")
-    if a.task == Task.SCORE and _options(a).get("pairs") != _options(b).get("pairs"):
+    if a.kind.compared_as is None:
+        how = "make" if a.kind.has_model else "keep"
+        raise SpecError(f"two {a.task}s are compared by what they {how}: kvjobs export each, and compare the files")
+    if _options(a).get("pairs") != _options(b).get("pairs"):
         alone, pairs = (b, a) if _options(a).get("pairs") else (a, b)
         raise SpecError(
             f"job {pairs.label} scores targets given their sources and job {alone.label} texts alone: these are "

@@ -3,7 +3,7 @@
 import heapq
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -34,7 +34,8 @@ from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.store.report.timings.steps import summarize_steps
-from jobs.tasks.task import Task
+from jobs.tasks.kind import Compared
+from jobs.tasks.kinds import KINDS
 
 Agreement = TranslationAgreement | ScoreShift | RankingAgreement
 
@@ -128,7 +129,7 @@ def compare(
         how = find_matching(connection, a, b, wanted.reference)
         speed = compare_speed(a, b, *(summarize_steps(connection, job.job_id, By.PHASE) for job in (a, b)))
         who_answered = list(provider_notes((job, providers_of(connection, job)) for job in (a, b)))
-    collector = _COLLECTORS[Task(a.task)](wanted)
+    collector = _COLLECTORS[a.kind.compared_as](wanted)
     coverage = Coverage(how.by)
     deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
     for page in matched_pages(database, a, b, how, bounds.page):
@@ -284,21 +285,21 @@ class _Rankings(_Collector):
             )
 
 
-_COLLECTORS: dict[Task, type[_Collector]] = {
-    Task.TRANSLATE: _Translations,
-    Task.SCORE: _Scores,
-    Task.RERANK: _Rankings,
-    Task.GENERATE: _Translations,
+_COLLECTORS: Mapping[Compared | None, type[_Collector]] = {
+    Compared.TEXTS: _Translations,
+    Compared.SCORES: _Scores,
+    Compared.RANKINGS: _Rankings,
 }
 
 
 def _require_fitting(job: JobSummary, wanted: Wanted) -> None:
-    if wanted.reference is not None and job.task not in (Task.TRANSLATE, Task.GENERATE):
-        raise SpecError(
-            f"a reference field is for jobs that translate or generate, and the task of these is {job.task}"
-        )
-    if wanted.qrels is not None and job.task != Task.RERANK:
-        raise SpecError(f"relevance judgements are for jobs that rerank, and the task of these is {job.task}")
+    for asked, needed, name in (
+        (wanted.reference, Compared.TEXTS, "a reference field is"),
+        (wanted.qrels, Compared.RANKINGS, "relevance judgements are"),
+    ):
+        if asked is not None and job.kind.compared_as is not needed:
+            tasks = " or ".join(kind.name for kind in KINDS.values() if kind.compared_as is needed)
+            raise SpecError(f"{name} for jobs that {tasks}, and the task of these is {job.task}")
 
 
 def _count(coverage: Coverage, one: Matched) -> None:

@@ -6,7 +6,7 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real, Whole
 from jobs.outcome import Finish, Flag, Generation
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, token_count
+from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, token_count
 from jobs.tasks.option import check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
@@ -95,6 +95,7 @@ GENERATE = Kind(
     length="num_prompt_tokens",
     text="text",
     compared=("text",),
+    compared_as=Compared.TEXTS,
     measures=(
         Measure("perplexity", _MEAN),
         Measure("log-probability", "log_prob", "nats"),

@@ -146,6 +146,14 @@ class Measure:
         return not self.where or result[self.where] not in (None, 0)
 
 
+class Compared(enum.StrEnum):
+    """As what the results of two jobs are compared."""
+
+    TEXTS = "texts"  # by the words that differ
+    SCORES = "scores"  # by the mean per token, or per byte
+    RANKINGS = "rankings"  # by the ranks of their candidates
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """The nouns and verbs of a task."""
@@ -200,6 +208,7 @@ class Kind:
     text: str | None = None  # the field with the text that it makes
     is_between_languages: bool = False  # it makes a text of one language from one of another: routes lead there
     compared: tuple[str, ...] = ()  # the fields by which two jobs are compared
+    compared_as: Compared | None = None  # None: two jobs of it are not compared
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first

@@ -8,7 +8,7 @@ from jobs.errors import SpecError
 from jobs.number_ranges import Real
 from jobs.outcome import Flag, Ranking
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json, token_count
+from jobs.tasks.kind import Compared, Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
@@ -120,6 +120,7 @@ RERANK = Kind(
     outcome=Ranking,
     length="num_tokens",
     compared=("candidates",),
+    compared_as=Compared.RANKINGS,
     tokens="source_tokens",  # what is scored of each candidate is short
     measures=(
         Measure("candidates", "num_candidates"),

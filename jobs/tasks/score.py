@@ -8,6 +8,7 @@ from jobs.number_ranges import Whole
 from jobs.outcome import Flag, Score
 from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import (
+    Compared,
     Derived,
     Exported,
     Field,
@@ -138,6 +139,7 @@ SCORE = Kind(
     mean=Mean("nll_sum", "num_tokens", of="text", is_cost=True),
     length="num_tokens",
     compared=("nll_sum", "num_tokens", "num_bytes"),
+    compared_as=Compared.SCORES,
     measures=(
         Measure("perplexity", _PERPLEXITY),
         Measure("word perplexity", _WORD_PERPLEXITY),

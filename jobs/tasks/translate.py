@@ -7,7 +7,7 @@ from jobs.number_ranges import Real, Whole
 from jobs.outcome import Flag, Translation
 from jobs.routing.routes import Route, read_routes
 from jobs.tasks import shared_options as shared
-from jobs.tasks.kind import Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
+from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
@@ -115,6 +115,7 @@ TRANSLATE = Kind(
     text="text",
     is_between_languages=True,
     compared=("text",),
+    compared_as=Compared.TEXTS,
     measures=(
         Measure("perplexity", _MEAN),
         Measure("log-probability", "log_prob", "nats"),

@@ -20,7 +20,6 @@ from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names
 from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
 from jobs.store.report.live_job import find_live_job
-from jobs.tasks.task import Task
 from jobs.visible_text import visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
@@ -122,7 +121,7 @@ def _offered(database: Database, found: Comparison | None, asked: Asked) -> list
 
 def _fields(database: Database, found: Comparison | None) -> list[str]:
     """Fields of the corpus that may hold references."""
-    return field_names(database, found.a.job_id) if found and found.a.task == Task.TRANSLATE else []
+    return field_names(database, found.a.job_id) if found and found.a.kind.is_between_languages else []
 
 
 def _shown(found: Comparison, asked: Asked) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _difference(found: Comparison, number: int) -> dict[str, Any]:
         "id": visible(one.id) if one.id is not None else f"position {one.a_position}",
         "a_href": document_address(found.a.job_id, one.a_position, one.id, {}),
         "b_href": document_address(found.b.job_id, one.b_position, one.id, {}),
-        "source": _source(one.text, found.a.task),
+        "source": _source(one.text, is_query=isinstance(found.agreement, RankingAgreement)),
     }
     if isinstance(found.agreement, ScoreShift):
         return shown | {"value": figure(one.value, is_signed=True), "a": figure(one.a), "b": figure(one.b)}
@@ -221,10 +220,10 @@ def _pieces(pieces: list[Piece]) -> list[Piece]:
     ]
 
 
-def _source(payload: str | None, task: str) -> str:
+def _source(payload: str | None, *, is_query: bool) -> str:
     """The beginning of what was processed; of a query its text, without the candidates."""
     text = payload or ""
-    if task == Task.RERANK and payload:
+    if is_query and payload:
         text = orjson.loads(payload)["query"]
     return _shortened(text, LONGEST_SOURCE)
 
