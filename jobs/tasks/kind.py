@@ -133,6 +133,18 @@ class Measure:
     unit: str = ""
     where: str = ""  # the field that has to be there, and not 0
     in_percent: bool = False
+    column: str = ""  # its heading in the list of documents, where that shows it
+
+    @property
+    def key(self) -> str:
+        """In JSON."""
+        return self.value if isinstance(self.value, str) else self.label.replace(" ", "_")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Those of the result that it needs."""
+        own = (self.value,) if isinstance(self.value, str) else (self.value.total, self.value.count)
+        return (*own, self.where) if self.where else own
 
     def of(self, result: Mapping[str, Any]) -> Any:
         """Its value for a result."""
@@ -222,6 +234,11 @@ class Kind:
     def has_totals(self) -> bool:
         """Whether its results are sums, so that the measures of a job follow from them."""
         return bool(self.derived)
+
+    @property
+    def columns(self) -> tuple[Measure, ...]:
+        """What the list of documents shows of a result besides its text, its perplexity and its length."""
+        return tuple(one for one in self.measures if one.column)
 
     @property
     def counted_by(self) -> Field | None:

@@ -8,6 +8,7 @@ import orjson
 
 from jobs.store.report.documents.listed_documents import CONTEXT, EXCERPT, Excerpt, ListedDocument, ascii_lower
 from jobs.store.report.job_summary import JobSummary
+from jobs.tasks.kind import Kind, Measure
 from jobs.web.document_view.candidate_moves import Move, moves_of
 from jobs.web.document_view.document_address import document_address
 from jobs.web.document_view.document_filter import DocumentFilter
@@ -25,6 +26,7 @@ class ListedRow:
     target: Excerpt | None
     moves: Sequence[Move]  # the first of a ranking
     num_candidates: int
+    further: Sequence[tuple[Measure, Any]]  # numbers that its task declares for the list
 
     def as_row(self) -> dict[str, Any]:
         """For JSON."""
@@ -36,7 +38,19 @@ class ListedRow:
             "target": self.target,
             "via": one.via,
             "moves": self.moves,
+            **{measure.key: value for measure, value in self.further},
         }
+
+    def numbers(self, headings: Sequence[str]) -> list[tuple[str, Any]]:
+        """Those of the columns with these headings."""
+        values = {"Perplexity": self.document.perplexity, "Tokens": self.document.num_tokens}
+        values |= {measure.column: value for measure, value in self.further}
+        return [(heading, values[heading]) for heading in headings]
+
+
+def headings_of(kind: Kind) -> list[str]:
+    """Of the columns of numbers."""
+    return [*(["Perplexity"] if kind.mean else []), "Tokens", *(one.column for one in kind.columns)]
 
 
 def listed_rows(documents: Sequence[ListedDocument], job: JobSummary, asked: DocumentFilter) -> list[ListedRow]:
@@ -53,7 +67,11 @@ def _row(one: ListedDocument, job: JobSummary, asked: DocumentFilter) -> ListedR
     elif "query" in payload:
         source = _excerpt(payload["query"], asked.search)
     moves = moves_of(one.candidates, one.payload) if one.candidates else []
-    return ListedRow(one, href, source, target, moves[:NUM_MOVES], len(moves))
+    further = [
+        (measure, measure.of(one.values) if one.values and measure.is_shown(one.values) else None)
+        for measure in job.kind.columns
+    ]
+    return ListedRow(one, href, source, target, moves[:NUM_MOVES], len(moves), further)
 
 
 def _excerpt(text: str, search: str) -> Excerpt:

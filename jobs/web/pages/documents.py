@@ -30,7 +30,7 @@ from jobs.web.document_view.document_filter import (
     list_address,
 )
 from jobs.web.document_view.languages import languages_of
-from jobs.web.document_view.listed_rows import listed_rows
+from jobs.web.document_view.listed_rows import headings_of, listed_rows
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import JsonResponse, render
 
@@ -96,6 +96,7 @@ def documents(
         "choices": _choices(connection, job, asked),
         "languages": languages_of(job),
         "words": job.kind.words,
+        "headings": headings_of(job.kind),
         "place": {"after": after, "before": before},
     }
 
@@ -171,7 +172,7 @@ def page(request: Request, found: Annotated[dict[str, Any], Depends(documents)])
 
 
 def as_json(found: Annotated[dict[str, Any], Depends(documents)]) -> Response:
-    shown = {name: value for name, value in found.items() if name not in ("choices", "languages", "words")}
+    shown = {name: value for name, value in found.items() if name not in ("choices", "languages", "words", "headings")}
     shown |= {name: None if found[name] is None else str(found[name]) for name in ("before", "after", "stopped")}
     shown["filter"] = found["filter"].parameters
     shown["documents"] = [row.as_row() for row in found["documents"]]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,9 @@ from jobs.outcome import RankedCandidate, Ranking, Score
 from jobs.store.database import Database
 from jobs.store.report.documents import document_pages
 from jobs.store.schema import tables
+from jobs.store.schema.results import RESULTS
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.kind import Measure
 from jobs.tasks.kinds import KINDS
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
@@ -121,6 +124,20 @@ def test_a_csv_for_excel_is_the_csv_behind_a_byte_order_mark(client: TestClient,
     assert marked.content == codecs.BOM_UTF8 + plain.content
     assert marked.headers["content-disposition"] == plain.headers["content-disposition"]
     assert "format=excel" in client.get(f"/jobs/{some_job}/documents").text
+
+
+def test_a_measure_with_a_heading_is_a_column_of_the_list(
+    client: TestClient, some_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measures = (Measure("log-probability", "log_prob", "nats", column="Log-probability"),)
+    kind = replace(KINDS[Task.TRANSLATE], measures=measures)
+    monkeypatch.setitem(KINDS, kind.name, kind)  # type: ignore[misc]  # elsewhere nobody changes it
+    monkeypatch.setattr(RESULTS[kind.name], "kind", kind)
+
+    page = client.get(f"/jobs/{some_job}/documents").text
+    assert '<th scope="col" class="num">Log-probability</th></tr>' in page
+    assert page.count('data-label="Log-probability"') == 5
+    assert [one["log_prob"] for one in found(client, some_job)["documents"]] == [-1, -9, -20, None, None]
 
 
 def test_the_list_can_be_filtered_by_every_flag_that_an_engine_gives() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, func, literal, null, select
 
-from jobs import measures
 from jobs.spec import has_payload
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.result_tables import Ranking, Translation
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.tables import Document
+from jobs.tasks.kind import Kind
 
 EXCERPT = 360  # characters of a text
 CONTEXT = 90  # characters before what was searched for
@@ -51,6 +51,7 @@ class ListedDocument:
     flags: tuple[str, ...]
     perplexity: float | None
     num_tokens: int | None  # the document's length
+    values: Mapping[str, Any]  # fields of its result, from which its numbers follow; empty without a result
 
 
 def read_listed(
@@ -76,27 +77,25 @@ def read_listed(
         .join_from(Document, result, is_of_document(result), isouter=True)
         .where(Document.job_id == job.job_id, Document.position.in_(positions))
     )
-    found = {row["position"]: _listed(row, search) for row in connection.execute(statement).mappings()}
+    found = {row["position"]: _listed(row, search, result.kind) for row in connection.execute(statement).mappings()}
     return [found[position] for position in positions if position in found]
 
 
 def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
-    kind = result.kind
+    kind: Kind = result.kind
     text: list[Any] = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
     if kind.text is not None:
         text = _excerpt("translation", getattr(result, kind.text), search, is_sqlite)
-    nll_sum: Any = null()
-    num_predicted: Any = literal(0)
-    if kind.mean is not None:
-        total, num_predicted = getattr(result, kind.mean.total), getattr(result, kind.mean.count)
-        nll_sum = total if kind.mean.is_cost else -total
-    return [
-        *text,
-        (Ranking.candidates if result is Ranking else null()).label("candidates"),
-        nll_sum.label("nll_sum"),
-        num_predicted.label("num_predicted"),
-        (null() if kind.length is None else getattr(result, kind.length)).label("num_tokens"),
-    ]
+    candidates = Ranking.candidates if result is Ranking else null()
+    values = (getattr(result, name).label(f"value_{name}") for name in _values(kind))
+    return [*text, candidates.label("candidates"), *values]
+
+
+def _values(kind: Kind) -> Sequence[str]:
+    """The fields of a result that its numbers are made of."""
+    names = [kind.mean.total, kind.mean.count] if kind.mean else []
+    names += [kind.length] if kind.length else []
+    return [*dict.fromkeys([*names, *(name for one in kind.columns for name in one.fields)])]
 
 
 def _excerpt(name: str, text: Any, search: str, is_sqlite: bool) -> list[ColumnElement[Any]]:
@@ -115,9 +114,9 @@ def ascii_lower(text: str) -> str:
     return "".join(sign.lower() if "A" <= sign <= "Z" else sign for sign in text)
 
 
-def _listed(row: Mapping[Any, Any], search: str) -> ListedDocument:
+def _listed(row: Mapping[Any, Any], search: str, kind: Kind) -> ListedDocument:
     via = _part(row, "via")
-    nll_sum, count = row["nll_sum"], row["num_predicted"]
+    values = {name: row[f"value_{name}"] for name in _values(kind)} if row["status"] == OK else {}
     return ListedDocument(
         position=row["position"],
         id=row["external_id"],
@@ -131,8 +130,9 @@ def _listed(row: Mapping[Any, Any], search: str) -> ListedDocument:
         via=via if via and ascii_lower(search) in ascii_lower(via.text) else None,
         candidates=row["candidates"],
         flags=tuple((row["flags"] or "").split()),
-        perplexity=None if nll_sum is None else measures.perplexity(nll_sum, count),
-        num_tokens=row["num_tokens"],
+        perplexity=kind.mean.perplexity_of(values) if kind.mean and values else None,
+        num_tokens=values.get(kind.length or ""),
+        values=values,
     )
 
 
