@@ -25,6 +25,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.rows import batch_of
 from worker.engine.runtime.run_context import RunContext, memory_key, never
+from worker.engine.tasks.scoring import Scorer
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.model_tools.route_admission import admit_routes
@@ -132,7 +133,7 @@ def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, 
     engines = LocalEngines(WarmModels(tmp_path, threads=1))
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
     first = run(engines, spec, "hello world")
-    opened = engines.scorer(spec)
+    opened = engines.of_causal(spec, Scorer)
     assert engines.changed_files() == []
 
     weights = folder / "weights.data"
@@ -140,7 +141,7 @@ def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, 
 
     assert engines.changed_files() == ["weights.data"]
     assert run(engines, spec, "hello world") == first
-    assert engines.scorer(spec) is not opened
+    assert engines.of_causal(spec, Scorer) is not opened
     assert engines.changed_files() == []
 
 

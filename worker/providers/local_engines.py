@@ -31,6 +31,8 @@ from worker.providers.protocol import ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
+OfCausal = TypeVar("OfCausal", Scorer, Reranker, YesNoReranker)
+OfTranslation = TypeVar("OfTranslation", Translator, PairScorer)
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
 BATCH_S = 4.0  # that a batch may last
 MAX_JOBS = 16  # that are remembered
@@ -86,15 +88,15 @@ class LocalEngines:
             case TranslateOptions() as options:
                 return self._translate(spec, texts, options, run)
             case ScoreOptions(pairs=True) as options:
-                return score_with_reuse(self.pair_scorer(spec), texts, options, run)
+                return score_with_reuse(self._of_translation(spec, PairScorer), texts, options, run)
             case ScoreOptions() as options:
-                return score_with_reuse(self.scorer(spec), texts, options, run)
+                return score_with_reuse(self.of_causal(spec, Scorer), texts, options, run)
             case RerankOptions(method=Method.CROSS_ENCODER) as options:
                 return self.pair_reranker(spec).rerank(texts, options, run)
             case RerankOptions(method=Method.YES_NO) as options:
-                return self.yes_no_reranker(spec).rerank(texts, options, run)
+                return self.of_causal(spec, YesNoReranker).rerank(texts, options, run)
             case RerankOptions() as options:
-                return self.reranker(spec).rerank(texts, options, run)
+                return self.of_causal(spec, Reranker).rerank(texts, options, run)
             case GenerateOptions() as options:
                 return self.continuer(spec).generate(texts, options, run)
 
@@ -106,13 +108,8 @@ class LocalEngines:
         use may come from other weights than the job's."""
         return [file for model in self._used for file in model.files.changed()]
 
-    def translator(self, spec: JobSpec) -> Translator:
-        """The engine of a job that translates. Raises ModelError for a model of another kind, as the next ones do."""
-        model = self._translation(spec)
-        return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
-
     def _translate(self, spec: JobSpec, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
-        translator = self.translator(spec)
+        translator = self._of_translation(spec, Translator)
         started = time.perf_counter()
         answers = translator.translate(texts, options, run)
         if translator.is_batch_invariant(options):
@@ -127,31 +124,24 @@ class LocalEngines:
         used: list[LoadedModel] = []
         for leg in spec.legs:
             assert isinstance(leg.options, TranslateOptions)
-            legs.append(PivotLeg(leg.model, self.translator(leg), leg.options, leg.memory_digest()))
+            legs.append(PivotLeg(leg.model, self._of_translation(leg, Translator), leg.options, leg.memory_digest()))
             used += self._used
         self._used = tuple(used)
         first, second = legs
         return translate_via(texts, first, second, run)
 
-    def pair_scorer(self, spec: JobSpec) -> PairScorer:
-        """The engine of a job that scores pairs."""
-        model = self._translation(spec)
-        return self._engine(spec, model, PairScorer, lambda: PairScorer(model.model, model.tokenizer))
-
-    def scorer(self, spec: JobSpec) -> Scorer:
-        """The engine of a job that scores texts."""
+    def of_causal(self, spec: JobSpec, kind: type[OfCausal]) -> OfCausal:
+        """The engine of a causal model that does the job. Raises ModelError for a model of another kind, as the next
+        ones do."""
         model = self._causal(spec)
-        return self._engine(spec, model, Scorer, lambda: Scorer(model.model, model.tokenizer))
+        return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
-    def reranker(self, spec: JobSpec) -> Reranker:
-        """The engine of a job that reranks."""
-        model = self._causal(spec)
-        return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
-
-    def yes_no_reranker(self, spec: JobSpec) -> YesNoReranker:
-        """The engine of a job that reranks by the answer yes or no."""
-        model = self._causal(spec)
-        return self._engine(spec, model, YesNoReranker, lambda: YesNoReranker(model.model, model.tokenizer))
+    def _of_translation(self, spec: JobSpec, kind: type[OfTranslation]) -> OfTranslation:
+        model = self._models.open(spec)
+        self._used = (model,)
+        if not isinstance(model, LoadedTranslation):
+            raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
+        return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
     def pair_reranker(self, spec: JobSpec) -> PairReranker:
         """The engine of a job that reranks with a cross-encoder."""
@@ -187,13 +177,6 @@ class LocalEngines:
                 self._engines.popitem(last=False)
         self._engines.move_to_end(key)
         return engine
-
-    def _translation(self, spec: JobSpec) -> LoadedTranslation:
-        model = self._models.open(spec)
-        self._used = (model,)
-        if not isinstance(model, LoadedTranslation):
-            raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
-        return model
 
     def _causal(self, spec: JobSpec) -> LoadedCausal:
         model = self._models.open(spec)

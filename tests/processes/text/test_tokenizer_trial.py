@@ -14,6 +14,8 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.tasks.rerank.reranking import Reranker
+from worker.engine.tasks.scoring import Scorer
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.providers.local_engines import LocalEngines
@@ -83,9 +85,9 @@ def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(fol
     with pytest.raises(ModelError, match="cannot tokenize the text"):
         CausalTokenizer.open(folder).encode(bad)
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
-    scores = engines.scorer(spec).score(["hello", bad], ScoreOptions(), RunContext()).outcomes
+    scores = engines.of_causal(spec, Scorer).score(["hello", bad], ScoreOptions(), RunContext()).outcomes
     assert [type(score) for score in scores] == [Score, Failed]
     query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
-    (ranking,) = engines.reranker(spec).rerank([query], RerankOptions(), RunContext()).outcomes
+    (ranking,) = engines.of_causal(spec, Reranker).rerank([query], RerankOptions(), RunContext()).outcomes
     assert isinstance(ranking, Ranking)
     assert "cannot tokenize the text" in json.dumps([str(one) for one in ranking.candidates])
