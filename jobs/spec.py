@@ -69,7 +69,7 @@ class JobSpec:
     def on_route(self, language: str | None) -> "JobSpec":
         """The spec of the documents of a language: with their route alone, or where that is one model, the spec of this
         model. Of a job without routes, itself."""
-        if not self.routes:
+        if not isinstance(self.options, TranslateOptions) or not self.routes:
             return self
         route = next(one for one in self.routes if one.language == language)
         if len(route.legs) == 1:
@@ -78,26 +78,22 @@ class JobSpec:
             self,
             model=route.models,
             model_revision=revision_of([route]),
-            options=dataclasses.replace(self._translating, routes=(route,)),
+            options=dataclasses.replace(self.options, routes=(route,)),
         )
 
     def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
         return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))
 
     def _leg(self, leg: Leg, *, is_last: bool) -> "JobSpec":
+        assert isinstance(self.options, TranslateOptions)
         options = dataclasses.replace(
-            self._translating,
+            self.options,
             routes=(),
             source_language=leg.source_language,
             target_language=leg.target_language,
-            n_best=self._translating.n_best if is_last else 1,  # the second model reads the best
+            n_best=self.options.n_best if is_last else 1,  # the second model reads the best
         )
         return dataclasses.replace(self, model=leg.model, model_revision=leg.model_revision, options=options)
-
-    @property
-    def _translating(self) -> TranslateOptions:
-        assert isinstance(self.options, TranslateOptions)
-        return self.options
 
     @property
     def _values(self) -> dict[str, Any]:

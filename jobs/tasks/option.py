@@ -67,7 +67,10 @@ class Option:
         if self.parse is not None:
             return self.parse(value)
         if self.numbers is not None:
-            return self.check(value)
+            try:
+                return self.numbers.check(value)
+            except SpecError as error:
+                raise SpecError(f"{self.name}: {error}") from None
         if self.choices:
             if value not in self.choices:
                 near = meant(str(value), self.choices)
@@ -80,14 +83,6 @@ class Option:
         if type(value) is not self.type:
             raise SpecError(f"{self.name} is {value!r}, and not {_NOUNS[self.type]}")
         return value
-
-    def check(self, value: Any) -> int | float:
-        """The number itself. Raises SpecError for one that is out of bounds."""
-        assert self.numbers is not None
-        try:
-            return self.numbers.check(value)
-        except SpecError as error:
-            raise SpecError(f"{self.name}: {error}") from None
 
     def words(self, value: Any) -> Iterator[str]:
         """The words of a command that set it."""
@@ -127,5 +122,5 @@ def _declared(values: type) -> Iterator[Option]:
 def check_numbers(values: Any) -> None:
     """Raise SpecError where a field of a task's options is a number out of its bounds."""
     for option in options_of(type(values)):
-        if option.numbers is not None and (value := getattr(values, option.name)) is not None:
-            option.check(value)
+        if option.numbers is not None:
+            option.read(getattr(values, option.name))

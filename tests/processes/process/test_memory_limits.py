@@ -65,7 +65,7 @@ def test_a_real_model_with_too_little_memory_gives_the_same_translations_in_smal
     output = run("""
 import logging, resource, sys
 from pathlib import Path
-from jobs.spec import TranslateOptions
+from jobs.tasks.translate import TranslateOptions
 from tools.demo.examples import lines
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.runtime.run_context import RunContext
