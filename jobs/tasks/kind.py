@@ -226,6 +226,11 @@ class Kind:
     flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
 
     @property
+    def offered(self) -> Mapping[str, Option]:
+        """The options that may be given, by name."""
+        return {option.name: option for option in self.options if option.help}
+
+    @property
     def has_model(self) -> bool:
         """Whether a model does it, on a worker; a filter is evaluated by the database."""
         return self.outcome is not None

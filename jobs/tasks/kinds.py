@@ -34,7 +34,7 @@ def read_options(task: Task, values: Mapping[str, Any]) -> Options:
 
     Raises SpecError for an option that the task does not have, and for a value that it cannot be.
     """
-    own = {option.name: option for option in KINDS[task].options if option.help}
+    own = KINDS[task].offered
     for name in values:
         if name not in own:
             raise SpecError(_not_of(task, name))
@@ -48,16 +48,15 @@ def every_option() -> Mapping[str, Option]:
     """The options of all tasks by name, in the order of help. Where the tasks have several defaults, it is None."""
     found: dict[str, Option] = {}
     for kind in KINDS.values():
-        for option in kind.options:
-            if option.help:
-                first = found.setdefault(option.name, replace(option, heading=option.heading or kind.name.title()))
-                if first.default != option.default:
-                    found[option.name] = replace(first, default=None)
+        for name, option in kind.offered.items():
+            first = found.setdefault(name, replace(option, heading=option.heading or kind.name.title()))
+            if first.default != option.default:
+                found[name] = replace(first, default=None)
     return {name: found[name] for name in dict.fromkeys((*SHARED_ORDER, *found))}
 
 
 def _not_of(task: Task, name: str) -> str:
-    tasks = [f"--task {kind.name}" for kind in KINDS.values() if name in {one.name for one in kind.options if one.help}]
+    tasks = [f"--task {kind.name}" for kind in KINDS.values() if name in kind.offered]
     if not tasks:
         return f"there is no option {name!r}{meant(name, every_option())}"
     return f"{every_option()[name].flag} is for {' and '.join(tasks)}, and the task is {task}: leave it out"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.errors import SpecError
 from jobs.spec import JobSpec
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.score import ScoreOptions
@@ -75,3 +76,15 @@ def _digest_of_an_earlier_version(spec: JobSpec) -> bytes:
     for name in ("source_language", "reuse", "timing"):
         values.pop(name)
     return hashlib.sha256(f"{spec.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
+
+
+def test_a_choice_that_only_a_newer_version_knows_is_refused_by_name() -> None:
+    stored = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions()).options_json()
+
+    with pytest.raises(SpecError, match=r"^window is 'spiral'"):
+        JobSpec.restore(
+            task="score",
+            model="m",
+            model_revision="r",
+            options_json=stored.replace('"window":"stride"', '"window":"spiral"'),
+        )

@@ -7,7 +7,10 @@ import pytest
 from jobs.store.schema.tables import JobCounts
 from jobs.tasks.kind import VIEW_ORDER, Kind
 from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
+from jobs.tasks.task import Task
 from tests.places import CHECKOUT
+from worker.models.model_kind import ModelKind
+from worker.models.registry import BUNDLED
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
@@ -18,6 +21,17 @@ def test_what_a_task_says_of_its_fields_is_about_fields_that_it_has(kind: Kind) 
 
     assert used <= {field.name for field in kind.fields}
     assert {field.counter for field in kind.fields if field.counter} <= {*JobCounts.__table__.c.keys()}
+
+
+@pytest.mark.parametrize("kind", [KINDS[task] for task in Task], ids=lambda kind: kind.name)
+def test_a_task_of_models_says_which_do_it_and_how_their_answers_differ(kind: Kind) -> None:
+    assert kind.default_model in BUNDLED
+    assert {*kind.models} <= {*ModelKind}
+    assert kind.difference
+
+
+def test_a_stage_of_a_chain_has_texts() -> None:
+    assert [kind.name for kind in KINDS.values() if kind.can_follow] == ["translate", "score", "generate"]
 
 
 def test_columns_of_two_tasks_under_one_name_have_one_type() -> None:

@@ -14,7 +14,7 @@ from jobs.tasks.score import ScoreOptions, Window
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 
-OPTIONS = [(task, option) for task in Task for option in KINDS[task].options if option.help]
+OPTIONS = [(task, option) for task in Task for option in KINDS[task].offered.values()]
 
 
 def wrong_values(option: Option) -> list[Any]:
@@ -25,8 +25,7 @@ def wrong_values(option: Option) -> list[Any]:
 @pytest.mark.parametrize("task", Task)
 def test_the_defaults_of_a_task_are_values_of_its_options(task: Task) -> None:
     row = JobSpec(task=task, model="m", model_revision="r", options=read_options(task, {})).options_json()
-    offered = {option.name for option in KINDS[task].options if option.help}
-    plain = {name: value for name, value in json.loads(row).items() if name in offered}
+    plain = {name: value for name, value in json.loads(row).items() if name in KINDS[task].offered}
 
     assert read_options(task, plain) == read_options(task, {})
 
@@ -49,7 +48,7 @@ def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(task: Task
 
 @pytest.mark.parametrize("task", Task)
 def test_an_option_that_the_task_lacks_is_refused(task: Task) -> None:
-    for name in every_option().keys() - {option.name for option in KINDS[task].options}:
+    for name in every_option().keys() - KINDS[task].offered.keys():
         with pytest.raises(SpecError, match=rf"^{every_option()[name].flag} is for --task "):
             read_options(task, {name: None})
 
