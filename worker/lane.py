@@ -42,4 +42,4 @@ class Lane:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        return sum((one.buffer_stats for one in self._lanes.values()), BufferStats())
+        return sum((lane.buffer_stats for lane in self._lanes.values()), BufferStats())

@@ -112,15 +112,15 @@ class HintListener:
 
     def _run(self) -> None:
         celery_log.addFilter(self._is_no_lost_connection)
-        for one in task_logs:
-            one.addFilter(as_detail)
+        for logger in task_logs:
+            logger.addFilter(as_detail)
         request_log.addFilter(self._is_no_lost_acknowledgement)
         try:
             self._listen()
         finally:
             celery_log.removeFilter(self._is_no_lost_connection)
-            for one in task_logs:
-                one.removeFilter(as_detail)
+            for logger in task_logs:
+                logger.removeFilter(as_detail)
             request_log.removeFilter(self._is_no_lost_acknowledgement)
 
     def _listen(self) -> None:

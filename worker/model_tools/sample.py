@@ -83,9 +83,9 @@ def _bulletin_pairs() -> Iterator[TextPair]:
 def _ranked_pairs(path: str) -> Iterator[TextPair]:
     for record in read_corpus(Corpus(path=path, payload_kind=PayloadKind.CANDIDATES)):
         payload = RerankPayload.read(record.text) if isinstance(record, Document) else None
-        for one in payload.candidates if payload else ():
-            if payload and one.text and not payload.query.isspace():
-                yield payload.query, one.text
+        for candidate in payload.candidates if payload else ():
+            if payload and candidate.text and not payload.query.isspace():
+                yield payload.query, candidate.text
 
 
 def _texts(path: str | None) -> Iterator[str]:

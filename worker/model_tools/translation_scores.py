@@ -24,7 +24,7 @@ class Translation:
 def score_translations(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Floats]:
     """The log-probability of each token of each translation that is not forced."""
     scorer, run = model.new_scorer(), RunContext(Stopwatch(Timing.OFF))
-    pairs = [one.pair for one in translations]
+    pairs = [translation.pair for translation in translations]
     found: dict[int, Floats] = {}
     for batch in make_pair_batches(pairs):
         found.update(zip(batch, scorer.log_probs([pairs[index] for index in batch], run), strict=True))
@@ -34,4 +34,4 @@ def score_translations(model: Seq2SeqModel, translations: Sequence[Translation])
 def can_score(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Translation]:
     """Those whose ids the model's head has."""
     scorer = model.new_scorer()
-    return [one for one in translations if bool(np.all(scorer.has_ids(one.pair.target)))]
+    return [translation for translation in translations if bool(np.all(scorer.has_ids(translation.pair.target)))]

@@ -92,13 +92,15 @@ class RelevanceDrift:
         spread = statistics.pstdev(theirs)
         if not spread:
             raise ModelError("its scores in fp32 are all equal")
-        gaps = [abs(one - other) / spread for one, other in zip(mine, theirs, strict=True)]
+        gaps = [abs(my_score - their_score) / spread for my_score, their_score in zip(mine, theirs, strict=True)]
         return cls(
             num_queries=len(exact),
             num_pairs=len(gaps),
             mean=statistics.fmean(gaps),
             worst=max(gaps),
-            num_reordered=sum(_order(one) != _order(other) for one, other in zip(ours, exact, strict=True)),
+            num_reordered=sum(
+                _order(scores) != _order(exact_scores) for scores, exact_scores in zip(ours, exact, strict=True)
+            ),
         )
 
     @classmethod

@@ -70,7 +70,7 @@ class Split:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """As `kvjobs.json` has it; raises KeyError, TypeError or ValueError where it is damaged."""
-        stages = tuple(StagePlace(int(one["layers"]), str(one["device"])) for one in content["stages"])
+        stages = tuple(StagePlace(int(stage["layers"]), str(stage["device"])) for stage in content["stages"])
         if not stages or min(stage.layers for stage in stages) < 1:
             raise ValueError("a stage without layers")
         limit = content["memory_limit"]

@@ -82,7 +82,9 @@ def _activation(folder: Path, own: Mapping[str, Any]) -> Activation:
 
 def _check_modules(file: Path) -> None:
     """Raise ModelError for a model with more than a network."""
-    kinds = [str(one.get("type")) if isinstance(one, Mapping) else repr(one) for one in read_json_list(file)]
+    kinds = [
+        str(module.get("type")) if isinstance(module, Mapping) else repr(module) for module in read_json_list(file)
+    ]
     if len(kinds) != 1 or not kinds[0].endswith(".Transformer"):
         raise ModelError(
             f"{file} lists the modules {', '.join(kinds) or '(none)'}; a cross-encoder of one Transformer alone is "

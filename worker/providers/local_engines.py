@@ -114,7 +114,11 @@ class LocalEngines:
         answers = translator.translate(texts, options, run)
         if translator.is_batch_invariant(options):
             computed = answers.learned.values() if options.reuse else answers.outcomes  # not what the memory had
-            tokens = sum(one.num_source_tokens for one in computed if isinstance(one, SegmentTranslation | Translation))
+            tokens = sum(
+                translation.num_source_tokens
+                for translation in computed
+                if isinstance(translation, SegmentTranslation | Translation)
+            )
             self._pace.measured(spec, tokens, time.perf_counter() - started)
         return answers
 

@@ -116,9 +116,9 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
 
 def _shares(types: "Sequence[StoredType]") -> str:
     """The share of each type in the bytes of all weights."""
-    total = max(1, sum(one.num_bytes for one in types))
-    shares = ", ".join(f"{percent(one.num_bytes / total)} {one.name}" for one in types)
-    return f"{size(total)} for {count(sum(one.num_weights for one in types))} weights: {shares}"
+    total = max(1, sum(stored.num_bytes for stored in types))
+    shares = ", ".join(f"{percent(stored.num_bytes / total)} {stored.name}" for stored in types)
+    return f"{size(total)} for {count(sum(stored.num_weights for stored in types))} weights: {shares}"
 
 
 def _bos_rule(model: "ModelDescription") -> str:

@@ -116,7 +116,7 @@ def measure_cache(
         repeats=repeats,
         on=_median(runs["on"]),
         off=_median(runs["off"]),
-        num_different=sum(one != other for one, other in zip(ids["on"], ids["off"], strict=True)),
+        num_different=sum(ids_on != ids_off for ids_on, ids_off in zip(ids["on"], ids["off"], strict=True)),
         kv_bytes=buffers.num_bytes,
         buffer_allocations=buffers.allocations,
         buffer_reuses=buffers.reuses,

@@ -103,7 +103,7 @@ def merge_flags(*some: Iterable[Flag]) -> tuple[Flag, ...]:
 
 def _unknown_share(sentences: Sequence[str], segments: Sequence[SegmentTranslation]) -> float | None:
     """The share of the characters of all sentences, white space aside; None without a sentence."""
-    if not any(one.unknown_share for one in segments):
+    if not any(segment.unknown_share for segment in segments):
         return 0.0 if segments else None
     lengths = [sum(not character.isspace() for character in sentence) for sentence in sentences]
     unknown = sum(length * one.unknown_share for length, one in zip(lengths, segments, strict=True))

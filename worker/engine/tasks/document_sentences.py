@@ -35,11 +35,11 @@ class CutDocument:
 
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences no model translated for it. `computed`: indices of those that one did."""
-        return sum(not (one.is_first and one.index in computed) for one in self.sentences)
+        return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
 
     def translations(self, found: Sequence[SegmentTranslation]) -> list[SegmentTranslation]:
         """Those of its sentences, in order. `found`: of all sentences of the call."""
-        return [found[one.index] for one in self.sentences]
+        return [found[sentence.index] for sentence in self.sentences]
 
 
 @dataclass(frozen=True, slots=True)

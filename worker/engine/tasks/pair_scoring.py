@@ -87,7 +87,7 @@ class PairScorer:
             counted.tokens = sum(len(pair.ids.source) + len(pair.ids.target) for pair in pairs)
         scored = iter(self._run([pair.ids for pair in pairs], options, run))
         outcomes: list[Outcome] = [
-            one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
+            pair if isinstance(pair, Failed) else _outcome(pair, next(scored), options) for pair in read
         ]
         return Answers(outcomes=outcomes, timings=run.timings)
 

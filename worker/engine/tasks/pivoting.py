@@ -119,7 +119,7 @@ def _with_middle(final: Translation, middle: Translation) -> Translation:
             log_prob=middle.log_prob,
             num_target_tokens=middle.num_target_tokens,
             num_source_tokens=final.num_source_tokens,
-            segments=tuple((one.target_start, one.target_stop) for one in middle.segments),
+            segments=tuple((segment.target_start, segment.target_stop) for segment in middle.segments),
         ),
     )
 

@@ -73,7 +73,9 @@ class Translator:
             cut = CutTexts.of(texts, options)
         found = self.translate_sentences(cut.sentences, options, run)
         return Answers(
-            outcomes=[cut.outcome(one, found.results, found.computed, options.n_best) for one in cut.documents],
+            outcomes=[
+                cut.outcome(document, found.results, found.computed, options.n_best) for document in cut.documents
+            ],
             learned=found.learned,
             timings=run.timings,
         )
@@ -128,7 +130,9 @@ class Translator:
             counted.tokens = sum(map(len, pieces))
         results: dict[int, SegmentTranslation] = {}
         for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
-            num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
+            num_tokens = sum(
+                len(hypothesis.ids) for _, hypotheses in found for hypothesis in hypotheses[: options.n_best]
+            )
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best])

@@ -135,4 +135,4 @@ def _pairs(texts: Sequence[str], reader: PairReader, max_tokens: int) -> list[Pa
         for query in range(num_queries)
         for place in range(_CANDIDATES)
     )
-    return [PairIds(one.ids, one.types) for one in joined]
+    return [PairIds(pair.ids, pair.types) for pair in joined]

@@ -130,7 +130,7 @@ def wanted(names: Collection[str]) -> list[str]:
     tokenizer = {
         name
         for files in TRANSLATION_TOKENIZERS.values()
-        if any(one in names for one in files if one.endswith((".spm", ".model")))  # SentencePiece models
+        if any(file in names for file in files if file.endswith((".spm", ".model")))  # SentencePiece models
         for name in files
     }
     if not tokenizer:

@@ -118,7 +118,7 @@ def _pairs(sample: Sequence[TextPair], reader: PairReader, model: CrossEncoder) 
     joined = tuple(token for _, document in texts for token in document)
     found = [tokenizer.join(query, document, reader.max_length) for query, document in texts]
     found.append(tokenizer.join(texts[0][0], joined, reader.max_length))
-    return [PairIds(one.ids, one.types) for one in found]
+    return [PairIds(pair.ids, pair.types) for pair in found]
 
 
 def _score(model: CrossEncoder, pairs: Sequence[PairIds], *, is_packed: bool = True) -> list[float]:

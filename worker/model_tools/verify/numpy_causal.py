@@ -210,6 +210,8 @@ def _rotate(x: Floats, cosines: Floats, sines: Floats) -> Floats:
     """Each number of the first half of the rotated part with its partner in the second half, by their angle at each
     position."""
     half = cosines.shape[-1]
-    one, other, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    rotated: Floats = np.concatenate((one * cosines - other * sines, other * cosines + one * sines, rest), axis=-1)
+    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    rotated: Floats = np.concatenate(
+        (first * cosines - second * sines, second * cosines + first * sines, rest), axis=-1
+    )
     return rotated

@@ -103,8 +103,8 @@ class NumpyCrossEncoder:
         half = by_head.shape[2] // 2
         angles = np.arange(len(x))[:, None] * base ** (-np.arange(half) / half)
         cosines, sines = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]  # (T, 1, H / 2)
-        one, two = by_head[..., :half], by_head[..., half:]
-        rotated = np.concatenate((one * cosines - two * sines, two * cosines + one * sines), axis=2)
+        first, second = by_head[..., :half], by_head[..., half:]
+        rotated = np.concatenate((first * cosines - second * sines, second * cosines + first * sines), axis=2)
         return np.asarray(rotated.reshape(x.shape), np.float32)
 
     def _linear(self, x: Floats, name: str) -> Floats:

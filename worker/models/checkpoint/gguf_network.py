@@ -56,7 +56,7 @@ class GgufNetwork:
     @property
     def is_float32(self) -> bool:
         """Whether every weight is float32, so that only the order of sums can change a result."""
-        return all(one.name == F32 for one in self.types)
+        return all(stored.name == F32 for stored in self.types)
 
     @classmethod
     def of(cls, file: GgufFile) -> Self:

@@ -51,4 +51,4 @@ def _causal_layout(path: Path) -> str | None:
     header = read_header(graph_place(path, name) / name)
     if header is None:
         return None
-    return "with past" if any(one.name.startswith("past_") for one in header.inputs) else "no cache"
+    return "with past" if any(tensor.name.startswith("past_") for tensor in header.inputs) else "no cache"

@@ -61,11 +61,11 @@ def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
         return
     if fused := _fused(content):
         scales = [float(node.attributes.get("scale", 0.0)) or 1 / root for node in fused]
-        shown = len(scales) == layers and all(_is_near(one, 1 / root / (n + 1)) for n, one in enumerate(scales))
+        shown = len(scales) == layers and all(_is_near(scale, 1 / root / (n + 1)) for n, scale in enumerate(scales))
     else:
         # Divided by n + 1, by n + 1 times the root of the head size, or by the root of that product on either side.
         written = {content.scalar(name) for node in content.nodes_of("Mul", "Div") for name in node.inputs}
-        numbers = [abs(one) for one in written if one]
+        numbers = [abs(number) for number in written if number]
         forms = ((1.0, 1.0), (root, 1.0), (root, 0.5))
         shown = any(
             all(_is_any((first * (n + 1)) ** power, numbers) for n in range(1, layers)) for first, power in forms
@@ -164,7 +164,7 @@ def _cap(content: GraphContent, tanh: Node) -> float | None:
     numbers = [content.scalar(name) for name in before.inputs]
     if before.op == "Div":
         return numbers[1]
-    factor = next((one for one in numbers if one), None)
+    factor = next((number for number in numbers if number), None)
     return 1 / factor if factor else None
 
 
@@ -191,4 +191,4 @@ def _is_near(value: float, wanted: float | None) -> bool:
 
 def _is_any(wanted: float, numbers: Sequence[float]) -> bool:
     """Whether one of the numbers is `wanted`, as a divisor or as a factor."""
-    return any(_is_near(one, wanted) or _is_near(one, 1 / wanted) for one in numbers)
+    return any(_is_near(number, wanted) or _is_near(number, 1 / wanted) for number in numbers)

@@ -55,11 +55,13 @@ class Departures:
 
     @classmethod
     def of(cls, found: Sequence[Departure]) -> Self:
-        limits = sorted((one for one in found if isinstance(one, Limit)), key=lambda limit: limit.positions)
+        limits = sorted(
+            (departure for departure in found if isinstance(departure, Limit)), key=lambda limit: limit.positions
+        )
         return cls(
             limits[0] if limits else None,
-            tuple(one.text for one in found if isinstance(one, Contradiction)),
-            tuple(one.text for one in found if isinstance(one, Suspicion)),
+            tuple(departure.text for departure in found if isinstance(departure, Contradiction)),
+            tuple(departure.text for departure in found if isinstance(departure, Suspicion)),
         )
 
     def refuse(self, file: Path, config: CausalConfig) -> None:
@@ -74,7 +76,7 @@ class Departures:
     def warnings(self) -> list[str]:
         """Warnings about a model that runs, one sentence each, without the subject."""
         reads = f"reads at most {self.limit.positions:,} tokens at once: {self.limit.text}" if self.limit else None
-        others = (f"may not say what its checkpoint says: {one}" for one in (*self.contradictions, *self.suspicions))
+        others = (f"may not say what its checkpoint says: {text}" for text in (*self.contradictions, *self.suspicions))
         return [*([reads] if reads else []), *others]
 
 
@@ -86,4 +88,4 @@ def departures_in(folder: Path) -> Departures:
 def find_departures(file: Path, config: CausalConfig) -> Departures:
     """Compare the graph in `file` with its configuration; raise ModelError for a file that is not a graph."""
     content = GraphContent.read(file)
-    return Departures.of([one for check in _CHECKS for one in check(content, config)])
+    return Departures.of([departure for check in _CHECKS for departure in check(content, config)])

@@ -205,7 +205,7 @@ def _constants_of(nodes: Iterable["NodeProto"], file: Path) -> Iterator[tuple[st
             continue
         for attribute in node.attribute:
             if attribute.name == "value":
-                yield from ((node.output[0], one) for one in _constant(attribute.t, file).values())
+                yield from ((node.output[0], array) for array in _constant(attribute.t, file).values())
             elif attribute.name in ("value_float", "value_int"):
                 value = np.asarray(attribute.f if attribute.name == "value_float" else attribute.i)
                 yield node.output[0], ConstantTensor((), value.dtype, lambda value=value: value)  # type: ignore[misc]  # bound now

@@ -123,7 +123,11 @@ def _switching_tables(content: GraphContent) -> Iterator[Departure]:
     for node in content.nodes_of("If"):
         condition = content.producer(node.inputs[0])
         consumers = (consumer for output in node.outputs for consumer in content.consumers(output))
-        if condition is None or condition.op != "Greater" or not any(one.op in _TABLE_OPS for one in consumers):
+        if (
+            condition is None
+            or condition.op != "Greater"
+            or not any(consumer.op in _TABLE_OPS for consumer in consumers)
+        ):
             continue
         length = content.scalar(condition.inputs[1])
         if length is not None and length >= 1:
@@ -137,7 +141,7 @@ def _switching_tables(content: GraphContent) -> Iterator[Departure]:
 def _shows_frequencies(content: GraphContent, count: int) -> bool:
     """Whether the graph shows its rotation: as tables that an operator takes, or as constants above a cosine."""
     tables = (content.constant(name) for node in content.nodes_of(*_TABLE_OPS) for name in node.inputs if name)
-    if any(one is not None and one.dtype.kind == "f" and _is_table(one, count) for one in tables):
+    if any(table is not None and table.dtype.kind == "f" and _is_table(table, count) for table in tables):
         return True
     names = [name for node in content.nodes_of("Cos") for name in node.inputs]
     for _ in range(_STEPS):
@@ -159,13 +163,17 @@ class _RopeConstants:
     @classmethod
     def of(cls, content: GraphContent, count: int, num_rows: int) -> "_RopeConstants":
         """The constants for heads with `count` rotated pairs; of each table the first `num_rows` rows."""
-        of_branches = (one for node in content.nodes for branch in node.branches for one in branch)
+        of_branches = (array for node in content.nodes for branch in node.branches for array in branch)
         used = (one for name, one in content.constants.items() if any(True for _ in content.consumers(name)))
-        floats = [one for one in (*used, *filter(None, of_branches)) if one.dtype.kind == "f"]
+        floats = [array for array in (*used, *filter(None, of_branches)) if array.dtype.kind == "f"]
         return cls(
-            vectors=[_values(one).reshape(-1) for one in floats if one.size == count == max(one.shape, default=0)],
-            tables=[one.values()[:num_rows, :count].astype(np.float64) for one in floats if _is_table(one, count)],
-            numbers=frozenset(float(_values(one).reshape(-1)[0]) for one in floats if one.size == 1),
+            vectors=[
+                _values(array).reshape(-1) for array in floats if array.size == count == max(array.shape, default=0)
+            ],
+            tables=[
+                array.values()[:num_rows, :count].astype(np.float64) for array in floats if _is_table(array, count)
+            ],
+            numbers=frozenset(float(_values(array).reshape(-1)[0]) for array in floats if array.size == 1),
         )
 
     def have(self, frequencies: Floats, factor: float) -> bool:
@@ -176,17 +184,17 @@ class _RopeConstants:
         return self._have_table(np.cos, frequencies, factor) and self._have_table(np.sin, frequencies, factor)
 
     def have_vector(self, values: Floats) -> bool:
-        return any(np.allclose(one, values, rtol=_FREQUENCY_TOLERANCE, atol=0) for one in self.vectors)
+        return any(np.allclose(vector, values, rtol=_FREQUENCY_TOLERANCE, atol=0) for vector in self.vectors)
 
     def have_number(self, value: float) -> bool:
-        return any(math.isclose(one, value, rel_tol=_FREQUENCY_TOLERANCE) for one in self.numbers)
+        return any(math.isclose(number, value, rel_tol=_FREQUENCY_TOLERANCE) for number in self.numbers)
 
     def _have_table(self, function: Any, frequencies: Floats, factor: float) -> bool:
         def expected(num_rows: int) -> Floats:
             table: Floats = factor * function(np.outer(np.arange(num_rows), frequencies))
             return table
 
-        return any(np.allclose(one, expected(len(one)), rtol=0, atol=_TABLE_TOLERANCE) for one in self.tables)
+        return any(np.allclose(table, expected(len(table)), rtol=0, atol=_TABLE_TOLERANCE) for table in self.tables)
 
 
 def _values(constant: ConstantTensor) -> Floats:
@@ -225,7 +233,7 @@ def _scaling(config: CausalConfig) -> Any:
 
 
 def _names_base(config: CausalConfig) -> bool:
-    return any(isinstance(one.get("rope_theta"), int | float) for one in (_scaling(config), config.content))
+    return any(isinstance(settings.get("rope_theta"), int | float) for settings in (_scaling(config), config.content))
 
 
 def _base(config: CausalConfig) -> float:

@@ -37,7 +37,7 @@ def configured_windows(config: CausalConfig) -> Iterator[tuple[str, int, Sequenc
     if isinstance(kinds, list) and kinds:
         for kind, name in _LOCAL.items():
             if kind in kinds and (window := _size(settings.get(name))):
-                yield name, window, [one == kind for one in kinds]
+                yield name, window, [layer_kind == kind for layer_kind in kinds]
     elif settings.get("model_type") == "gpt_neo":
         if "local" in str(settings.get("attention_layers") or settings.get("attention_types")) and (
             window := _size(settings.get("window_size"))
@@ -57,7 +57,7 @@ def configured_windows(config: CausalConfig) -> Iterator[tuple[str, int, Sequenc
 def _shows(content: GraphContent, window: int, is_local: Sequence[bool]) -> bool:
     if fused := content.nodes_of(*FUSED):
         return _has_windows(fused, window, is_local)
-    return _compares(content, window) or any(_is_band(one, window) for one in content.constants.values())
+    return _compares(content, window) or any(_is_band(constant, window) for constant in content.constants.values())
 
 
 def _has_windows(fused: Sequence[Node], window: int, is_local: Sequence[bool]) -> bool:

@@ -72,7 +72,7 @@ class GraphHeader:
 
     def signature(self, file: Path) -> GraphSignature:
         """The signature that a session of this graph would report."""
-        inputs, outputs = ({one.name: one for one in some} for some in (self.inputs, self.outputs))
+        inputs, outputs = ({tensor.name: tensor for tensor in tensors} for tensors in (self.inputs, self.outputs))
         return GraphSignature(str(file), inputs, outputs)
 
 

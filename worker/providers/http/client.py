@@ -279,7 +279,7 @@ def _cause(error: BaseException) -> str:
     below: BaseException | None = error
     while below is not None:
         several = below.exceptions if isinstance(below, BaseExceptionGroup) else (below,)
-        told = (_said(one) for one in several if isinstance(one, OSError) and one.strerror)
+        told = (_said(error) for error in several if isinstance(error, OSError) and error.strerror)
         message = next(told, message)
         below = below.__cause__ or below.__context__
     return visible(message)

@@ -60,7 +60,7 @@ def read_capabilities(value: Any) -> Sequence[str] | None:
     found = value.get("capabilities")
     if not isinstance(found, list):
         return None
-    return [one for one in found if isinstance(one, str)]
+    return [name for name in found if isinstance(name, str)]
 
 
 def read_context(value: Any, model: str) -> int | None:
@@ -69,9 +69,9 @@ def read_context(value: Any, model: str) -> int | None:
     loaded = value.get("models") if isinstance(value, dict) else None
     if not isinstance(loaded, list):
         raise bad("has no list of loaded models")
-    for one in loaded:
-        if isinstance(one, dict) and any(is_same_model(one.get(name), model) for name in ("model", "name")):
-            length = one.get("context_length")
+    for entry in loaded:
+        if isinstance(entry, dict) and any(is_same_model(entry.get(name), model) for name in ("model", "name")):
+            length = entry.get("context_length")
             return length if type(length) is int and length > 0 else None
     return None
 
@@ -149,11 +149,11 @@ def _tokens(value: Any) -> Sequence[GeneratedToken] | None:
     if not isinstance(value, list):
         raise bad("has logprobs that are not a list")
     found = []
-    for one in value:
-        most_likely = one.get("top_logprobs") if isinstance(one, dict) else None
+    for entry in value:
+        most_likely = entry.get("top_logprobs") if isinstance(entry, dict) else None
         if not isinstance(most_likely, list | None):
             raise bad("has top_logprobs that are not a list")
-        text, log_prob = _token(one)
+        text, log_prob = _token(entry)
         found.append(GeneratedToken(text, log_prob, [_token(likely) for likely in most_likely or []]))
     return found
 

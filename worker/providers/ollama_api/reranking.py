@@ -58,23 +58,23 @@ async def rerank(
     found: dict[str, float | str] = {}  # by text: the score, or why there is none
     num_computed = 0
     judged = []
-    for one in query.candidates:
-        error = missing_text(query.query, one.text)
-        if error is not None or one.text is None:
-            judged.append(Judged(one.id, None, one.first_score, error))
+    for candidate in query.candidates:
+        error = missing_text(query.query, candidate.text)
+        if error is not None or candidate.text is None:
+            judged.append(Judged(candidate.id, None, candidate.first_score, error))
             continue
-        if one.text not in found:
+        if candidate.text not in found:
             try:
-                reply = await _first_word(model, query.query, one.text, exchange, usage)
+                reply = await _first_word(model, query.query, candidate.text, exchange, usage)
             except Declined as why:
                 return why.unanswered("it cannot score a candidate: ")
             num_computed += reply.num_prompt_tokens
-            found[one.text] = _score_or_reason(reply)
-        score = found[one.text]
+            found[candidate.text] = _score_or_reason(reply)
+        score = found[candidate.text]
         if isinstance(score, str):
-            judged.append(Judged(one.id, None, one.first_score, score))
+            judged.append(Judged(candidate.id, None, candidate.first_score, score))
         else:
-            judged.append(Judged(one.id, score, one.first_score))
+            judged.append(Judged(candidate.id, score, candidate.first_score))
     reasons = [score for score in found.values() if isinstance(score, str)]
     if reasons and len(reasons) == len(found):
         return Unanswered(Reason.DECLINED, f"it cannot score any candidate: {reasons[0]}")
@@ -84,7 +84,7 @@ async def rerank(
         num_tokens=len(found) - len(reasons),  # the first one of each answer
         num_computed=num_computed,
         num_shared=0,
-        flags=(Flag.KEPT_ORDER,) if any(one.error for one in candidates) else (),
+        flags=(Flag.KEPT_ORDER,) if any(candidate.error for candidate in candidates) else (),
     )
 
 

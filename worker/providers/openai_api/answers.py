@@ -137,7 +137,7 @@ def read_model_names(value: Any) -> list[str] | None:
     models = value.get("data") if isinstance(value, dict) else None
     if not isinstance(models, list):
         return None
-    return [one["id"] for one in models if isinstance(one, dict) and isinstance(one.get("id"), str)]
+    return [model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)]
 
 
 def read_usage(value: Any) -> TokenUsage:
@@ -179,7 +179,7 @@ def _listed(value: Any) -> ListedTokens | None:
         raise bad("lists tokens and log-probabilities of different numbers")
     if not all(isinstance(text, str) for text in texts):
         raise bad("lists tokens that are not texts")
-    return ListedTokens(texts, [_log_prob(one) for one in log_probs], [_table(one) for one in tables])
+    return ListedTokens(texts, [_log_prob(log_prob) for log_prob in log_probs], [_table(table) for table in tables])
 
 
 def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
@@ -206,8 +206,12 @@ def _met_stop(choice: dict[str, Any], text: str, stops: Sequence[str]) -> bool |
             return choice[name] in stops
     listed = choice.get("logprobs")
     tokens = listed.get("tokens", listed.get("content")) if isinstance(listed, dict) else None
-    told = [one.get("token") if isinstance(one, dict) else one for one in tokens] if isinstance(tokens, list) else []
-    texts = [one for one in told if isinstance(one, str)]
+    told = (
+        [token.get("token") if isinstance(token, dict) else token for token in tokens]
+        if isinstance(tokens, list)
+        else []
+    )
+    texts = [text for text in told if isinstance(text, str)]
     # llama-cpp-python lists the tokens of the stop text, too.
     if len(texts) == len(told) and _text_with_stop(text, texts, stops) is not None:
         return True
@@ -231,15 +235,15 @@ def _generated(value: Any, text: str, stops: Sequence[str] = ()) -> Sequence[flo
         return None
     content = value.get("content")
     if isinstance(content, list):
-        tokens = [one.get("token") if isinstance(one, dict) else None for one in content]
-        found = [_log_prob(one.get("logprob")) if isinstance(one, dict) else None for one in content]
-        parts = [one.get("bytes") if isinstance(one, dict) else None for one in content]
+        tokens = [token.get("token") if isinstance(token, dict) else None for token in content]
+        found = [_log_prob(token.get("logprob")) if isinstance(token, dict) else None for token in content]
+        parts = [token.get("bytes") if isinstance(token, dict) else None for token in content]
     elif isinstance(value.get("tokens"), list) and isinstance(value.get("token_logprobs"), list):
-        tokens, found, parts = value["tokens"], [_log_prob(one) for one in value["token_logprobs"]], []
+        tokens, found, parts = value["tokens"], [_log_prob(log_prob) for log_prob in value["token_logprobs"]], []
     else:
         return None
-    known = [one for one in found if one is not None]
-    texts = [one for one in tokens if isinstance(one, str)]
+    known = [log_prob for log_prob in found if log_prob is not None]
+    texts = [token for token in tokens if isinstance(token, str)]
     if not known or len(known) < len(found) or len(texts) < len(tokens):
         return None
     # Some servers list the token that ends the answer, whose text is no part of it.

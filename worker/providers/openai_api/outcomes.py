@@ -175,7 +175,7 @@ def why_not_rerank(options: RerankOptions) -> str | None:
 
 def candidates_with_text(query: RerankPayload) -> list[PayloadCandidate]:
     """Those that can be scored."""
-    return [one for one in query.candidates if missing_text(query.query, one.text) is None]
+    return [candidate for candidate in query.candidates if missing_text(query.query, candidate.text) is None]
 
 
 def prompt_parts(query: str, document: str, options: RerankOptions) -> tuple[str, str]:
@@ -206,14 +206,14 @@ def ranking_of(payload: str, scores: Sequence[RankedText], options: RerankOption
         return BAD_PAYLOAD
     in_order = iter(scores)
     judged = []
-    for one in query.candidates:
-        error = missing_text(query.query, one.text)
-        judged.append(Judged(one.id, None if error else next(in_order).score, one.first_score, error))
+    for candidate in query.candidates:
+        error = missing_text(query.query, candidate.text)
+        judged.append(Judged(candidate.id, None if error else next(in_order).score, candidate.first_score, error))
     candidates = rank(judged, options.fusion)
     return Ranking(
         candidates=candidates,
-        num_tokens=sum(one.num_scored for one in scores),
-        num_computed=sum(one.num_computed for one in scores),
+        num_tokens=sum(ranked.num_scored for ranked in scores),
+        num_computed=sum(ranked.num_computed for ranked in scores),
         num_shared=0,
-        flags=(Flag.KEPT_ORDER,) if any(one.error for one in candidates) else (),
+        flags=(Flag.KEPT_ORDER,) if any(candidate.error for candidate in candidates) else (),
     )

@@ -105,7 +105,7 @@ class PromptScorer:
                 log_probs[1] = await self._after(tokens[0], tokens[1], complete)
         elif self.hides_bos and tokens:
             log_probs[0] = await self._after("", tokens[0], complete)
-        if any(one is None for one in log_probs[1:]):
+        if any(log_prob is None for log_prob in log_probs[1:]):
             raise bad("withholds the log-probability of a token")
         return PromptScores(places, log_probs)
 
@@ -245,7 +245,7 @@ def _tokens_of_vllm(found: Completion, text: str) -> tuple[list[str], list[float
         raise bad("has no prompt_logprobs")
     if entries[0] is not None:
         raise bad("has prompt_logprobs for a token before which nothing stands")
-    rest = [one for one in entries[1:] if one is not None]
+    rest = [entry for entry in entries[1:] if entry is not None]
     if len(rest) < len(entries) - 1:
         raise bad("withholds the log-probability of a token")
     tokens = [token for token, _ in rest]

@@ -209,7 +209,7 @@ class ServedModel:
         query = RerankPayload.read(payload)
         if query is None:
             return BAD_PAYLOAD
-        texts = [one.text for one in candidates_with_text(query)]
+        texts = [candidate.text for candidate in candidates_with_text(query)]
         if not texts:
             return ranking_of(payload, [], options)
         try:
@@ -244,7 +244,7 @@ class ServedModel:
             except TextDeclined as why:
                 return Unanswered(Reason.DECLINED, f"it cannot score a candidate: {why}")
 
-        texts = [str(one.text) for one in candidates_with_text(query)]
+        texts = [str(candidate.text) for candidate in candidates_with_text(query)]
         scores = await until_unanswered(texts, score, concurrency=self.client.access.concurrency)
         return scores if isinstance(scores, Unanswered) else ranking_of(payload, scores, options)
 

@@ -49,7 +49,7 @@ class PairReranker:
 
         with run.measure("tokenize", rows=len(payloads)) as counted:
             queries = [read_candidates(payload, join) for payload in payloads]
-            pairs = [PairIds(one.ids, one.types) for query in queries if query for one in sequences_of(query)]
+            pairs = [PairIds(pair.ids, pair.types) for query in queries if query for pair in sequences_of(query)]
             counted.tokens = sum(len(pair.ids) for pair in pairs)
         scores = map(self._reader.score, score_all(self._scorer, pairs, run))
         return Answers(

@@ -36,7 +36,10 @@ class RerankPayload:
         """The payload; None if the text has another form than `rerank` documents."""
         try:
             values: dict[str, Any] = orjson.loads(payload)
-            candidates = (PayloadCandidate(one["id"], one.get("score"), one["text"]) for one in values["candidates"])
+            candidates = (
+                PayloadCandidate(candidate["id"], candidate.get("score"), candidate["text"])
+                for candidate in values["candidates"]
+            )
             return cls(values["query"], tuple(candidates))
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -61,7 +64,7 @@ def keep_order(payload: str, reason: str) -> Outcome:
     if query is None:
         return BAD_PAYLOAD
     return Ranking(
-        candidates=unranked(((one.id, one.first_score) for one in query.candidates), reason),
+        candidates=unranked(((candidate.id, candidate.first_score) for candidate in query.candidates), reason),
         num_tokens=0,
         num_computed=0,
         num_shared=0,
@@ -99,20 +102,20 @@ def read_candidates(payload: str, make: Callable[[str, str], Item]) -> list[Cand
     if query is None:
         return None
     candidates = []
-    for one in query.candidates:
-        read, error = None, missing_text(query.query, one.text)
-        if error is None and one.text is not None:
+    for candidate in query.candidates:
+        read, error = None, missing_text(query.query, candidate.text)
+        if error is None and candidate.text is not None:
             try:
-                read = make(query.query, one.text)
+                read = make(query.query, candidate.text)
             except ModelError as why:
                 error = str(why)
-        candidates.append(Candidate(one.id, one.first_score, read, error))
+        candidates.append(Candidate(candidate.id, candidate.first_score, read, error))
     return candidates
 
 
 def sequences_of(candidates: Sequence[Candidate[Item]]) -> list[Item]:
     """The sequences of those that have one."""
-    return [one.read for one in candidates if one.read is not None]
+    return [candidate.read for candidate in candidates if candidate.read is not None]
 
 
 def ranking_of(
@@ -121,15 +124,18 @@ def ranking_of(
     """The ranking of a query; takes a score for each of `sequences_of`. `not_finite`: the error of a candidate whose
     score is NaN or infinity."""
     judged = []
-    for one in candidates:
-        score, error = None, one.error
-        if one.read is not None:
+    for candidate in candidates:
+        score, error = None, candidate.error
+        if candidate.read is not None:
             score = next(scores)
             error = None if math.isfinite(score) else not_finite
-        judged.append(Judged(one.id, score, one.first_score, error))
+        judged.append(Judged(candidate.id, score, candidate.first_score, error))
     ranked = rank(judged, fusion)
     num_tokens = sum(len(read.ids) for read in sequences_of(candidates))
-    is_kept, is_cut = any(one.error for one in ranked), any(read.is_cut for read in sequences_of(candidates))
+    is_kept, is_cut = (
+        any(candidate.error for candidate in ranked),
+        any(read.is_cut for read in sequences_of(candidates)),
+    )
     return Ranking(
         candidates=ranked,
         num_tokens=num_tokens,

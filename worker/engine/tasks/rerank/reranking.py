@@ -73,7 +73,7 @@ class Reranker:
         with run.measure("tokenize", rows=len(payloads)) as counted:
             sequences = _Sequences(template, self._tokenizer, max_length)
             queries = [read_candidates(payload, sequences.make) for payload in payloads]
-            pairs = [one.pair for query in queries if query for one in sequences_of(query)]
+            pairs = [sequence.pair for query in queries if query for sequence in sequences_of(query)]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []

@@ -46,10 +46,10 @@ class YesNoReranker:
         with run.measure("tokenize", rows=len(payloads)) as counted:
             queries = [read_candidates(payload, prompt.make) for payload in payloads]
             groups = [
-                Group(one.ids, ((prompt.yes,), (prompt.no,)))
+                Group(prompt_ids.ids, ((prompt.yes,), (prompt.no,)))
                 for query in queries
                 if query
-                for one in sequences_of(query)
+                for prompt_ids in sequences_of(query)
             ]
             counted.tokens = sum(len(group.prefix) for group in groups)
         scores = map(_share_of_yes, read_all(self.reader, groups, run) if groups else [])
