@@ -14,14 +14,14 @@ from worker.engine.seq2seq.protocol import Seq2SeqModel
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
+class ScoredTranslation:
     """A sentence and its translation."""
 
     pair: IdPair
     num_given: int  # of the target's first ids, which are forced
 
 
-def score_translations(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Floats]:
+def score_translations(model: Seq2SeqModel, translations: Sequence[ScoredTranslation]) -> list[Floats]:
     """The log-probability of each token of each translation that is not forced."""
     scorer, run = model.new_scorer(), RunContext(Stopwatch(Timing.OFF))
     pairs = [translation.pair for translation in translations]
@@ -31,7 +31,7 @@ def score_translations(model: Seq2SeqModel, translations: Sequence[Translation])
     return [found[index][one.num_given :] for index, one in enumerate(translations)]
 
 
-def can_score(model: Seq2SeqModel, translations: Sequence[Translation]) -> list[Translation]:
+def can_score(model: Seq2SeqModel, translations: Sequence[ScoredTranslation]) -> list[ScoredTranslation]:
     """Those whose ids the model's head has."""
     scorer = model.new_scorer()
     return [translation for translation in translations if bool(np.all(scorer.has_ids(translation.pair.target)))]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from worker.models.protobuf_fields import Span, fields_of
+from worker.models.protobuf_fields import FieldSpan, fields_of
 
 _GRAPH = 7  # of ModelProto
 _NODE, _INITIALIZER = 1, 5  # of GraphProto
@@ -46,10 +46,10 @@ def _locations(graph: Path, stamp: tuple[int, ...]) -> tuple[str, ...]:
 
 def _named(content: BinaryIO) -> Iterator[str]:
     for number, graph in fields_of(content):
-        if number != _GRAPH or not isinstance(graph, Span):
+        if number != _GRAPH or not isinstance(graph, FieldSpan):
             continue
         for inner, part in fields_of(content, graph):
-            if not isinstance(part, Span):
+            if not isinstance(part, FieldSpan):
                 continue
             # Nodes, too: the graphs of their branches have initializers of their own.
             if inner == _NODE or (inner == _INITIALIZER and part.stop - part.start < _MAX_REFERENCE):

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FieldSpan:
     """The place of a field's content in a file."""
 
     start: int
@@ -22,17 +22,17 @@ class Span:
         return content.read(self.stop - self.start)
 
 
-def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:
+def fields_of(content: BinaryIO, span: FieldSpan | None = None) -> Iterator[tuple[int, int | FieldSpan]]:
     """Number and content of each field of a message: the whole file, or a span of it.
 
     Raises ValueError where it is not protobuf, or ends too early.
     """
-    span = span or Span(0, content.seek(0, os.SEEK_END))
+    span = span or FieldSpan(0, content.seek(0, os.SEEK_END))
     at = span.start
     while at < span.stop:
         content.seek(at)
         key = _varint(content)
-        value: int | Span = 0
+        value: int | FieldSpan = 0
         match key & 7:
             case 0:  # a number
                 value = _varint(content)
@@ -41,7 +41,7 @@ def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int
                 at = content.tell() + (8 if kind == 1 else 4)
             case 2:  # bytes, text, a message
                 length = _varint(content)
-                value = Span(content.tell(), content.tell() + length)
+                value = FieldSpan(content.tell(), content.tell() + length)
                 at = value.stop
             case _:
                 raise ValueError("no protobuf")

@@ -21,7 +21,7 @@ _MIN_SOURCE_REPEATS, _MIN_SOURCE_LENGTH = 2.5, 6
 _LEAST_OF_SOURCE, _MOST_OF_SOURCE = 0.25, 1.5
 
 
-class _Run(NamedTuple):
+class _RepeatedRun(NamedTuple):
     """A stretch of a text in which every character is the one `period` before it."""
 
     start: int
@@ -69,13 +69,13 @@ def _has_equal_grams(text: str) -> bool:
     return len({text[start : start + 8] for start in range(num_grams)}) <= num_grams - 5
 
 
-def _has_letter(text: str, run: _Run) -> bool:
+def _has_letter(text: str, run: _RepeatedRun) -> bool:
     return any(map(str.isalpha, text[run.start : run.start + run.period]))
 
 
-def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
+def _primitive(runs: Iterable[_RepeatedRun]) -> Iterator[_RepeatedRun]:
     """Drop runs that lie within a run of a shorter period: a text that repeats every 2 characters also does every 4."""
-    kept: list[_Run] = []
+    kept: list[_RepeatedRun] = []
     for run in runs:
         stop = run.start + run.length
         if not any(outer.start <= run.start and stop <= outer.start + outer.length for outer in kept):
@@ -83,7 +83,7 @@ def _primitive(runs: Iterable[_Run]) -> Iterator[_Run]:
             yield run
 
 
-def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN_LENGTH) -> Iterator[_Run]:
+def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN_LENGTH) -> Iterator[_RepeatedRun]:
     """The longest runs of at least min_repeats(period) repeats and `min_length` characters, shortest period first."""
     for period in range(1, min(_MAX_PERIOD, len(text) // 2) + 1):
         end = len(text) - period
@@ -102,6 +102,6 @@ def _runs(text: str, min_repeats: Callable[[int], float], min_length: int = _MIN
                 while stop < end and text[stop] == text[stop + period]:
                     stop += 1
                 if stop - start >= needed:
-                    yield _Run(start, stop - start + period, period)
+                    yield _RepeatedRun(start, stop - start + period, period)
                 before = stop
             index = before + needed

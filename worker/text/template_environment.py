@@ -40,20 +40,20 @@ class TooMuchError(jinja2.TemplateRuntimeError):
 
 
 @dataclass(slots=True)
-class _Run:
+class _BoundedRun:
     """The steps and processor time that a run has left."""
 
     steps: int
     ends_at: float  # by the thread's processor time
 
 
-_run: ContextVar[_Run | None] = ContextVar("_run", default=None)  # of this thread
+_run: ContextVar[_BoundedRun | None] = ContextVar("_run", default=None)  # of this thread
 
 
 @contextmanager
 def bounded_run() -> Iterator[None]:
     """Bound the templates that are compiled or rendered in the block: beyond the bounds they raise TooMuchError."""
-    token = _run.set(_Run(MAX_STEPS, time.thread_time() + MAX_CPU_S))
+    token = _run.set(_BoundedRun(MAX_STEPS, time.thread_time() + MAX_CPU_S))
     try:
         yield
     finally:

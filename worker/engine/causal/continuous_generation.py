@@ -108,7 +108,7 @@ class ContinuousGenerator:
         while waiting:
             num_rows = min(len(waiting), batch_size, self._max_rows or batch_size)
             search = ContinuationSearch(rules, self._max_positions, ends_in and document_ends)
-            batch = _Batch(self._rows, search, distinct, waiting, num_rows, run)
+            batch = _PromptBatch(self._rows, search, distinct, waiting, num_rows, run)
             with halve_on_out_of_memory(num_rows, "prompts") as attempt:
                 longest = max(len(distinct[number].ids) for number in waiting)
                 batch.make_room(longest, self._max_new_tokens(rules, longest))
@@ -130,7 +130,7 @@ class ContinuousGenerator:
         return room if rules.max_new_tokens is None else min(rules.max_new_tokens, room)
 
 
-class _Batch:
+class _PromptBatch:
     """Prompts that run in the rows of a lane until none is left."""
 
     def __init__(

@@ -15,7 +15,7 @@ class Opener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ObjectCall:
     """A call of an object."""
 
     number: int  # of the object
@@ -36,7 +36,7 @@ class ServedObjects:
         for number in numbers:
             del self._objects[number]
 
-    def answer(self, request: Request) -> tuple[Any, BufferStats]:
+    def answer(self, request: ObjectCall) -> tuple[Any, BufferStats]:
         """Carry out a call; what it returned, and the memory of the object's buffers. Raises what it raises."""
         called = self._objects[request.number]
         found = getattr(called, request.method)(*request.arguments)

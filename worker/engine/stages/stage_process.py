@@ -20,7 +20,7 @@ from jobs.formatting import size
 from jobs.process import how_it_ended
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
-from worker.engine.stages.served_objects import Opener, Request
+from worker.engine.stages.served_objects import ObjectCall, Opener
 from worker.engine.stages.shared_frames import SharedFrames, shared_file
 
 _END_S = 2.0  # that a process gets to end by itself
@@ -66,7 +66,7 @@ class StageProcess:
         """Whether the process is there."""
         return self._process.poll() is None
 
-    def call(self, request: Request) -> tuple[Any, BufferStats]:
+    def call(self, request: ObjectCall) -> tuple[Any, BufferStats]:
         """Call an object in the process; what it returned, and the memory of its buffers. Raises what it raised, and
         StageDied where the process ended."""
         with self._lock:
@@ -160,12 +160,12 @@ class RemoteObject:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method; raises what it raises, and StageDied."""
-        found, self.buffer_stats = self._process.call(Request(self._number, method, arguments))
+        found, self.buffer_stats = self._process.call(ObjectCall(self._number, method, arguments))
         return found
 
     def make(self, method: str, *arguments: Any) -> "RemoteObject":
         """Call a method, and keep in the process what it returns."""
-        number, _ = self._process.call(Request(self._number, method, arguments, keeps=True))
+        number, _ = self._process.call(ObjectCall(self._number, method, arguments, keeps=True))
         return RemoteObject(self._process, number)
 
     def __del__(self) -> None:

@@ -21,7 +21,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
-from worker.model_tools.translation_scores import Translation
+from worker.model_tools.translation_scores import ScoredTranslation
 from worker.text.segments import segment
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
@@ -37,10 +37,10 @@ _PAIR_TOKENS = 64  # at most
 
 def translate_sample(
     texts: Mapping[str, Sequence[str]], tokenizer: Seq2SeqTokenizer, exact: Seq2SeqModel, name: str, max_tokens: int
-) -> tuple[list[Translation], int]:
+) -> tuple[list[ScoredTranslation], int]:
     """Greedy translations of sentences of all languages that the model reads, with about `max_tokens` source tokens
     together, and the number of these languages. `texts`: by language; `name`: of what the model was made from."""
-    found: list[Translation] = []
+    found: list[ScoredTranslation] = []
     directions = list(_directions(texts, tokenizer, name))
     for source, target in directions:
         sentences = _sentences(texts[source], source, target, tokenizer, exact.max_positions)
@@ -96,7 +96,7 @@ def _first(sentences: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
 
 def _translate(
     sources: Sequence[list[int]], target: str | None, tokenizer: Seq2SeqTokenizer, exact: Seq2SeqModel
-) -> Iterator[Translation]:
+) -> Iterator[ScoredTranslation]:
     beginning = tokenizer.beginning(target)
     longest = max(map(len, sources))
     rules = dataclasses.replace(
@@ -110,7 +110,7 @@ def _translate(
     ):
         num_given = int(rules.forced_bos_id is not None)
         if len(best.ids) > num_given:
-            yield Translation(IdPair(source, best.ids, rules.start_id), num_given)
+            yield ScoredTranslation(IdPair(source, best.ids, rules.start_id), num_given)
 
 
 def score_queries(folders: Sequence[Path], texts: Sequence[str], max_tokens: int) -> list[list[list[float]]]:

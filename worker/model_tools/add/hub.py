@@ -151,7 +151,7 @@ def _export(names: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _HubFile:
     """A file of a repository: `sha256` for a large one (Git LFS), else its git id."""
 
     name: str
@@ -159,20 +159,20 @@ class _File:
     sha256: str | None
 
 
-def _list(model_id: str, revision: str | None, hub: Hub) -> tuple[str, dict[str, _File]]:
+def _list(model_id: str, revision: str | None, hub: Hub) -> tuple[str, dict[str, _HubFile]]:
     """The commit of the revision, and its files."""
     from huggingface_hub import HfApi
 
     api = HfApi(endpoint=hub.endpoint, token=hub.token, library_name="kvjobs", library_version=__version__)
     info = api.model_info(model_id, revision=revision, files_metadata=True)
     files = (
-        _File(sibling.rfilename, sibling.blob_id, sibling.lfs.sha256 if sibling.lfs else None)
+        _HubFile(sibling.rfilename, sibling.blob_id, sibling.lfs.sha256 if sibling.lfs else None)
         for sibling in info.siblings or []
     )
     return str(info.sha), {file.name: file for file in files}
 
 
-def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: Mapping[str, _File]) -> Snapshot:
+def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: Mapping[str, _HubFile]) -> Snapshot:
     from huggingface_hub import hf_hub_download, snapshot_download
 
     chosen = wanted(files.keys())
@@ -199,7 +199,7 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     return Snapshot(snapshot, snapshot.name)
 
 
-def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
+def _fetch_large(model_id: str, commit: str, hub: Hub, file: _HubFile) -> None:
     """Download to the place where huggingface_hub looks for the file: its ETag, for large files the checksum."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
@@ -278,13 +278,13 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     return Snapshot(folder, folder.name, f"{why}: took {named} from the cache")
 
 
-def _in_cache(folder: Path, name: str) -> _File:
+def _in_cache(folder: Path, name: str) -> _HubFile:
     """A file of the cache: a link to a blob, whose name is its checksum."""
     blob = (folder / name).resolve().name
-    return _File(name, blob if _GIT_SHA1.fullmatch(blob) else None, blob if _SHA256.fullmatch(blob) else None)
+    return _HubFile(name, blob if _GIT_SHA1.fullmatch(blob) else None, blob if _SHA256.fullmatch(blob) else None)
 
 
-def _check_sums(folder: Path, files: Mapping[str, _File]) -> None:
+def _check_sums(folder: Path, files: Mapping[str, _HubFile]) -> None:
     """Raise KvjobsError for a file with a wrong checksum, and remove it, so that the next call downloads it again."""
     for name, file in files.items():
         place = folder / name

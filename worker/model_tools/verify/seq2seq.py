@@ -28,7 +28,7 @@ from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
-from worker.model_tools.translation_scores import Translation, can_score, score_translations
+from worker.model_tools.translation_scores import ScoredTranslation, can_score, score_translations
 from worker.model_tools.verify.checks import Check, Verdict, token_figures
 from worker.model_tools.verify.numpy_parts import Floats
 from worker.model_tools.verify.protocol import Sample
@@ -54,7 +54,7 @@ DecodeText = Callable[[Sequence[int]], str]
 
 
 class VerifiedSeq2Seq:
-    """Translation models."""
+    """ScoredTranslation models."""
 
     unit = "segment"
     no_checkpoint = "the model was not made by kvjobs models add; compare it with another one by --against"
@@ -176,7 +176,7 @@ class Seq2SeqRun:
         found = can_score(
             self._model,
             [
-                Translation(IdPair(source, one.ids, self._search.start_id), num_given)
+                ScoredTranslation(IdPair(source, one.ids, self._search.start_id), num_given)
                 for source, one in zip(self._sample, theirs, strict=True)
                 if len(one.ids) > num_given
             ],

@@ -47,7 +47,7 @@ _STRING, _ARRAY = 8, 9
 _CHUNK = 1 << 22  # weights that are dequantized at once, beside the array of all
 
 
-class _Damaged(Exception):
+class _DamagedHeader(Exception):
     """The file contradicts itself, or ends too early."""
 
 
@@ -126,7 +126,7 @@ class GgufFile:
         with open_file(path) as content:
             try:
                 return cls(path, *_read_header(path, content))
-            except _Damaged as error:
+            except _DamagedHeader as error:
                 raise ModelError(f"{path} is damaged or incomplete ({error}): download it again") from None
             except OSError as error:
                 raise ModelError(f"{path} cannot be read: {error.strerror}") from error
@@ -148,23 +148,23 @@ def _read_header(path: Path, content: BinaryIO) -> tuple[dict[str, Any], dict[st
     for _ in range(header.checked(num_pairs, 12)):
         key = header.name()
         if key in metadata:
-            raise _Damaged(f"{key} is there twice")
+            raise _DamagedHeader(f"{key} is there twice")
         metadata[key] = header.value(header.number("I"))
     found = [_read_tensor(header) for _ in range(header.checked(num_tensors, 24))]
     alignment = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
     if type(alignment) is not int or not 0 < alignment <= 1 << 20:
-        raise _Damaged(f"{_ALIGNMENT} is {alignment!r}")
+        raise _DamagedHeader(f"{_ALIGNMENT} is {alignment!r}")
     start = -(-content.tell() // alignment) * alignment
     tensors: dict[str, GgufTensor] = {}
     for name, shape, kind, offset in found:
         if name in tensors:
-            raise _Damaged(f"the tensor {name} is there twice")
+            raise _DamagedHeader(f"the tensor {name} is there twice")
         type_name, unit, block_bytes = _block(kind)
         if shape[-1] % unit:
-            raise _Damaged(f"the rows of {name} have {shape[-1]} elements, which {type_name} cannot store")
+            raise _DamagedHeader(f"the rows of {name} have {shape[-1]} elements, which {type_name} cannot store")
         num_bytes = math.prod(shape) // unit * block_bytes
         if start + offset + num_bytes > size:
-            raise _Damaged(f"{name} lies beyond its end")
+            raise _DamagedHeader(f"{name} lies beyond its end")
         tensors[name] = GgufTensor(path, name, type_name, shape, start + offset, num_bytes)
     return metadata, tensors
 
@@ -185,15 +185,15 @@ def _read_tensor(header: "_Header") -> tuple[str, tuple[int, ...], int, int]:
     name = header.name()
     num_dimensions = header.number("I")
     if not 0 < num_dimensions <= _MAX_DIMENSIONS:
-        raise _Damaged(f"{name} has {num_dimensions} dimensions")
+        raise _DamagedHeader(f"{name} has {num_dimensions} dimensions")
     shape = tuple(reversed([header.number("Q") for _ in range(num_dimensions)]))
     if 0 in shape:
-        raise _Damaged(f"{name} is empty")
+        raise _DamagedHeader(f"{name} is empty")
     return name, shape, header.number("I"), header.number("Q")
 
 
 class _Header:
-    """Reads the values of a header one after the other; raises _Damaged where it would end within one."""
+    """Reads the values of a header one after the other; raises _DamagedHeader where it would end within one."""
 
     def __init__(self, content: BinaryIO, size: int) -> None:
         self._content = content
@@ -202,20 +202,20 @@ class _Header:
 
     def take(self, num_bytes: int) -> bytes:
         if num_bytes > self._left:
-            raise _Damaged("it ends within its header")
+            raise _DamagedHeader("it ends within its header")
         self._left -= num_bytes
         found = self._content.read(num_bytes)
         if len(found) != num_bytes:
-            raise _Damaged("it ends within its header")
+            raise _DamagedHeader("it ends within its header")
         return found
 
     def checked(self, count: int, num_bytes: int) -> int:
         """`count`, if the header is long enough for so many items of at least `num_bytes`."""
         if count * num_bytes > self._left:
-            raise _Damaged(f"its header announces {count:,} items, more than it can hold")
+            raise _DamagedHeader(f"its header announces {count:,} items, more than it can hold")
         self._items_left -= count
         if self._items_left < 0:
-            raise _Damaged(f"its header has more than {_MAX_ITEMS:,} items")
+            raise _DamagedHeader(f"its header has more than {_MAX_ITEMS:,} items")
         return count
 
     def number(self, code: str) -> Any:
@@ -225,13 +225,13 @@ class _Header:
         try:
             return self.take(self.number("Q")).decode()
         except UnicodeDecodeError:
-            raise _Damaged("a string is not UTF-8") from None
+            raise _DamagedHeader("a string is not UTF-8") from None
 
     def name(self) -> str:
         """A key, or the name of a tensor: short enough, and safe, to be part of an error message."""
         name = self.string()
         if not name.isprintable() or len(name) > _MAX_NAME:
-            raise _Damaged("a name is too long, or holds characters that cannot be printed")
+            raise _DamagedHeader("a name is too long, or holds characters that cannot be printed")
         return name
 
     def value(self, kind: int) -> Any:
@@ -240,12 +240,12 @@ class _Header:
         if kind == _STRING:
             return self.string()
         if kind != _ARRAY:
-            raise _Damaged(f"a value has the unknown type {kind}")
+            raise _DamagedHeader(f"a value has the unknown type {kind}")
         inner, count = self.number("I"), self.number("Q")
         if inner == _STRING:
             return [self.string() for _ in range(self.checked(count, 8))]
         if inner not in _NUMBERS:
-            raise _Damaged(f"a list holds values of the type {inner}")
+            raise _DamagedHeader(f"a list holds values of the type {inner}")
         code = _NUMBERS[inner]
         size = struct.calcsize(f"<{code}")
         return list(struct.unpack(f"<{count}{code}", self.take(self.checked(count, size) * size)))

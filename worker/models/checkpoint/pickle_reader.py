@@ -71,7 +71,7 @@ class _Refused(Exception):
     """The pickle names something other than weights."""
 
 
-class _Damaged(Exception):
+class _DamagedPickle(Exception):
     """The file contradicts itself."""
 
 
@@ -87,7 +87,7 @@ def read_pickle(file: Path) -> Iterator[StoredTensor]:
         ) from None
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
-    except _Damaged as error:
+    except _DamagedPickle as error:
         raise ModelError(f"{file} is damaged, or torch did not write it ({error}): download it again") from error
     except Exception as error:  # a damaged archive or pickle can raise anything
         raise ModelError(f"{file} is damaged, or torch did not write it: download it again") from error
@@ -99,11 +99,11 @@ def _read_zip(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
     with zipfile.ZipFile(file) as archive, file.open("rb") as content:
         entries = {info.filename: info for info in archive.infolist()}
         if packed := [info.filename for info in entries.values() if info.compress_type != zipfile.ZIP_STORED]:
-            raise _Damaged(f"{packed[0]} is compressed")
+            raise _DamagedPickle(f"{packed[0]} is compressed")
         (head,) = (name for name in entries if name.count("/") == 1 and name.endswith("/data.pkl"))
         folder = head.removesuffix("data.pkl")
         if f"{folder}byteorder" in entries and archive.read(f"{folder}byteorder") != b"little":
-            raise _Damaged("its numbers are big-endian")
+            raise _DamagedPickle("its numbers are big-endian")
         with archive.open(head) as program:
             views = _views(_Unpickler(program).load())
         starts = {
@@ -119,7 +119,7 @@ def _start(content: BinaryIO, info: zipfile.ZipInfo) -> int:
     content.seek(info.header_offset)
     header = content.read(30)
     if header[:4] != b"PK\3\4":
-        raise _Damaged("an entry of the archive is not at its offset")
+        raise _DamagedPickle("an entry of the archive is not at its offset")
     name, extra = struct.unpack("<HH", header[26:30])
     return info.header_offset + len(header) + int(name) + int(extra)
 
@@ -128,9 +128,9 @@ def _read_old(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
     """As `_read_zip`, for the format before torch 1.6."""
     with file.open("rb") as content:
         if _Unpickler(content).load() != _MAGIC or _Unpickler(content).load() != _PROTOCOL:
-            raise _Damaged("it does not begin with torch's magic number")
+            raise _DamagedPickle("it does not begin with torch's magic number")
         if not _Unpickler(content).load()["little_endian"]:
-            raise _Damaged("its numbers are big-endian")
+            raise _DamagedPickle("its numbers are big-endian")
         program = _Unpickler(content)
         views = _views(program.load())
         keys = _Unpickler(content).load()
@@ -139,7 +139,7 @@ def _read_old(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
             storage = program.storages[key]
             (num_elements,) = struct.unpack("<q", content.read(8))
             if num_elements != storage.num_elements:
-                raise _Damaged("a storage has another length than its tensors need")
+                raise _DamagedPickle("a storage has another length than its tensors need")
             starts[key] = content.tell()
             content.seek(num_elements * storage.item_size, 1)
     return views, starts
@@ -152,17 +152,17 @@ def _views(unpickled: Any) -> Mapping[str, _View]:
 
 
 def _place(file: Path, name: str, view: _View, starts: Mapping[str, int]) -> StoredTensor:
-    """Where the tensor lies in the file; raise _Damaged where that is outside its storage."""
+    """Where the tensor lies in the file; raise _DamagedPickle where that is outside its storage."""
     storage, numbers = view.storage, (view.offset, *view.shape, *view.strides)
     if any(type(number) is not int or number < 0 for number in numbers) or len(view.shape) != len(view.strides):
-        raise _Damaged(f"{name} has an invalid shape")
+        raise _DamagedPickle(f"{name} has an invalid shape")
     last = view.offset + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
     start, is_empty = starts[storage.key], 0 in view.shape
     if not is_empty and max(last + 1, math.prod(view.shape)) > storage.num_elements:
         # Strides of 0 could expand one element to any number. Weights are never saved like that.
-        raise _Damaged(f"{name} is larger than its storage")
+        raise _DamagedPickle(f"{name} is larger than its storage")
     if start + storage.num_elements * storage.item_size > file.stat().st_size:
-        raise _Damaged("it ends too early")
+        raise _DamagedPickle("it ends too early")
     dtype = _STORAGES.get(storage.kind, storage.kind.removesuffix("Storage").lower())
     offset = start + view.offset * storage.item_size
     strides = None if view.strides == _row_major(view.shape) else view.strides

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.models.protobuf_fields import Span, fields_of
+from worker.models.protobuf_fields import FieldSpan, fields_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
@@ -155,10 +155,10 @@ def _read(file: Path, content: BinaryIO) -> tuple[list[Node], dict[str, Constant
     nodes: list[Node] = []
     constants: dict[str, ConstantTensor] = {}
     for number, graph in fields_of(content):
-        if number != _GRAPH or not isinstance(graph, Span):
+        if number != _GRAPH or not isinstance(graph, FieldSpan):
             continue
         for inner, part in fields_of(content, graph):
-            if not isinstance(part, Span):
+            if not isinstance(part, FieldSpan):
                 continue
             if inner == _NODE:
                 node = NodeProto.FromString(part.read(content))
@@ -211,25 +211,25 @@ def _constants_of(nodes: Iterable["NodeProto"], file: Path) -> Iterator[tuple[st
                 yield node.output[0], ConstantTensor((), value.dtype, lambda value=value: value)  # type: ignore[misc]  # bound now
 
 
-def _small(file: Path, content: BinaryIO, span: Span) -> dict[str, ConstantTensor]:
+def _small(file: Path, content: BinaryIO, span: FieldSpan) -> dict[str, ConstantTensor]:
     from onnx import TensorProto
 
     return _constant(TensorProto.FromString(span.read(content)), file)
 
 
-def _large(file: Path, content: BinaryIO, span: Span) -> dict[str, ConstantTensor]:
+def _large(file: Path, content: BinaryIO, span: FieldSpan) -> dict[str, ConstantTensor]:
     """A tensor that is read on access."""
     from onnx import TensorProto, numpy_helper
 
     parts: list[bytes] = []
-    raw: Span | None = None
+    raw: FieldSpan | None = None
     at = span.start
     for number, part in fields_of(content, span):
-        stop = part.stop if isinstance(part, Span) else content.tell()
-        if number == _RAW_DATA and isinstance(part, Span):
+        stop = part.stop if isinstance(part, FieldSpan) else content.tell()
+        if number == _RAW_DATA and isinstance(part, FieldSpan):
             raw = part
         elif stop - at < _SMALL:
-            parts.append(Span(at, stop).read(content))
+            parts.append(FieldSpan(at, stop).read(content))
         at = stop
     tensor = TensorProto.FromString(b"".join(parts))
     if tensor.data_type not in _DTYPES:

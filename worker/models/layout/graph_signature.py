@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
-from worker.models.protobuf_fields import Span, fields_of
+from worker.models.protobuf_fields import FieldSpan, fields_of
 
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
@@ -103,7 +103,7 @@ def _read(content: BinaryIO) -> GraphHeader:
             opsets[opset.domain] = opset.version
         elif number == _GRAPH:
             for inner, part in fields_of(content, value):
-                if inner in tensors and isinstance(part, Span):
+                if inner in tensors and isinstance(part, FieldSpan):
                     tensors[inner].append(_tensor(ValueInfoProto.FromString(part.read(content))))
     if not ir_version or not tensors[_OUTPUT]:
         raise ValueError("no model")

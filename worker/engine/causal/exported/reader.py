@@ -35,7 +35,7 @@ _MIN_SAVED = 32  # tokens that sharing a prefix has to save, to be worth its cal
 
 
 @dataclass(frozen=True, slots=True)
-class _Sequence:
+class _SuffixSequence:
     """A sequence that is read from its beginning, or after a past."""
 
     group: int
@@ -105,7 +105,7 @@ class ExportedReader:
         self._shared_past.repeat(past)
         try:
             sequences = [
-                _Sequence(0, index, [last, *suffix], group.num_given(index))
+                _SuffixSequence(0, index, [last, *suffix], group.num_given(index))
                 for index, suffix in enumerate(group.suffixes)
             ]
             by_suffix = {
@@ -116,8 +116,8 @@ class ExportedReader:
         return [by_suffix[index] for index in range(len(sequences))]
 
     def _read_sequences(
-        self, sequences: Sequence[_Sequence], past: Past, run: RunContext
-    ) -> Iterator[tuple[_Sequence, LogProbs]]:
+        self, sequences: Sequence[_SuffixSequence], past: Past, run: RunContext
+    ) -> Iterator[tuple[_SuffixSequence, LogProbs]]:
         """Yield each sequence with its log-probabilities, longest first; all follow the same past."""
         # Nothing predicts the only token of a sequence without context.
         yield from ((alone, np.empty(0, np.float32)) for alone in sequences if not alone.length)
@@ -132,7 +132,7 @@ class ExportedReader:
                 max_rows = attempt.half
                 waiting.extendleft(reversed(batch))
 
-    def _take_batch(self, waiting: deque[_Sequence], past: Past, max_rows: int) -> list[_Sequence]:
+    def _take_batch(self, waiting: deque[_SuffixSequence], past: Past, max_rows: int) -> list[_SuffixSequence]:
         """Remove the sequences of the next call from the front of `waiting`: as many as fit into memory."""
         batch = [waiting.popleft()]
         length, capabilities = batch[0].length, self._capabilities
@@ -173,7 +173,7 @@ class ExportedReader:
             ),
         )
 
-    def _read_batch(self, batch: Sequence[_Sequence], past: Past, run: RunContext) -> list[LogProbs]:
+    def _read_batch(self, batch: Sequence[_SuffixSequence], past: Past, run: RunContext) -> list[LogProbs]:
         if len(batch) == 1:
             (sequence,) = batch
             return [self._read_in_pieces(sequence.ids, sequence.num_unscored, past, run)[0]]
@@ -244,10 +244,12 @@ class ExportedReader:
         return target_log_probs(logits, np.asarray(targets, np.int64), self._scratch)
 
 
-def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
+def _whole_sequences(index: int, group: Group) -> Iterator[_SuffixSequence]:
     """Each sequence of a group from its beginning."""
     for suffix, ids in enumerate(group.suffixes):
-        yield _Sequence(index, suffix, [*group.prefix, *ids], max(len(group.prefix) + group.num_given(suffix) - 1, 0))
+        yield _SuffixSequence(
+            index, suffix, [*group.prefix, *ids], max(len(group.prefix) + group.num_given(suffix) - 1, 0)
+        )
 
 
 def _length(past: Past) -> int:

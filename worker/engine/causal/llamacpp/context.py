@@ -79,7 +79,7 @@ class LlamaContext:
             raise MemoryError(f"llama.cpp cannot make a context of {size.cells:,} tokens: {first_error()}")
         self._network = network  # which has to live as long
         self._memory = functions.llama_get_memory(self._handle)
-        self._batch = _Batch(size.tokens)
+        self._batch = _TokenBatch(size.tokens)
         self._thread = ThreadPoolExecutor(1, "llama.cpp")
         self.size = size
         # The finalizer holds the network: whatever is collected first, the context is freed before its model.
@@ -136,7 +136,7 @@ def _free(free: Any, handle: Any, network: Network) -> None:
     free(handle)
 
 
-class _Batch:
+class _TokenBatch:
     """A `llama_batch` over arrays that are filled again for each call."""
 
     def __init__(self, max_tokens: int) -> None:

@@ -65,7 +65,7 @@ class ContinuousDecoder:
         while waiting:
             num_slots = min(len(waiting), batch_size, self._max_sentences or batch_size)
             step = self._step_for(head.rules(rules))
-            batch = _Batch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
+            batch = _SentenceBatch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
             with halve_on_out_of_memory(num_slots, "sentences") as attempt:
                 for hypotheses in batch.steps(head.rules(rules)):
                     ended += [(index, list(map(head.hypothesis, best))) for index, best in hypotheses.items()]
@@ -88,7 +88,7 @@ class ContinuousDecoder:
         return self._step[1]
 
 
-class _Batch:
+class _SentenceBatch:
     """One call of `decode`: sentences that run in the slots of a lane until none is left."""
 
     def __init__(

@@ -23,7 +23,7 @@ from worker.engine.seq2seq.native.decoder_graphs import BODY, EXACT_HEAD, HEAD, 
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
 from worker.engine.seq2seq.native.kv_slots import slot_count
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
-from worker.engine.seq2seq.native.separate_stages import SeparateStages
+from worker.engine.seq2seq.native.separate_stages import SeparateDecoderStages
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
 from worker.graphs.precision import Precision
@@ -88,11 +88,11 @@ class NativeSeq2SeqGraphs:
         self._lock = threading.Lock()
         self._parts: Seq2SeqParts
         if split is not None and split.separate:
-            self._parts = SeparateStages(files, threads, split)
+            self._parts = SeparateDecoderStages(files, threads, split)
         else:
             encoder = folder / (ENCODER if split is None else stage_graph(0))
             devices = [device] * 2 if split is None else [providers(stage.device) for stage in split.stages]
-            self._parts = SessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
+            self._parts = Seq2SeqSessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
         # Only now: opening says more about a file that is not a graph.
         self.shape = replace(files[0].shape, num_layers=network.decoder_layers)
         if self.shape.dtype == INT8 and not attends_to_int8():
@@ -159,7 +159,7 @@ class NativeSeq2SeqGraphs:
         return logits
 
 
-class SessionParts:
+class Seq2SeqSessionParts:
     """`Seq2SeqParts` whose encoder and stages are all sessions of this process."""
 
     is_running = True

@@ -68,7 +68,7 @@ class DecoderOpener:
         return SessionDecoder(DecoderGraphs(self.file, self.threads, device, on_device))
 
 
-class SeparateStages:
+class SeparateDecoderStages:
     """The encoder and the stages of a split decoder, each in its own process. Lanes share the processes, which start
     when a lane first needs them."""
 

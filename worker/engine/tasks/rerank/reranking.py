@@ -34,7 +34,7 @@ NO_TOKEN = "the tokenizer makes no token of it"
 
 
 @dataclass(frozen=True, slots=True)
-class _Sequence:
+class _PromptSequence:
     """The tokens of a query and a document."""
 
     pair: Pair  # the given and the scored ones
@@ -103,7 +103,7 @@ class _Sequences:
 
         self._encode = encode
 
-    def make(self, query: str, document: str) -> _Sequence:
+    def make(self, query: str, document: str) -> _PromptSequence:
         """Raises ModelError where there is no room for the document, or nothing to score."""
         before, after = self._template.split(query, document)
         given, scored = self._start + self._encode(before), self._encode(after)
@@ -114,7 +114,7 @@ class _Sequences:
                 scored = self._cut_scored(given, scored)
         if not given or not scored:
             raise ModelError(NO_TOKEN)
-        return _Sequence((given, scored), is_cut)
+        return _PromptSequence((given, scored), is_cut)
 
     def _cut_given(self, document: str, query: TokenIds) -> TokenIds:
         """Cut off the end of the document; the template's text around it stays."""
@@ -137,7 +137,7 @@ class _Sequences:
 
 
 def _rank(
-    candidates: Sequence[Candidate[_Sequence]],
+    candidates: Sequence[Candidate[_PromptSequence]],
     members: Sequence[GroupMember],
     found: Sequence[list[LogProbs]],
     fusion: float,
