@@ -93,15 +93,15 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
 def deciding_files(path: Path) -> list[Path]:
     """Whatever is opened of a model: graphs, their external weights, the GGUF file of that layout, configurations,
     vocabularies, chat templates; not what merely lies beside them."""
-    found = {file for place in graph_places(path) for file in files_in(place) if _decides(file.name)}
+    found = {file for part in graph_places(path) for file in files_in(part) if _decides(file.name)}
     found.update(*(external_files(file) for file in found if file.suffix == ".onnx"))
     return sorted(found, key=lambda file: file.relative_to(path).as_posix())
 
 
-def files_in(place: Path) -> Iterator[Path]:
+def files_in(folder: Path) -> Iterator[Path]:
     """The files of a folder that are not hidden; none where there is no folder."""
-    if place.is_dir():
-        yield from (file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
+    if folder.is_dir():
+        yield from (file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def _decides(name: str) -> bool:

@@ -155,7 +155,7 @@ class CausalTokenizer:
         regular expression of it aborts.
         """
         text = _SURROGATE.sub("\ufffd", text)
-        encoding = _encoding(self._tokenizer, text)
+        encoding = encoding_of(self._tokenizer, text)
         ids: list[int] = encoding.ids
         starts, stops = to_bytes(text, encoding.offsets, lambda index: self._num_bytes(ids[index]))
         return Encoded(ids, starts, stops)
@@ -177,7 +177,7 @@ class CausalTokenizer:
 
     def encode_rendered(self, text: str) -> list[int]:
         """The ids of a text in which the names of special tokens stand for these tokens. Raises what `encode` does."""
-        ids: list[int] = _encoding(self._with_special, _SURROGATE.sub("\ufffd", text)).ids
+        ids: list[int] = encoding_of(self._with_special, _SURROGATE.sub("\ufffd", text)).ids
         return ids
 
     @functools.cached_property
@@ -223,7 +223,8 @@ class CausalTokenizer:
         return len(text.encode()), text.startswith(" ")
 
 
-def _encoding(tokenizer: Tokenizer, text: str) -> Encoding:
+def encoding_of(tokenizer: Tokenizer, text: str) -> Encoding:
+    """A text as tokens, without special ones. Raises ModelError where the tokenizer cannot tokenize it."""
     try:
         # Unlike `encode`, this releases the interpreter's lock, so other lanes go on.
         return tokenizer.encode_batch([text], add_special_tokens=False)[0]

@@ -21,6 +21,7 @@ import orjson
 from tokenizers import Encoding, Tokenizer
 
 from jobs.errors import ModelError
+from worker.text.causal_tokenizer import encoding_of
 from worker.text.special_tokens import class_of, rename_special, special_contents
 from worker.text.tokenizer_config import apply_config
 from worker.text.tokenizer_files import read_object
@@ -114,16 +115,7 @@ class TextPairTokenizer:
 
         Raises ModelError where the tokenizer cannot tokenize it.
         """
-        try:
-            # Unlike `encode`, this releases the interpreter's lock, so other lanes go on.
-            (encoding,) = self._tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text)], add_special_tokens=False)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # an aborted expression is a panic in Rust, which is not an Exception
-            raise ModelError(
-                f"the model's tokenizer cannot tokenize the text ({error}): tokenizer.json is at fault"
-            ) from error
-        return tuple(encoding.ids)
+        return tuple(encoding_of(self._tokenizer, _SURROGATE.sub("\ufffd", text)).ids)
 
     def join(self, query: Sequence[int], document: Sequence[int], max_length: int) -> PairTokens:
         """The tokens of two texts as the model reads them, `max_length` at most."""

@@ -16,8 +16,7 @@ from tests.scripted_api import Behaviour, ScriptedApi, answers, cuts, drips, flo
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.http import client as client_module
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
-from worker.providers.http.document_requests import request_each
-from worker.providers.http.event_loop import EventLoop
+from worker.providers.http.document_requests import EventLoop, request_each
 from worker.providers.protocol import ProviderFailure
 
 OK = says({"ok": True})

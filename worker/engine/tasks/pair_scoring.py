@@ -100,11 +100,11 @@ class PairScorer:
             run.raise_if_stopped("batches")
             batch = batches.popleft()
             with halve_on_out_of_memory(len(batch), "pairs") as attempt:
-                log_probs = self._scorer.log_probs([pairs[place] for place in batch], run)
+                log_probs = self._scorer.log_probs([pairs[index] for index in batch], run)
                 found.update(zip(batch, log_probs, strict=True))
             if not attempt.fits:
                 batches.extendleft((batch[attempt.half :], batch[: attempt.half]))
-        return [found[place] for place in range(len(pairs))]
+        return [found[index] for index in range(len(pairs))]
 
     def _tokenize(self, tokenizer: PairTokenizer, text: str, options: ScoreOptions) -> _Pair | Failed:
         try:

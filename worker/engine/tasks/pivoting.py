@@ -61,9 +61,9 @@ def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: 
     texts = [result.texts[0] for result in middle]
     readable = [index for index, result in enumerate(middle) if is_finite(result) and _has_letter(texts[index])]
     unique = list(dict.fromkeys(texts[index] for index in readable)) if leg.options.reuse else []
-    place = {text: number for number, text in enumerate(unique)}
+    index_of = {text: number for number, text in enumerate(unique)}
     sentences = unique or [texts[index] for index in readable]
-    places = {index: place.get(texts[index], number) for number, index in enumerate(readable)}
+    places = {index: index_of.get(texts[index], number) for number, index in enumerate(readable)}
     found = leg.translator.translate_sentences(sentences, leg.options, run)
     return TranslatedSentences(
         results=[

@@ -196,11 +196,11 @@ class Scorer:
             for token, token_id in enumerate(encoded.ids)
         )
 
-    def _failed(self, document: _Document, place: int) -> Failed:
-        encoded, token = document.encoded, place - document.num_before
+    def _failed(self, document: _Document, position: int) -> Failed:
+        encoded, token = document.encoded, position - document.num_before
         return Failed(
             "non-finite",
-            f"the model gives {float(document.log_probs[place])} as the log-probability of token {token + 1} of "
+            f"the model gives {float(document.log_probs[position])} as the log-probability of token {token + 1} of "
             f"{len(encoded.ids)} ({self._tokenizer.token_text(encoded.ids[token])!r}, bytes {encoded.starts[token]} to "
             f"{encoded.stops[token]}), which is not finite",
         )

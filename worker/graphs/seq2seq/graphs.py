@@ -30,9 +30,8 @@ from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import Int8Products, Products, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.rounding import rounding_error
-from worker.graphs.seq2seq.block import Seq2SeqBlock
+from worker.graphs.seq2seq.block import MaskedCrossAttention, Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
-from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
 from worker.graphs.seq2seq.quantized_kv import KVScales
 from worker.graphs.seq2seq.weights import Seq2SeqWeights

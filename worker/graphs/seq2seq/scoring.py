@@ -21,10 +21,9 @@ from onnx import TensorProto
 from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
-from worker.graphs.seq2seq.block import Seq2SeqBlock
+from worker.graphs.seq2seq.block import MaskedCrossAttention, Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import head_rows_in
-from worker.graphs.seq2seq.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.weights import Store, WrittenWeights

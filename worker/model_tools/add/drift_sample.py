@@ -130,9 +130,9 @@ def _pairs(texts: Sequence[str], reader: PairReader, max_tokens: int) -> list[Pa
     num_queries = min(len(texts), max(2, max_tokens // (_CANDIDATES * length)))
     joined = (
         reader.tokenizer.join(
-            tokens[query][:_QUERY_TOKENS], tokens[(query + place) % len(texts)][_QUERY_TOKENS:], length
+            tokens[query][:_QUERY_TOKENS], tokens[(query + candidate) % len(texts)][_QUERY_TOKENS:], length
         )
         for query in range(num_queries)
-        for place in range(_CANDIDATES)
+        for candidate in range(_CANDIDATES)
     )
     return [PairIds(pair.ids, pair.types) for pair in joined]

@@ -142,9 +142,9 @@ def wanted(names: Collection[str]) -> list[str]:
 
 def _export(names: Collection[str]) -> list[str]:
     """The graphs of Optimum's best layout, and their external weights."""
-    for place in ("", "onnx/"):
+    for prefix in ("", "onnx/"):
         for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL_GRAPH]):
-            graphs = [f"{place}{name}" for name in files]
+            graphs = [f"{prefix}{name}" for name in files]
             if set(graphs) <= set(names):
                 return [name for name in names if name.startswith(tuple(graphs))]
     return []
@@ -287,10 +287,10 @@ def _in_cache(folder: Path, name: str) -> _HubFile:
 def _check_sums(folder: Path, files: Mapping[str, _HubFile]) -> None:
     """Raise KvjobsError for a file with a wrong checksum, and remove it, so that the next call downloads it again."""
     for name, file in files.items():
-        place = folder / name
-        blob = place.resolve()
+        link = folder / name
+        blob = link.resolve()
         if not blob.is_file():
-            raise KvjobsError(f"{place} is missing, though it was downloaded: run the same command again")
+            raise KvjobsError(f"{link} is missing, though it was downloaded: run the same command again")
         if file.sha256:
             is_right = _digest(hashlib.sha256(), blob) == file.sha256
         elif file.git_sha1:
@@ -299,7 +299,7 @@ def _check_sums(folder: Path, files: Mapping[str, _HubFile]) -> None:
         else:
             continue
         if not is_right:
-            place.unlink()
+            link.unlink()
             blob.unlink(missing_ok=True)
             raise KvjobsError(
                 f"{name} in the cache is damaged: its checksum is not that of the hub; it was removed, run the same "

@@ -184,10 +184,10 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _sync_tree(folder: Path) -> None:
     """Write everything below `folder` to the disk; otherwise the rename may be stored before the content."""
-    for place, _, files in os.walk(folder, topdown=False):
+    for below, _, files in os.walk(folder, topdown=False):
         for file in files:
-            _sync(Path(place, file))
-        _sync(Path(place))
+            _sync(Path(below, file))
+        _sync(Path(below))
 
 
 def _sync(path: Path) -> None:

@@ -109,7 +109,7 @@ class OpenedGraphs:
     @classmethod
     def of(cls, folder: Path) -> "OpenedGraphs":
         """Open them one after the other, with a single session in memory at a time."""
-        files = sorted(file for place in graph_places(folder) for file in place.glob("*.onnx") if file.is_file())
+        files = sorted(file for path in graph_places(folder) for file in path.glob("*.onnx") if file.is_file())
         return cls(folder, {file: _open(file) for file in files})
 
     def readable(self, used: Mapping[str, Path]) -> dict[str, GraphSignature]:
@@ -137,7 +137,7 @@ def collecting(problems: list[str]) -> Iterator[None]:
 
 def file_sizes(folder: Path) -> tuple[FileSize, ...]:
     """All files of the folder and of its folder `onnx`."""
-    files = sorted(file for place in graph_places(folder) for file in place.glob("*") if file.is_file())
+    files = sorted(file for path in graph_places(folder) for file in path.glob("*") if file.is_file())
     return tuple(FileSize(file.relative_to(folder).as_posix(), file.stat().st_size) for file in files)
 
 

@@ -49,15 +49,15 @@ def describe_stages(folder: Path, manifest: Manifest) -> tuple[StageDescription,
     return tuple(
         StageDescription(
             number=number,
-            device=place.device,
-            layers=place.layers,
+            device=stage.device,
+            layers=stage.layers,
             parts=parts[number],
             cost=costs[number] / sum(costs),
             weights_bytes=(folder / stage_weights(number)).stat().st_size,
-            cache_bytes=0 if number == 0 and not is_causal else place.layers * layer_bytes,
+            cache_bytes=0 if number == 0 and not is_causal else stage.layers * layer_bytes,
             sent_bytes=sent[number],
         )
-        for number, place in enumerate(manifest.split.stages)
+        for number, stage in enumerate(manifest.split.stages)
     )
 
 
@@ -78,8 +78,8 @@ def _causal(config: Mapping[str, Any], manifest: Manifest, item: int) -> _Descri
     sizes, places = read_sizes(config), manifest.split.stages
     last = len(places) - 1
     parts = [
-        (*["embeddings"] * (number == 0), counted(place.layers, "layer"), *["head"] * (number == last))
-        for number, place in enumerate(places)
+        (*["embeddings"] * (number == 0), counted(stage.layers, "layer"), *["head"] * (number == last))
+        for number, stage in enumerate(places)
     ]
     costs = stage_costs(sizes, manifest.split.layers())
     return costs, 2 * sizes.kv_heads * sizes.head_size * item, [sizes.width * item] * len(places), parts
@@ -90,8 +90,8 @@ def _translation(config: Mapping[str, Any], manifest: Manifest, item: int, kv_dt
     network, places = read_network(config), manifest.split.stages
     last = len(places) - 1
     parts = [("encoder",)] + [
-        (*["embeddings"] * (number == 1), counted(place.layers, "decoder layer"), *["head"] * (number == last))
-        for number, place in enumerate(places)
+        (*["embeddings"] * (number == 1), counted(stage.layers, "decoder layer"), *["head"] * (number == last))
+        for number, stage in enumerate(places)
         if number
     ]
     costs = translation_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))

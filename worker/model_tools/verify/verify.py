@@ -68,9 +68,9 @@ def _check_native(
         return
     yield run.check_checkpoint(checkpoint)
     if not run.is_exact:
-        with tempfile.TemporaryDirectory() as place:
-            build_fp32(Path(place), folder.path, checkpoint, manifest, family)
-            yield run.compare("precision", "fp32", Path(place))
+        with tempfile.TemporaryDirectory() as fp32:
+            build_fp32(Path(fp32), folder.path, checkpoint, manifest, family)
+            yield run.compare("precision", "fp32", Path(fp32))
 
 
 def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: ModelRun) -> Check:
@@ -79,19 +79,19 @@ def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: Mod
     return run.check_checkpoint(checkpoint)
 
 
-def build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily[Any]) -> None:
-    """Write to `place` the model that `model` would be in fp32 with the full head, with the same settings."""
-    family.write_fp32(place, Checkpoint.open(checkpoint))
+def build_fp32(folder: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily[Any]) -> None:
+    """Write to `folder` the model that `model` would be in fp32 with the full head, with the same settings."""
+    family.write_fp32(folder, Checkpoint.open(checkpoint))
     for name in CONFIGURATION:
         if (model / name).is_file():
-            (place / name).write_bytes((model / name).read_bytes())
-    names = [file.name for file in place.iterdir()]
+            (folder / name).write_bytes((model / name).read_bytes())
+    names = [file.name for file in folder.iterdir()]
     exact = dataclasses.replace(
         manifest,
         precision=str(Precision.FP32),
         head="full" if manifest.head else None,
         head_ids=None,
         drift=None,
-        files=records(place, names),
+        files=records(folder, names),
     )
-    (place / MANIFEST).write_bytes(exact.to_bytes())
+    (folder / MANIFEST).write_bytes(exact.to_bytes())

@@ -21,7 +21,7 @@ def has_exported_graphs(path: Path) -> bool:
 
 def has_graph(path: Path, name: str) -> bool:
     """Whether the graph is in the folder, or in its folder `onnx`."""
-    return any((place / name).is_file() for place in graph_places(path))
+    return any((part / name).is_file() for part in graph_places(path))
 
 
 def graph_place(path: Path, name: str) -> Path:

@@ -141,8 +141,8 @@ def refuse_unknown_graphs(path: Path) -> None:
         return
     graphs = sorted(
         file.relative_to(path).as_posix()
-        for place in graph_places(path)
-        for file in files_in(place)
+        for part in graph_places(path)
+        for file in files_in(part)
         if file.suffix == ".onnx"
     )
     if graphs:

@@ -251,12 +251,12 @@ def _constant(tensor: "TensorProto", file: Path) -> dict[str, ConstantTensor]:
     if tensor.data_type not in _DTYPES:
         return {}
     if tensor.data_location:  # external data
-        place = {entry.key: entry.value for entry in tensor.external_data}
-        name = place.get("location", "")
+        stored = {entry.key: entry.value for entry in tensor.external_data}
+        name = stored.get("location", "")
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             return {}
         size = prod(tensor.dims) * np.dtype(_DTYPES[tensor.data_type]).itemsize
-        return {tensor.name: _in_file(tensor, file.parent / name, int(place.get("offset", 0)), size)}
+        return {tensor.name: _in_file(tensor, file.parent / name, int(stored.get("offset", 0)), size)}
     value = numpy_helper.to_array(tensor)
     return {tensor.name: ConstantTensor(value.shape, value.dtype, lambda: value)}
 

@@ -82,7 +82,7 @@ class CausalLayout:
 def find_causal_graph(folder: Path) -> Path:
     """The graph in `folder` or its `onnx` folder; raise ModelError where there is none."""
     name = genai_filename(folder) or CAUSAL_GRAPH
-    for file in (place / name for place in graph_places(folder)):
+    for file in (path / name for path in graph_places(folder)):
         if file.is_file():
             return file
     if not folder.is_dir():
@@ -153,8 +153,8 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
                 )
             names.append((past, present))
     first, value, *others = (graph.inputs[past] for past, _ in names)
-    for place, other in enumerate([value, *others], 1):
-        alike = (value if place % 2 else first).shape
+    for number, other in enumerate([value, *others], 1):
+        alike = (value if number % 2 else first).shape
         if other.type != first.type or _differ(other.shape[1], first.shape[1]) or _differ(other.shape[3], alike[3]):
             raise ModelError(
                 f"{graph.file} takes {first.name} as {first.type} {list(first.shape)} and {other.name} as {other.type} "

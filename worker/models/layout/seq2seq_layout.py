@@ -91,8 +91,8 @@ class Seq2SeqLayout:
 def find_graphs(folder: Path) -> dict[str, Path]:
     """The files of the best layout in `folder` or its folder `onnx`, by name; raise ModelError where there is none."""
     found: set[str] = set()
-    for place in graph_places(folder):
-        files = {name: place / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (place / name).is_file()}
+    for path in graph_places(folder):
+        files = {name: path / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (path / name).is_file()}
         if ENCODER in files and MERGED in files:
             return {name: files[name] for name in (ENCODER, MERGED)}
         if ENCODER in files and DECODER in files:

@@ -17,8 +17,7 @@ from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.run_context import RunContext
-from worker.providers.chat.languages import language_pair
-from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
+from worker.providers.chat.translation import language_pair, passed_through, prompt_of, why_not_translate
 from worker.providers.http.client import Exchange, ServerAccess, UsageCount
 from worker.providers.http.document_requests import answer_documents
 from worker.providers.http.server_provider import ServerProvider, check_server

@@ -21,11 +21,9 @@ from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.run_context import RunContext
-from worker.providers.chat.languages import language_pair
-from worker.providers.chat.translation import why_not_translate
+from worker.providers.chat.translation import language_pair, why_not_translate
 from worker.providers.http.client import Exchange, RequestRefused, ServerAccess, UsageCount
-from worker.providers.http.document_requests import answer_documents
-from worker.providers.http.event_loop import LOOK_EVERY_S
+from worker.providers.http.document_requests import LOOK_EVERY_S, answer_documents
 from worker.providers.http.server_provider import ServerProvider, check_server
 from worker.providers.openai_api.outcomes import why_not_generate, why_not_rerank, why_not_score
 from worker.providers.openai_api.server import ServedModel

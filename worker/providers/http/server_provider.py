@@ -12,7 +12,7 @@ from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused, ServerAccess
-from worker.providers.http.event_loop import EventLoop
+from worker.providers.http.document_requests import EventLoop
 from worker.providers.protocol import ProviderFailure, ProviderJob, WarmModel
 
 TIMEOUT_S = 3.0

@@ -187,11 +187,11 @@ def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
     if not isinstance(value, list):
         raise bad("has prompt_logprobs that are not a list")
     found: list[tuple[str, float] | None] = []
-    for place in value:
-        if place is None:
+    for listed in value:
+        if listed is None:
             found.append(None)
             continue
-        entry = next(iter(place.values()), None) if isinstance(place, dict) else None
+        entry = next(iter(listed.values()), None) if isinstance(listed, dict) else None
         log_prob = _log_prob(entry.get("logprob")) if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or log_prob is None:
             raise bad("has an entry of prompt_logprobs without a log-probability")

@@ -17,9 +17,9 @@ from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
-from worker.providers.chat.languages import LanguagePair
 from worker.providers.chat.translation import (
     ChatAnswer,
+    LanguagePair,
     outcome_of,
     passed_through,
     prompt_of,

@@ -36,7 +36,7 @@ def encode_padded(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]],
 
 
 def cross_attention_feed(cross: NDArray[Any], lengths: Ids) -> dict[str, NDArray[Any]]:
-    """The inputs of `worker.graphs.seq2seq.masked_cross_attention`: `cross` from `encode_padded`, and the lengths of
+    """The inputs of `worker.graphs.seq2seq.block`: `cross` from `encode_padded`, and the lengths of
     the sources (B,)."""
     feed: dict[str, NDArray[Any]] = {
         "source_mask": (np.arange(cross.shape[3]) < lengths[:, None]).astype(np.int32)  # (B, S)

@@ -10,8 +10,16 @@ from jobs.providers import Reason
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
 from tests.rows import SPEC
-from worker.providers.chat.languages import LanguagePair, language_name, language_pair
-from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, why_not_translate
+from worker.providers.chat.translation import (
+    ChatAnswer,
+    LanguagePair,
+    language_name,
+    language_pair,
+    outcome_of,
+    passed_through,
+    prompt_of,
+    why_not_translate,
+)
 
 PAIR = LanguagePair("English", "Chinese")
 ANSWER = ChatAnswer("阿登将有雨。", True, 40, 6, (-0.5, -0.25))
