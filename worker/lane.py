@@ -36,7 +36,7 @@ class Lane:
 
     @property
     def warm(self) -> tuple[str, ...]:
-        """The revisions of the models that this process keeps open, for any lane, and that of the lane's latest job."""
+        """The revisions of the models that this process keeps open, for any lane, and of this lane's latest model."""
         latest = () if self.latest_revision is None else (self.latest_revision,)
         return tuple(dict.fromkeys((*self._providers.warm(), *latest)))
 

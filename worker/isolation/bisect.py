@@ -18,7 +18,7 @@ MODEL_AT_FAULT = 8
 
 @dataclass(frozen=True, slots=True)
 class BisectingLane:
-    """A lane around that of a provider that computes in this process: a document on which the engine fails even alone
+    """A lane around the lane of a local provider: a document on which the engine fails even alone
     becomes `Failed`, the others are not affected."""
 
     lane: AnsweringLane

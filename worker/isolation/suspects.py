@@ -45,7 +45,7 @@ OpenSandbox = Callable[[ProviderJob, Callable[[], float], Callable[[], bool]], D
 
 @dataclass(frozen=True, slots=True)
 class SuspectsLane:
-    """A lane around that of a provider that computes in this process, for the first batch of a suspect shard: a
+    """A lane around the lane of a provider that computes in this process, for the first batch of a suspect shard: a
     document that kills its sandbox twice, alone, becomes `Quarantined`."""
 
     lane: AnsweringLane

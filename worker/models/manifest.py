@@ -88,8 +88,8 @@ class Manifest:
 
     layout: str  # kv: native graphs; optimum: exported graphs; gguf: a GGUF file, which llama.cpp runs
     architecture: str  # model_type in config.json, of an export too
-    precision: str | None  # fp32, int8, fp16; of a GGUF file, as it is quantized (Q4_K_M); None: that of the export
-    head: str | None  # full: the head has every target id; target: those of target.spm; None: causal, or exported
+    precision: str | None  # fp32, int8, fp16; of a GGUF file, as it is quantized (Q4_K_M); None: the export's
+    head: str | None  # full: the head has every target id; target: the ids of target.spm; None: causal, or exported
     head_ids: tuple[int, ...] | None  # by row of the head, its target id; None: row i is id i
     source: str  # repository id on the Hugging Face hub, or absolute path of a folder or a GGUF file
     revision: str | None  # commit on the hub

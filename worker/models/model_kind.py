@@ -41,7 +41,7 @@ _NOUNS = {
 
 
 def names_causal(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of a causal language model, whether native graphs exist for it or not."""
+    """Whether a config.json describes a causal language model, whether native graphs exist for it or not."""
     named = config.get("architectures") or []
     if isinstance(named, list) and any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in named):
         return True
@@ -49,5 +49,5 @@ def names_causal(config: Mapping[str, Any]) -> bool:
 
 
 def names_cross_encoder(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of a cross-encoder that native graphs exist for."""
+    """Whether a config.json describes a cross-encoder that native graphs exist for."""
     return architecture_of(config) in CROSS_ENCODERS

@@ -43,7 +43,7 @@ class RelevanceSettings:
     """The settings of one model."""
 
     activation: Activation
-    max_length: int | None  # of a pair, in tokens; None: that of the tokenizer
+    max_length: int | None  # of a pair, in tokens; None: the tokenizer's limit
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -125,7 +125,7 @@ def _custom_classes(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_in_transformers(config: Mapping[str, Any], classes: Iterable[str]) -> bool:
-    """Whether the classes that auto_map names are those of a network that transformers has, by the same names."""
+    """Whether auto_map names classes of a network that transformers has, by the same names."""
     named = config.get("architectures")
     if not isinstance(named, list) or len(named) != 1 or not config.get("model_type"):
         return False

@@ -197,7 +197,7 @@ def _row(report: "CacheReport", source_tokens: int, report_id: int | None, stage
 
 
 def _segments(tokenizer: "Seq2SeqTokenizer", num_tokens: int) -> Iterator[list[int]]:
-    """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
+    """Segments of exactly `num_tokens` tokens, cut from weather bulletins like the bundled model's."""
     from worker.model_tools.sample import bulletins
 
     language = min(tokenizer.languages, default=None)

@@ -92,7 +92,7 @@ def describe_split(made: "SplitModel") -> Iterator[str]:
 
 
 def stage_lines(stages: "tuple[StageDescription, ...]") -> Iterator[str]:
-    """Two lines for each stage of a model, and what it sends."""
+    """Two lines for each stage of a model, and the bytes that it sends."""
     for stage in stages:
         parts, cost = ", ".join(stage.parts), percent(stage.cost)
         cached = f", keys and values {size(stage.cache_bytes)} a token" if stage.cache_bytes else ""

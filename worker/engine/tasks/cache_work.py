@@ -44,7 +44,7 @@ class TranslationWork:
             )
 
     def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
-        """See `CacheWork.run`: end-of-sentence is forbidden before that length."""
+        """Forbids end-of-sentence before that length."""
         rules = dataclasses.replace(
             self._model.generation, num_beams=self._num_beams, max_new_tokens=num_tokens, min_new_tokens=num_tokens
         )
@@ -62,7 +62,7 @@ class TranslationWork:
         return timing.past_length + timing.tokens // timing.rows - 1
 
     def batches_in(self, timings: Sequence[StepTiming]) -> int:
-        """See `CacheWork.batches_in`: a call takes a step of one batch."""
+        """As many as there are calls: a call takes a step of one batch."""
         return len(timings)
 
 
@@ -89,7 +89,7 @@ class ContinuationWork:
             )
 
     def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
-        """See `CacheWork.run`: no id ends a continuation."""
+        """Lets no id end a continuation."""
         rules = ContinuationRules(max_new_tokens=num_tokens)
         found: dict[int, tuple[int, ...]] = {}
         generator = self._generators[mode]
@@ -101,9 +101,9 @@ class ContinuationWork:
         return self._generators[mode].buffer_stats
 
     def step_of(self, timing: StepTiming) -> int | None:
-        """See `CacheWork.step_of`: reading prompts is no step."""
+        """None for reading prompts, which is no step."""
         return timing.step if timing.phase in ("decode", "head") else None
 
     def batches_in(self, timings: Sequence[StepTiming]) -> int:
-        """See `CacheWork.batches_in`: all prompts are one batch, and a step may need several calls."""
+        """One: all prompts are one batch, and a step may need several calls."""
         return 1

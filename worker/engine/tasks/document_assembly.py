@@ -1,5 +1,5 @@
 """
-Joining translations: those of the pieces of a segment, then those of the segments of a document.
+Joining the translations of a segment's pieces, then the translations of a document's segments.
 
 Knows: how texts are joined and flagged, by the scripts and punctuation marks of a translation. Does not know: names of
 languages, which many models lack; models, tokenizers, the result memory.

@@ -12,7 +12,7 @@ share of the probability. The score of a greedy translation is therefore the log
 A pair is scored as it is and never cut into sentences: the question is whether these two lines translate each other,
 and aligning their sentences anew would hide that they do not. A side that is longer than the model's positions (or
 `max_length`) is cut there and flagged, whatever `window` says: windows would cut source and target at places that do
-not correspond. A cut source still gets its end-of-sentence, as in transformers; that of a cut target is not scored,
+not correspond. A cut source still gets its end-of-sentence, as in transformers; a cut target's is not scored,
 because the target does not end there. Otherwise the end-of-sentence counts as a token. The first token is always
 scored, because the decoder's start token comes before it. A target without text consists of its end-of-sentence alone.
 What every target begins with, the language in a multilingual model or BART's <s>, is given and not scored: translation

@@ -82,7 +82,7 @@ class Added:
     layout: str
     precision: str | None
     head: str | None
-    head_size: int | None  # number of target ids of the head; None: that of the export
+    head_size: int | None  # number of target ids of the head; None: as many as the export has
     target_languages: tuple[str, ...]  # that a job may name
     must_name_target: bool  # a job has to name one of them
     num_bytes: int

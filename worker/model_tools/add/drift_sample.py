@@ -124,7 +124,7 @@ def score_queries(folders: Sequence[Path], texts: Sequence[str], max_tokens: int
 
 
 def _pairs(texts: Sequence[str], reader: PairReader, max_tokens: int) -> list[PairIds]:
-    """The beginning of each paragraph with the rest of it, and with that of the next ones."""
+    """The beginning of each paragraph with its rest, and with the rests of the next paragraphs."""
     tokens = [reader.tokenizer.encode(text) for text in texts]
     length = min(_PAIR_TOKENS, reader.max_length)
     num_queries = min(len(texts), max(2, max_tokens // (_CANDIDATES * length)))

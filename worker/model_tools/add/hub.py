@@ -68,7 +68,7 @@ class Hub:
     endpoint: str
     cache: Path
     offline: bool = False
-    token: str | None = None  # None: HF_TOKEN, else that of `hf auth login`
+    token: str | None = None  # None: HF_TOKEN, else the token of `hf auth login`
 
     @classmethod
     def of_environment(cls) -> Self:

@@ -62,7 +62,7 @@ def measure_drift(model: ModelFolder, manifest: Manifest, checkpoint: Path, scra
 def _score(
     model: ModelFolder, manifest: Manifest, checkpoint: Path, scratch: Path, limit: int
 ) -> "tuple[Scores, Scores, int]":
-    """The log-probabilities of a causal model, those of its graphs in fp32, and the number of languages."""
+    """The log-probabilities that a causal model and its graphs in fp32 give, and the number of languages."""
     # These load onnx and onnxruntime.
     from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
     from worker.model_tools.sample import read_documents

@@ -110,7 +110,7 @@ def _head(origin: Origin, checkpoint: Checkpoint, precision: Precision, wanted: 
 
 
 def head_size(folder: Path, manifest: Manifest) -> int | None:
-    """Number of target ids of the head; None: that of the export."""
+    """Number of target ids of the head; None: as many as the export has."""
     if manifest.head is None:
         return None
     config = read_json(folder / "config.json")

@@ -37,7 +37,7 @@ class GraphDescription:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     ir_version: int | None  # None: the file is not a graph; then opsets and producer are empty
-    opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
+    opsets: Mapping[str, int]  # version by domain; the domain of ONNX itself is ""
     producer: str | None
     problem: str | None  # why onnxruntime cannot open it
 
@@ -61,7 +61,7 @@ class ModelDescription:
     head_size: int | None = None  # H
     cache_dtype: str | None = None
     width: int | None = None  # D
-    max_positions: int | None = None  # of source and of target; of a causal model, of what it reads at once
+    max_positions: int | None = None  # tokens of a source and of a target; of a causal model, of a sequence
     graphs: tuple[GraphDescription, ...]
     files: tuple[FileSize, ...]
     problems: tuple[str, ...]  # why it cannot run; empty: it can
@@ -113,7 +113,7 @@ class OpenedGraphs:
         return cls(folder, {file: _open(file) for file in files})
 
     def readable(self, used: Mapping[str, Path]) -> dict[str, GraphSignature]:
-        """The signatures of those of `used` that can be read, by the same names."""
+        """The signatures of the files in `used` that can be read, by the same names."""
         signatures = {name: self.graphs[file][0] for name, file in used.items() if file in self.graphs}
         return {name: signature for name, signature in signatures.items() if signature}
 

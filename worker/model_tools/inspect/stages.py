@@ -1,4 +1,4 @@
-"""The stages of a split model, for people: what each has, what it costs, and where it runs."""
+"""The stages of a split model, for people: the parts of each, its costs, and the device that runs it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from worker.models.model_kind import ModelKind
 
 @dataclass(frozen=True, slots=True)
 class StageDescription:
-    """A stage. Bytes of the cache and of what is sent are those of one token: of a source token for an encoder."""
+    """A stage. The bytes that it caches and sends are of one token: of a source token for an encoder."""
 
     number: int
     device: str
     layers: int
-    parts: tuple[str, ...]  # what it has, in words
+    parts: tuple[str, ...]  # the parts that it has, in words
     cost: float  # its share of all multiply-adds of a token
     weights_bytes: int
     cache_bytes: int  # keys and values; a decoder of a translation model has as many for each source token

@@ -193,6 +193,6 @@ class SplitSeq2Seq:
 
 
 def _check_stages(folder: ModelFolder, has: str, stages: int, most: int) -> None:
-    """Raise SpecError where a model is to have more stages than it can; `has`: what it is cut between."""
+    """Raise SpecError where a model is to have more stages than it can; `has`: the parts between which it is cut."""
     if stages > most:
         raise SpecError(f"{folder.name} has {has}, so it can be split into {most} stages at most")

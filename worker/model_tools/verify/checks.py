@@ -34,7 +34,7 @@ class Check:
     num_tokens: int | None = None  # number of log-probabilities compared
     worst: float | None = None  # greatest difference of a single token, nats
     nats: float | None = None  # mean -log p of the model, nats a token
-    perplexity: float | None = None  # relative difference from that of the other side; -0.01: 1 % lower
+    perplexity: float | None = None  # relative difference from the other side's; -0.01: 1 % lower
     relevance: RelevanceDrift | None = None  # of a cross-encoder, from the other side
     note: str | None = None
 

@@ -164,7 +164,7 @@ class NumpyCausal:
         return q, k, v
 
     def _normalized(self, heads: Floats, weights: Weights, modules: Sequence[str]) -> Floats:
-        """Queries or keys (T, N, H). `modules`: the one norm of them, or that of each head."""
+        """Queries or keys (T, N, H). `modules`: their one norm, or the norm of each head."""
         shape, has_bias = heads.shape, self._block.head_norm_bias
         if self._block.head_norm is HeadNorm.EACH_HEAD:
             heads = heads.swapaxes(0, 1)

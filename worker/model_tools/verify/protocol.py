@@ -53,7 +53,7 @@ class ModelRun(Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the model computes in fp32, so that results must equal those of its checkpoint."""
+        """Whether the model computes in fp32, so that it must give the results of its checkpoint."""
 
     def self_checks(self) -> Iterator[Check]:
         """Compare the model with itself: batching and caching must not change a result."""

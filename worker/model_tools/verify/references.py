@@ -54,7 +54,7 @@ class CrossEncoderReference(Protocol):
         """The name of the reference in the results of a check."""
 
     def logit(self, ids: Sequence[int], types: Sequence[int]) -> float:
-        """The logit of a pair (T,); `types` are those of its tokens."""
+        """The logit of a pair (T,); `types`: of its tokens."""
 
 
 def open_cross_encoder_reference(folder: Path) -> CrossEncoderReference:

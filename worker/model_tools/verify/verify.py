@@ -4,7 +4,7 @@ Whether a model computes what it should: `kvjobs models verify`.
     self checks  with batching and cache      against one text at a time, without a cache
     checkpoint   each token                   against the checkpoint itself, in transformers or numpy
     precision    results in int8 or fp16      against native graphs in fp32 of the same checkpoint
-    model        results                      against those of another model
+    model        results                      against the results of another model
 
 In fp32 the first two must hold: a model that fails one of them is wrong. The last two measure what an approximation
 costs. How a family runs and compares is the part of `seq2seq`, `causal` and `cross_encoder`.

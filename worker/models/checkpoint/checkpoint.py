@@ -68,7 +68,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read config.json and the headers of the weight files, or those of the GGUF file that `folder` is.
+        """Read config.json and the headers of the weight files, or the header of the GGUF file that `folder` is.
 
         Raises ModelError for what no graph can be built of.
         """

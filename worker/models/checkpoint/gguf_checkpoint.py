@@ -95,7 +95,7 @@ def _unpermuted(weight: Weight, heads: int) -> Weight:
 
 
 def _grouped(weight: Weight, heads: int, kv_heads: int) -> Weight:
-    """Rows of all queries, all keys, all values to those of each key/value head: its queries, its key, its value."""
+    """Rows of all queries, all keys, all values -> for each key/value head, rows of its queries, its key, its value."""
     size = len(weight) // (heads + 2 * kv_heads)
     queries, keys, values = np.split(weight, [heads * size, (heads + kv_heads) * size])
     groups = (part.reshape(kv_heads, -1, *weight.shape[1:]) for part in (queries, keys, values))

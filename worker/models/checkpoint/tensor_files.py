@@ -107,7 +107,7 @@ def _new_name(name: str) -> str:
 
 
 def _missing_prefix(names: Collection[str]) -> str:
-    """What all names but those of the head lack at their beginning; empty: nothing."""
+    """The beginning that all names lack, except the names of the head's tensors; empty: they lack none."""
     beginnings = {f"{name.partition('.')[0]}." for name in names}
     if _T5_BLOCKS & {name.partition(".0.")[0] for name in names}:
         return ""

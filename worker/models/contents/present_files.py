@@ -31,7 +31,7 @@ def graph_place(path: Path, name: str) -> Path:
 
 
 def causal_graph_name(path: Path) -> str:
-    """The file name of a causal export's graph: the one in genai_config.json, else that of all other exporters."""
+    """The file name of a causal export's graph: as genai_config.json says, else as all other exporters call it."""
     return genai_filename(path) or CAUSAL_GRAPH
 
 

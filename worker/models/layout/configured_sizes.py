@@ -29,7 +29,7 @@ class ConfiguredSize:
 
 
 def axis_size(graph: GraphSignature, tensor: Tensor, axis: int, configured: ConfiguredSize) -> int:
-    """The size of one axis: that of the graph, else the configured one. Raises ModelError if neither is given."""
+    """The size of an axis: as the graph gives it, else as configured. Raises ModelError if neither does."""
     size = tensor.shape[axis]
     if isinstance(size, int):
         return size

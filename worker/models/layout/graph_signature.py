@@ -65,7 +65,7 @@ class GraphHeader:
     files that onnxruntime refuses, and for files of any size, all of which the onnx package would read."""
 
     ir_version: int
-    opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
+    opsets: Mapping[str, int]  # version by domain; the domain of ONNX itself is ""
     producer: str  # "pytorch 2.13.0"
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]

@@ -38,7 +38,7 @@ _DECODER_INPUTS = {
     "decoder_attention_mask",
     "use_cache_branch",
 }
-# The axes of an input that have to vary; those of keys and values are batch and past.
+# The axes of an input that have to vary; of keys and values, batch and past.
 _VARYING = {
     "input_ids": (0, 1),
     "attention_mask": (0, 1),

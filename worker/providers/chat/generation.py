@@ -35,7 +35,7 @@ class ContinuedPrompt:
 
 
 def messages_of(text: str, options: GenerateOptions) -> list[dict[str, str]]:
-    """The messages of a document, after that of the system, as servers take them."""
+    """The messages of a document, after the system's message, as servers take them."""
     messages = with_system(read_messages(text), options.system)
     return [{"role": message.role, "content": message.content} for message in messages]
 

@@ -48,7 +48,7 @@ LONGEST_WAIT_S = 60.0  # of all pauses of a request; a server that asks for more
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAccess:
-    """The address of a server, its key, and what it is given. The key is never shown."""
+    """The address of a server, its key, and how long and how often a request may be tried. The key is never shown."""
 
     base_url: str  # without a slash at the end; may hold a user and a password
     key: str = field(default="", repr=False)  # sent as a bearer token; empty: none is sent

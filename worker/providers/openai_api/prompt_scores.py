@@ -6,7 +6,7 @@ probed before its first document: the server generates a token, and is then aske
 token as the end of a prompt. The two must agree.
 
     ECHO        the tokens are listed with their log-probabilities (OpenAI's `echo`, vLLM, llama-cpp-python)
-    LATE_ECHO   the number listed for a token is that of the token after it at its place (llama-cpp-python 0.3 for
+    LATE_ECHO   the number listed for a token belongs to the token after it (llama-cpp-python 0.3 for
                 models without BOS: `_create_completion` of llama.py takes logits i for token i). The right one is in
                 the table of the token before it, if the table holds the whole vocabulary.
     PROMPT      vLLM's `prompt_logprobs`

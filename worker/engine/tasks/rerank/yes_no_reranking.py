@@ -36,7 +36,7 @@ class YesNoReranker:
         return self.reader.buffer_stats
 
     def rerank(self, payloads: Sequence[str], options: RerankOptions, run: RunContext) -> Answers:
-        """Rank the candidates of every query; payloads and outcomes are those of `Reranker.rerank`.
+        """Rank the candidates of every query; payloads and outcomes are as in `Reranker.rerank`.
 
         Raises SpecError for a model without the tokens of the prompt or the answers, and for a `max_length` that it
         cannot follow; Stopped if the run is to end.
