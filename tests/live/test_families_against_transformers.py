@@ -85,7 +85,7 @@ def test_ids_are_equal(both: Both, text: str) -> None:
 
     assert both.ours.encode(text, both.target) == both.theirs(both.prefix + text)["input_ids"]
     ids = [piece.id for piece in both.ours.cut_target(text)]
-    surroundings = {*both.ours.begin_target(both.target), both.ours.eos_id, both.ours.beginning(both.target).start_id}
+    surroundings = {*both.ours.target_prefix(both.target), both.ours.eos_id, both.ours.beginning(both.target).start_id}
     assert ids == [one for one in both.theirs(text_target=text)["input_ids"] if one not in surroundings]
 
 

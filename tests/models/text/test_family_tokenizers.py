@@ -48,7 +48,7 @@ def test_the_ids_of_a_source_are_those_of_transformers(folders, kind):
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_the_ids_of_a_target_are_those_of_transformers(folders, kind):
     tokenizer, golden = opened(folders, kind)
-    begin, end = tokenizer.begin_target(golden["target"]), tokenizer.eos_id
+    begin, end = tokenizer.target_prefix(golden["target"]), tokenizer.eos_id
     for case in golden["targets"]:
         ids = [piece.id for piece in tokenizer.cut_target(case["text"])]
         if kind == "mbart-25":  # the last token of transformers' labels, which it feeds first

@@ -136,7 +136,7 @@ class ContinuationRules:
     sampling: Sampling | None = None  # None: greedy search
 
     @property
-    def begin_step(self) -> int:
+    def first_free_step(self) -> int:
         return 0
 
     @property

@@ -68,7 +68,7 @@ class GenerationConfig:
         return (self.eos_id,)
 
     @property
-    def begin_step(self) -> int:
+    def first_free_step(self) -> int:
         return 0 if self.forced_bos_id is None else 1
 
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:

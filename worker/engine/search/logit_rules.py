@@ -40,10 +40,10 @@ class LogitRules(Protocol):
 
     @property
     def begin_suppressed_ids(self) -> tuple[int, ...]:
-        """Ids that are never generated at the step `begin_step`."""
+        """Ids that are never generated at the step `first_free_step`."""
 
     @property
-    def begin_step(self) -> int:
+    def first_free_step(self) -> int:
         """The first step whose token is not forced."""
 
     @property
@@ -192,7 +192,7 @@ def _forbid(logits: Floats, steps: Ids, rules: LogitRules) -> None:
         early = np.flatnonzero(steps < rules.min_new_tokens)
         logits[early[:, None], np.asarray(rules.eos_ids)] = -np.inf
     if rules.begin_suppressed_ids:
-        rows = np.flatnonzero(steps == rules.begin_step)
+        rows = np.flatnonzero(steps == rules.first_free_step)
         logits[rows[:, None], np.asarray(rules.begin_suppressed_ids)] = -np.inf
 
 

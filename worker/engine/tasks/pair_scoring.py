@@ -114,7 +114,7 @@ class PairScorer:
         limit = min(self.model.max_positions, options.max_length or self.model.max_positions)
         source_ids = tokenizer.encode(source, options.target_language)
         pieces = tokenizer.cut_target(target)
-        given = tokenizer.begin_target(options.target_language)
+        given = tokenizer.target_prefix(options.target_language)
         # The end of the text is cut off; languages and the end-of-sentence of the source stay.
         source_fits, target_fits = len(source_ids) <= limit, len(given) + len(pieces) < limit
         source_ids = tokenizer.shorten(source_ids, limit)

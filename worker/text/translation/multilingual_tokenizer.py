@@ -103,7 +103,7 @@ class MultilingualTokenizer(PieceTokenizer):
             return TargetBeginning(start_id=language_id)
         return TargetBeginning(forced_id=language_id)
 
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
+    def target_prefix(self, language: str | None) -> tuple[int, ...]:
         """The language, where it is part of the target."""
         forced = self.beginning(language).forced_id
         return () if forced is None else (forced,)

@@ -52,7 +52,7 @@ class PlainTokenizer(UntoldTargets, PieceTokenizer):
                 "out"
             )
 
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
+    def target_prefix(self, language: str | None) -> tuple[int, ...]:
         """The ids that every target begins with."""
         return self.before
 

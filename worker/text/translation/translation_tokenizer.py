@@ -39,7 +39,7 @@ class Seq2SeqTokenizer(Protocol):
     def beginning(self, language: str | None) -> TargetBeginning:
         """How a generated target in this language begins."""
 
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
+    def target_prefix(self, language: str | None) -> tuple[int, ...]:
         """The ids that an encoded target begins with, whether or not generation forces them."""
 
     def encode(self, text: str, language: str | None) -> list[int]:

@@ -35,7 +35,7 @@ class IdTokenizer:
     def beginning(self, language: str | None) -> TargetBeginning:
         return TargetBeginning()
 
-    def begin_target(self, language: str | None) -> tuple[int, ...]:
+    def target_prefix(self, language: str | None) -> tuple[int, ...]:
         return ()
 
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:

@@ -122,7 +122,7 @@ class _SentenceBatch:
         search = new_search(rules, rescore=self._step.rescore)
         longest = len(self._segments[self._waiting[0]])
         # Most translations are about as long as their source; for longer ones the slots grow.
-        slots.begin(self._num_slots, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
+        slots.allocate(self._num_slots, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
         number = 0
         while self._encoded or search.num_sentences:
             num_free = self._num_slots - search.num_sentences
@@ -147,7 +147,7 @@ class _SentenceBatch:
         while num_free and self._encoded:
             together, cross = self._encoded.take(num_free)
             self._running.update(together)
-            self._slots.admit(cross)
+            self._slots.append(cross)
             del cross  # before the encoder is called again
             search.add(together)
             num_free -= len(together)

@@ -41,16 +41,12 @@ class LaneDecoder:
     def longest(self) -> int:
         return int(self._positions.max(initial=0))
 
-    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """Allocate `sentences` free slots for sources of at most `source_length` tokens, with room for `positions`
-        target tokens at first; they grow."""
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         self._beams, self._positions = beams, np.zeros(0, np.int32)
         for stage in self._stages:
-            stage.begin_slots(sentences, beams, positions, source_length)
+            stage.allocate(sentences, beams, positions, source_length)
 
-    def admit(self, cross: Any) -> None:
-        """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
-        memory of the slots or on the host."""
+    def append(self, cross: Any) -> None:
         if len(self._stages) == 1:
             self._stages[0].append_sources(cross)
         else:

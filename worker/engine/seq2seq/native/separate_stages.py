@@ -121,8 +121,8 @@ class RemoteDecoderLane:
     def buffer_stats(self) -> BufferStats:
         return self.lane.buffer_stats
 
-    def begin_slots(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        self.lane.call("begin_slots", sentences, beams, positions, source_length)
+    def allocate(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        self.lane.call("allocate", sentences, beams, positions, source_length)
 
     def append_sources(self, cross: NDArray[Any]) -> None:
         self.lane.call("append_sources", np.ascontiguousarray(cross))

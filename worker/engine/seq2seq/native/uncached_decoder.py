@@ -144,8 +144,8 @@ class _UncachedSteps:
     def _fill_slots(self, present: Sequence[Floats]) -> None:
         """Copy the keys and values of all rows into the slots, for the cached steps that follow."""
         slots, length = self._slots, self._ids.shape[1]
-        slots.begin(len(self._lengths), self._beams, 2 * length, self._cross.shape[3])
+        slots.allocate(len(self._lengths), self._beams, 2 * length, self._cross.shape[3])
         for index, end in enumerate(self._lengths.tolist()):
-            slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
+            slots.append(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
         slots.fill(present)
         self._cached_step = DecodeStep(self._graphs, self._rules, exact=True)

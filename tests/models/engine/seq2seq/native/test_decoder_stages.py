@@ -111,7 +111,7 @@ def test_a_stage_has_the_keys_and_values_of_its_own_layers_alone(models: Models)
     memory = []
     for model in models("bias", LAYERS + 1):
         slots = model.graphs.new_slots()
-        slots.begin(4, 1, 16, 16)
+        slots.allocate(4, 1, 16, 16)
         memory.append([stage.buffer_stats.num_bytes for stage in slots._stages])
     assert len(memory[1]) == LAYERS
     assert sum(memory[1]) == memory[0][0]
