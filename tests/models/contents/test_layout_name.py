@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 
 from tests.model_folders import make_model
-from worker.models.contents.layout_name import layout_of
+from worker.models.contents.present_files import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.model_folder import ModelFolder
 

@@ -22,8 +22,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
-    from worker.engine.tasks.cache_report import CacheReport
-    from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
+    from worker.engine.tasks.cache_report import CacheReport, ContinuationWork, TranslationWork
     from worker.models.model_folder import ModelFolder
     from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
@@ -156,7 +155,7 @@ def _translation(
 ) -> "TranslationWork":
     """So many segments for a translation model."""
     from worker.engine.seq2seq.open import open_seq2seq_model
-    from worker.engine.tasks.cache_work import TranslationWork
+    from worker.engine.tasks.cache_report import TranslationWork
     from worker.text.translation.translation_tokenizer import open_translation_tokenizer
 
     opened = open_seq2seq_model(folder.path)
@@ -168,7 +167,7 @@ def _translation(
 def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "ContinuationWork":
     """So many prompts for a language model, cut from weather bulletins."""
     from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
-    from worker.engine.tasks.cache_work import ContinuationWork
+    from worker.engine.tasks.cache_report import ContinuationWork
     from worker.model_tools.sample import bulletins
 
     model = open_causal_model(folder.path)

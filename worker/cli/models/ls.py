@@ -10,8 +10,7 @@ from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
 from jobs.formatting import NOTHING, figure, size
 from worker.cli.models.verifications import standing_of, stored_verifications
-from worker.models.contents.layout_name import layout_of
-from worker.models.contents.present_files import kind_of
+from worker.models.contents.present_files import kind_of, layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.contents.summary import num_bytes
 from worker.models.drift import Drift, change

@@ -1,8 +1,19 @@
-"""Which graphs and weights lie in a folder, and which kind of model they make. Needs only the standard library."""
+"""Which graphs and weights lie in a folder, which kind of model they make, and in which layout, found without opening a
+session. Needs only the standard library."""
 
 from pathlib import Path
 
-from worker.models.file_names import CAUSAL_GRAPH, CHECKPOINT, CONFIG, ENCODER, GENAI_CONFIG, graph_places
+from worker.models.file_names import (
+    CAUSAL_GRAPH,
+    CHECKPOINT,
+    CONFIG,
+    DECODER,
+    ENCODER,
+    GENAI_CONFIG,
+    MERGED,
+    WITH_PAST,
+    graph_places,
+)
 from worker.models.json_file import read_json_or_empty
 from worker.models.layout.causal_config import genai_filename
 from worker.models.model_folder import ModelFolder, read_manifest
@@ -49,3 +60,49 @@ def kind_of(folder: ModelFolder) -> ModelKind:
     if has_graph(path, causal_graph_name(path)) or (path / GENAI_CONFIG).is_file():
         return ModelKind.CAUSAL
     return ModelKind.CAUSAL if names_causal(config) else ModelKind.TRANSLATION
+
+
+def layout_of(folder: ModelFolder) -> str | None:
+    """kv, gguf, merged, two decoders, with past or no cache; None if its files do not form a known layout.
+
+    File names decide, except for a causal export: there the inputs of the graph do, and reading them loads numpy and
+    onnx.
+    """
+    if kind_of(folder) is ModelKind.CAUSAL and _known_layout(folder) is None:
+        return _causal_layout(folder.path)
+    return layout_by_names(folder)
+
+
+def layout_by_names(folder: ModelFolder) -> str | None:
+    """As `layout_of`, by the names of the files alone: `export` for every causal export. Loads nothing."""
+    if known := _known_layout(folder):
+        return known
+    if kind_of(folder) is ModelKind.CAUSAL:
+        return "export" if has_graph(folder.path, causal_graph_name(folder.path)) else None
+    if kind_of(folder) is ModelKind.CROSS_ENCODER:
+        return None  # no export of one is run
+    graphs = graph_place(folder.path, ENCODER)
+    if not (graphs / ENCODER).is_file():
+        return None
+    if (graphs / MERGED).is_file():
+        return "merged"
+    if not (graphs / DECODER).is_file():
+        return None
+    return "two decoders" if (graphs / WITH_PAST).is_file() else "no cache"
+
+
+def _known_layout(folder: ModelFolder) -> str | None:
+    """The layout that the manifest names; None for graphs of an export."""
+    manifest = read_manifest(folder)
+    return manifest.layout if manifest is not None and (manifest.is_native or manifest.is_gguf) else None
+
+
+def _causal_layout(path: Path) -> str | None:
+    """With past or no cache, by the inputs of the graph; None if there is no graph that can be read."""
+    from worker.models.layout.graph_signature import read_header  # loads numpy and onnx
+
+    name = causal_graph_name(path)
+    header = read_header(graph_place(path, name) / name)
+    if header is None:
+        return None
+    return "with past" if any(tensor.name.startswith("past_") for tensor in header.inputs) else "no cache"

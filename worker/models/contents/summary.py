@@ -13,8 +13,7 @@ from typing import Any
 from jobs.errors import KvjobsError
 from jobs.tasks.kinds import KINDS
 from jobs.worker_port import InstalledModel, ModelSizes
-from worker.models.contents.layout_name import layout_by_names
-from worker.models.contents.present_files import kind_of
+from worker.models.contents.present_files import kind_of, layout_by_names
 from worker.models.contents.required_files import check_files
 from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json_or_empty

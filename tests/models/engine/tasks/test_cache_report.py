@@ -7,8 +7,7 @@ import pytest
 from jobs.errors import SpecError
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.cache_report import measure_cache
-from worker.engine.tasks.cache_work import ContinuationWork, TranslationWork
+from worker.engine.tasks.cache_report import ContinuationWork, TranslationWork, measure_cache
 from worker.models.registry import BUNDLED, DEFAULT_CAUSAL
 
 

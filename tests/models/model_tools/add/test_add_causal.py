@@ -21,8 +21,7 @@ from worker.model_tools.verify import causal, references
 from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
-from worker.models.contents.layout_name import layout_of
-from worker.models.contents.present_files import kind_of
+from worker.models.contents.present_files import kind_of, layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.model_folder import ModelFolder

@@ -14,7 +14,7 @@ from worker.model_tools.add import gguf_files
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.inspect import gguf as inspect_gguf
 from worker.model_tools.inspect.inspect import inspect_model
-from worker.models.contents.layout_name import layout_of
+from worker.models.contents.present_files import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.contents.summary import summarize
 from worker.models.json_file import read_json

@@ -14,8 +14,7 @@ from tests.checkpoints import write_marian_checkpoint, write_weights
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.tasks.cache_report import measure_cache
-from worker.engine.tasks.cache_work import TranslationWork
+from worker.engine.tasks.cache_report import TranslationWork, measure_cache
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice

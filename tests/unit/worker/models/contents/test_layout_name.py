@@ -1,7 +1,7 @@
 """The name of the layout of the graphs in a folder."""
 
 from tests.model_folders import CAUSAL_EXPORT, make_model
-from worker.models.contents.layout_name import layout_of
+from worker.models.contents.present_files import layout_of
 from worker.models.model_folder import ModelFolder
 
 

@@ -9,7 +9,7 @@ from jobs.errors import ModelError
 from tests.model_folders import CAUSAL_EXPORT, CAUSAL_KV, COMPLETE, KV, TOKENIZER, make_causal, make_kv, make_model
 from tests.places import DEMO_MODEL
 from worker.models import registry
-from worker.models.contents.layout_name import layout_of
+from worker.models.contents.present_files import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.file_names import CHECKPOINT
 from worker.models.model_folder import ModelFolder, read_manifest
