@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.kernels.library import Library
-from worker.kernels.structs import ContinuationsStruct, Layouts, RowCopies
+from worker.kernels.library import ContinuationsStruct, Layouts, Library, RowCopies
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -14,7 +14,6 @@ from typing import Any
 
 from jobs.process import how_it_ended
 from worker.kernels.files import LIBRARY, sources_digest
-from worker.kernels.structs import STRUCTS
 
 KERNELS = "kvjobs"  # the domain of its operators, in graphs
 VARIABLE = "KVJOBS_KERNELS"
@@ -24,7 +23,6 @@ INSTALL_AGAIN = (
     "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
     "they stay wrong, please report it"
 )
-
 _TRIAL = """
 from worker.kernels.compiled import why_distrusted
 from worker.kernels.library import open_library
@@ -96,3 +94,40 @@ def try_kernels() -> str | None:
         return tried.stdout.strip() or None
     last = (tried.stderr.strip().splitlines() or [""])[-1]
     return f"distrusted: the process that tries them {how_it_ended(tried.returncode)}" + (f": {last}" if last else "")
+
+
+def _fields(kind: type, names: str) -> list[tuple[str, type]]:
+    return [(name, kind) for name in names.split()]
+
+
+class ContinuationsStruct(ctypes.Structure):
+    """`struct continuations`."""
+
+    _fields_ = (
+        *_fields(ctypes.c_size_t, "sentences width size count"),
+        *_fields(ctypes.c_void_p, "logits factors normalizers before scores rows ids is_sure"),
+    )
+
+
+class RowCopies(ctypes.Structure):
+    """`struct row_copies`."""
+
+    _fields_ = (
+        *_fields(ctypes.c_size_t, "parts rows heads capacity position"),
+        *_fields(ctypes.c_void_p, "memory"),
+        *_fields(ctypes.c_size_t, "count"),
+        *_fields(ctypes.c_void_p, "to from first last"),
+    )
+
+
+class Layouts(ctypes.Structure):
+    """`struct layouts`."""
+
+    _fields_ = (
+        *_fields(ctypes.c_size_t, "parts heads position kept_rows cached"),
+        *_fields(ctypes.c_size_t, "old_rows old_capacity new_rows new_capacity"),
+        *_fields(ctypes.c_void_p, "from to"),
+    )
+
+
+STRUCTS = (ContinuationsStruct, RowCopies, Layouts)  # in the order of library.c

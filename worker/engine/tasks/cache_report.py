@@ -98,14 +98,12 @@ def measure_cache(
     num_beams: int = 1,
     batch_size: int = 32,
     repeats: int = 3,
-    warm_up: bool = True,
 ) -> CacheReport:
     """Do the work with the cache on and off, alternately. Raises SpecError if the model has no cache, or if the lengths
     do not fit its positions."""
     work.check(target_tokens)
-    if warm_up:
-        for mode in ("on", "off"):
-            work.run(mode, 2, RunContext())
+    for mode in ("on", "off"):  # warms buffers up
+        work.run(mode, 2, RunContext())
     runs: dict[str, list[DecodingSpeed]] = {"on": [], "off": []}
     ids: dict[str, list[tuple[int, ...]]] = {}
     for repeat in range(repeats):

@@ -128,18 +128,14 @@ def _check_labels(config: Mapping[str, Any]) -> None:
 
 
 def _read_bert(config: Mapping[str, Any]) -> EncoderNetwork:
-    return _read_post_norm(config, first_position=0, epsilon=1e-12, positions=512, token_types=2)
+    return _read_post_norm(config, first_position=0)
 
 
 def _read_roberta(config: Mapping[str, Any]) -> EncoderNetwork:
-    first = _size(config, "pad_token_id", 1, least=0) + 1
-    return _read_post_norm(config, first_position=first, epsilon=1e-12, positions=512, token_types=2)
+    return _read_post_norm(config, first_position=_size(config, "pad_token_id", 1, least=0) + 1)
 
 
-def _read_post_norm(
-    config: Mapping[str, Any], *, first_position: int, epsilon: float, positions: int, token_types: int
-) -> EncoderNetwork:
-    """The last three are the defaults of transformers."""
+def _read_post_norm(config: Mapping[str, Any], *, first_position: int) -> EncoderNetwork:
     kind = config.get("position_embedding_type", "absolute")
     if kind != "absolute":
         raise ModelError(
@@ -153,10 +149,10 @@ def _read_post_norm(
         heads=_size(config, "num_attention_heads"),
         inner_width=_size(config, "intermediate_size"),
         vocab_size=_size(config, "vocab_size"),
-        max_positions=_size(config, "max_position_embeddings", positions) - first_position,
+        max_positions=_size(config, "max_position_embeddings", 512) - first_position,
         first_position=first_position,
-        token_types=_size(config, "type_vocab_size", token_types),
-        epsilon=_number(config, "layer_norm_eps", epsilon),
+        token_types=_size(config, "type_vocab_size", 2),
+        epsilon=_number(config, "layer_norm_eps", 1e-12),
         blocks=(EncoderBlock(theta=None, window=None, has_input_norm=False),) * layers,
         is_pre_norm=False,
         is_gated=False,
