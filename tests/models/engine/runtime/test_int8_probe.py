@@ -44,8 +44,8 @@ def every_array(model: NativeSeq2Seq) -> list[np.ndarray]:
     """Encoder states, and the logits of a step."""
     cross = model.graphs.encode(np.array([[3, 4, 5], [6, 7, 2]]))
     slots = model.graphs.new_slots()
-    slots.begin(2, 1, 8, 3)
-    slots.admit(cross)
+    slots.allocate(2, 1, 8, 3)
+    slots.append(cross)
     step = DecodeStep(model.graphs, replace(model.generation, num_beams=1))
     logits, scales = step.run(np.array([1, 1]), slots, RunContext(), 0)
     return [cross, logits, np.empty(0) if scales is None else scales]

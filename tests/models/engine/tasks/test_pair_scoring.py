@@ -46,8 +46,8 @@ def step_by_step(model: Seq2SeqModel, pair: IdPair) -> Any:
     step: Callable[[Any], Any]
     if isinstance(model, NativeSeq2Seq):
         slots, stepper = model.graphs.new_slots(), DecodeStep(model.graphs, rules, exact=True)
-        slots.begin(1, 1, len(pair.target), len(pair.source))
-        slots.admit(model.graphs.encode_for_slots(np.array([pair.source])))
+        slots.allocate(1, 1, len(pair.target), len(pair.source))
+        slots.append(model.graphs.encode_for_slots(np.array([pair.source])))
         target = model.graphs.head.to_rows(target)
 
         def step(last: Any) -> Any:
