@@ -23,22 +23,14 @@ class GroupedCommand(click.Command):
     """A command whose help lists the options of each task under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        sections: dict[str, list[tuple[str, str]]] = {EVERY: []}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
-                heading = parameter.heading if isinstance(parameter, TaskOption) else "Options"
-                sections.setdefault(heading, []).append(record)
+                option = every_option().get(parameter.name or "")
+                sections.setdefault(option.heading if option else EVERY, []).append(record)
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
-
-
-class TaskOption(click.Option):
-    """An option of some tasks, with the heading under which the help lists it."""
-
-    def __init__(self, *args: Any, heading: str, **kw: Any) -> None:
-        super().__init__(*args, **kw)
-        self.heading = heading
 
 
 def task_options(command: Command) -> Command:
@@ -53,7 +45,7 @@ def click_option(option: Option) -> Callable[[Command], Command]:
     """The decorator that adds an option to a command."""
     flag, how, default = option.flag, dict[str, Any](), option.default
     if option.type is bool:
-        flag, how = (f"{flag}/{option.off_flag}", {}) if default else (flag, {"is_flag": True})
+        flag, how = (f"{flag}/--no-{flag[2:]}", {}) if default else (flag, {"is_flag": True})
     elif option.type is tuple:
         how, default = {"multiple": True}, None
     elif option.numbers is not None:
@@ -64,9 +56,7 @@ def click_option(option: Option) -> Callable[[Command], Command]:
         how = {"type": click.Path()}
     if default is not None:
         how |= {"default": default if isinstance(default, bool | int | float) else str(default), "show_default": True}
-    decorate: Callable[[Command], Command] = click.option(
-        flag, cls=TaskOption, heading=option.heading, metavar=option.metavar, help=option.help, **how
-    )
+    decorate: Callable[[Command], Command] = click.option(flag, metavar=option.metavar, help=option.help, **how)
     return decorate
 
 

@@ -8,7 +8,6 @@ from jobs.outcome import Finish, Flag, Generation
 from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, token_count
 from jobs.tasks.option import check_numbers, option, options_of
-from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
 
 COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
@@ -52,9 +51,9 @@ class GenerateOptions:
     )
     system: str | None = option(None, "With --chat: a message of the system before each document.", metavar="TEXT")
     prefix_cache: bool = option(True, shared.PREFIX_CACHE)
-    cache: CachePolicy = option(AUTO_CACHE, shared.CACHE)
+    cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # prompts that run at a time; None: the engine chooses
-    timing: Timing = option(Timing.STEPS, shared.TIMING)
+    timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)

@@ -51,11 +51,6 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     @property
-    def off_flag(self) -> str:
-        """That of `false`: `--no-reuse`."""
-        return f"--no-{self.name.replace('_', '-')}"
-
-    @property
     def choices(self) -> tuple[str, ...]:
         """The values of an enumeration; else none."""
         return tuple(map(str, self.type)) if isinstance(self.type, enum.EnumMeta) else ()
@@ -87,7 +82,7 @@ class Option:
     def words(self, value: Any) -> Iterator[str]:
         """The words of a command that set it."""
         if isinstance(value, bool):
-            yield self.flag if value else self.off_flag
+            yield self.flag if value else f"--no-{self.flag[2:]}"
             return
         for one in value if isinstance(value, tuple) else (value,):
             yield from (self.flag, str(one))

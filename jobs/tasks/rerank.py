@@ -10,7 +10,6 @@ from jobs.outcome import Flag, Ranking
 from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Measure, PayloadKind, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
-from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
 
 
@@ -48,7 +47,7 @@ class RerankOptions:
     )
     max_length: int | None = option(None, shared.MAX_LENGTH)  # tokens of a sequence. Longer documents are cut
     prefix_cache: bool = option(True, shared.PREFIX_CACHE)
-    timing: Timing = option(Timing.STEPS, shared.TIMING)
+    timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)

@@ -22,7 +22,6 @@ from jobs.tasks.kind import (
     token_count,
 )
 from jobs.tasks.option import Option, check_numbers, option, options_of
-from jobs.tasks.shared_options import Timing
 from jobs.tasks.task import Task
 
 
@@ -70,7 +69,7 @@ class ScoreOptions:
     packing: bool = option(True, "Put several documents into one row of a model call, instead of padding.")
     # Take the score of a document that was scored before from the score memory.
     reuse: bool = option(True, shared.REUSE, is_later=True)
-    timing: Timing = option(Timing.STEPS, shared.TIMING)
+    timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
         check_numbers(self)

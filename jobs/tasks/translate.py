@@ -9,7 +9,6 @@ from jobs.routing.routes import Route, read_routes
 from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
-from jobs.tasks.shared_options import AUTO_CACHE, CachePolicy, Timing
 from jobs.tasks.task import Task
 
 
@@ -40,10 +39,10 @@ class TranslateOptions:
     # Which models know the language of a segment, `memory_key` says.
     source_language: str = option("en", shared.SOURCE_LANGUAGE, in_memory=False)
     target_language: str | None = option(None, shared.TARGET_LANGUAGE)  # a label without >> and <<
-    cache: CachePolicy = option(AUTO_CACHE, shared.CACHE)
+    cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
     reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory
-    timing: Timing = option(Timing.STEPS, shared.TIMING)
+    timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
     # The models of each language, or of all documents; empty: the job's model alone.
     routes: tuple[Route, ...] = option((), parse=read_routes, is_later=True)
 

@@ -7,8 +7,8 @@ import click
 import pytest
 
 from jobs.cli.commands.submit import submit
-from jobs.cli.task_options import TaskOption, parse_task_options
-from jobs.tasks.kinds import KINDS, OPTIONS
+from jobs.cli.task_options import parse_task_options
+from jobs.tasks.kinds import KINDS, OPTIONS, every_option
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window
 from jobs.tasks.shared_options import CachePolicy
@@ -28,7 +28,7 @@ def options_from(*arguments: str) -> object:
 
 
 def _task_names() -> set[str]:
-    return {parameter.name or "" for parameter in submit.params if isinstance(parameter, TaskOption)}
+    return {parameter.name or "" for parameter in submit.params} & every_option().keys()
 
 
 def _own(task: Task) -> set[str]:
@@ -88,7 +88,7 @@ def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task
     own = _own(task)
     for parameter in submit.params:
         name = parameter.name or ""
-        if not isinstance(parameter, TaskOption) or name in own:
+        if name not in every_option() or name in own:
             continue
         flag = parameter.opts[-1]
         value = [] if isinstance(parameter, click.Option) and (parameter.is_flag) else [VALUES.get(name, "1")]
