@@ -7,7 +7,7 @@ tuple 0.3.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, final
 
@@ -189,6 +189,16 @@ def quoted(value: str | bytes, width: int = 60) -> str:
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names of many for a message."""
+    return ", ".join(quoted(name, 30) for name in names[:most]) + (", ..." if len(names) > most else "")
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """The first name that stands among those before it."""
+    return next((name for index, name in enumerate(names) if name in names[:index]), None)
+
+
 def kind_of(value: object) -> str:
     """JSON's name for the type of a value."""
     for kind, name in KINDS.items():
@@ -204,8 +214,7 @@ KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", 
 def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
     found = [f"{name}.{inner}" for name, one in fields.items() if type(one) is dict for inner in islice(one, 3)]
     found = [*(name for name, one in fields.items() if type(one) is not dict), *found]
-    names = ", ".join(quoted(name, 30) for name in found[:5]) + (", ..." if len(found) > 5 else "")
-    there = f"it has {names}; name the right one with --{role}-field" if fields else "write one"
+    there = f"it has {listed(found, 5)}; name the right one with --{role}-field" if fields else "write one"
     if role == "text" and isinstance(fields.get("messages"), list):
         there = "it has messages, which --task generate --chat takes"
     return f"there is no text in the field {quoted(field)} ({there})"

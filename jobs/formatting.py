@@ -1,6 +1,8 @@
-"""Numbers, sizes, durations and times formatted for people."""
+"""Numbers, sizes, durations and times formatted for people, and texts that are safe to show: no character of a corpus
+can control a terminal, or hide in a page."""
 
 import math
+import re
 from datetime import datetime
 from typing import Any
 
@@ -94,3 +96,18 @@ def plain(value: Any) -> str:
         shown = figure(value)  # of which nobody knows how exact it is: 0.5, not 0.500
         return shown.rstrip("0").rstrip(".") if "." in shown and "e" not in shown else shown
     return moment(value) if isinstance(value, datetime) else str(value)
+
+
+# Control characters, the marks that reverse the direction of writing, line separators, and halves of surrogate pairs.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def visible(text: object) -> str:
+    r"""One line that is safe to show: an escape character shows as \x1b, and a newline as \n."""
+    return _UNSAFE.sub(_escape, str(text))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -6,8 +6,7 @@ unless others are set; `model:NAME` means the jobs of one model.
 
 from dataclasses import dataclass
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 
 CPU, GPU = "cpu", "gpu"
 MODEL = "model:"

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from jobs.errors import SpecError
-from jobs.near_names import nearest
+from jobs.errors import SpecError, nearest
 from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL
 from jobs.provider_settings.task_orders import parse_orders

@@ -1,6 +1,6 @@
 """A measurement of `kvjobs bench cache`, as it is stored."""
 
-from jobs.store.cache_reports import CacheReportRow
+from jobs.store.model_reports import CacheReportRow
 
 # Three steps; with the cache each takes as long as the others, without it each takes longer than the one before.
 MEASURED = CacheReportRow(

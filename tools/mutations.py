@@ -140,7 +140,7 @@ MUTATIONS = (
         "tests/commands/web/test_compare_page.py::test_texts_of_documents_are_shown_and_do_nothing_else",
     ),
     Mutation(
-        "escape: terminal", "jobs/visible_text.py",
+        "escape: terminal", "jobs/formatting.py",
         r'"[\x00-\x1f', r'"[\x00-\x1a\x1c-\x1f',
         f"{_TEST_OUTPUT}::test_control_characters_are_made_visible",
     ),

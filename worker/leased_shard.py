@@ -14,7 +14,7 @@ from jobs.providers import NO_PROVIDER
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, Batch, joined
-from jobs.store.queue.circuit_breaker import log_death
+from jobs.store.queue.deaths import log_death
 from jobs.store.queue.pauses import how_to_verify
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work

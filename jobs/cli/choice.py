@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jobs.near_names import nearest
+from jobs.errors import nearest
 
 
 class Choice(click.Choice[Any]):

@@ -19,9 +19,9 @@ from jobs.cli.context import Context
 from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
 from jobs.cli.streams import prepare_streams, settle_streams
-from jobs.near_names import nearest
+from jobs.errors import nearest
+from jobs.formatting import visible
 from jobs.suspension import suspend_between_transactions
-from jobs.visible_text import visible
 
 PROGRAM = "kvjobs"
 

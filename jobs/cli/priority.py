@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.number_ranges import LARGEST, Whole
 
 NUMBERS = Whole(-LARGEST, LARGEST)

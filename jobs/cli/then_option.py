@@ -8,8 +8,7 @@ import click
 
 from jobs.cli.choice import Choice
 from jobs.cli.task_options import click_option, is_given, parse_task_options, task_options
-from jobs.errors import KvjobsError, SpecError
-from jobs.near_names import meant
+from jobs.errors import KvjobsError, SpecError, meant
 from jobs.providers import ProviderOrder
 from jobs.routing.plan import AUTO
 from jobs.settings import Settings

@@ -24,9 +24,9 @@ import orjson
 
 from jobs.compression import PACKINGS
 from jobs.corpus.candidates import Candidate, check_ids, payload
-from jobs.corpus.lines import LineFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
+from jobs.corpus.unpacking import LineFile
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
 from jobs.errors import CorpusError
 from jobs.json_numbers import whole_number

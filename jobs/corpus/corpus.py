@@ -18,9 +18,8 @@ from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder import CorpusFile, find_files, is_pattern, printable
 from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.unpacking import NO_FILE, naming
-from jobs.documents import quoted
-from jobs.errors import CorpusError, SpecError
-from jobs.near_names import meant
+from jobs.documents import quoted, repeated
+from jobs.errors import CorpusError, SpecError, meant
 from jobs.tasks.kind import PayloadKind
 
 # A query with a thousand candidates of a paragraph each is one line.
@@ -91,9 +90,9 @@ class Corpus:
             return
         self._find_files()
         names = [self.id_field, *self.payload_fields.values()]
-        if twice := [name for index, name in enumerate(names) if name in names[:index]]:
+        if twice := repeated(names):
             what = " and the ".join(["id", *self.payload_fields])
-            raise SpecError(f"the {what} cannot both be in the field {twice[0]!r}; change one of the two")
+            raise SpecError(f"the {what} cannot both be in the field {twice!r}; change one of the two")
         if not 1 <= self.line_limit <= MOST_LINE_BYTES:
             raise SpecError(
                 f"--max-text is {self.line_limit:,} bytes; the smallest is 1, the largest {MOST_LINE_BYTES:,}"
@@ -245,8 +244,8 @@ class Corpus:
             raise SpecError(f"--columns is for csv and tsv, and {self.source} is read as {self.read_as}; leave it out")
         if "" in self.columns:
             raise SpecError("--columns has a name that is empty; give every column of the table a name, in their order")
-        if twice := [name for index, name in enumerate(self.columns) if name in self.columns[:index]]:
-            raise SpecError(f"--columns has the name {quoted(twice[0], 30)} twice; change one")
+        if twice := repeated(self.columns):
+            raise SpecError(f"--columns has the name {quoted(twice, 30)} twice; change one")
         for role, name in zip(["id", *self.payload_fields], needed, strict=True):
             if name not in self.columns and (role, name) != ("id", "id"):
                 have = ", ".join(quoted(one, 30) for one in self.columns)

@@ -14,7 +14,7 @@ from jobs.corpus.encodings import encoding_question
 from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text
-from jobs.documents import Record, Reject, Rejected, check_record, quoted, reject
+from jobs.documents import Record, Reject, Rejected, check_record, listed, quoted, reject, repeated
 from jobs.errors import CorpusError
 
 
@@ -90,15 +90,15 @@ def _read_header(
         raise CorpusError(f"the header is not UTF-8; {encoding_question(bad.object)}")
     if not names:
         return [*text_fields.values()]  # an empty file
-    columns = ", ".join(quoted(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    columns = listed(names, 8)
     for role, field in text_fields.items():
         if field not in names:
             hint = guess_by_header(names, text_fields.values(), delimiter) or f"name it with --{role}-field"
             raise CorpusError(f"the header has no column {quoted(field)} (it has {columns}); {hint}")
     if id_field != "id" and id_field not in names:
         raise CorpusError(f"the header has no column {quoted(id_field)} (it has {columns}); name it with --id-field")
-    if twice := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise CorpusError(f"the header has two columns {quoted(twice[0], 30)}; rename one")
+    if twice := repeated(names):
+        raise CorpusError(f"the header has two columns {quoted(twice, 30)}; rename one")
     return names
 
 

@@ -11,8 +11,7 @@ from encodings.aliases import aliases
 
 from jobs.corpus.pieces import PieceBytes
 from jobs.documents import quoted
-from jobs.errors import SpecError
-from jobs.near_names import nearest
+from jobs.errors import SpecError, nearest
 
 _CJK = "一-龥、。，；：？！「」『』（）《》“”・ー"
 _CYRILLIC = "а-яА-ЯёіїєўЁ«»—–…„“"

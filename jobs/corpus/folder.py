@@ -26,8 +26,6 @@ DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """A file of a corpus of several."""
-
     path: Path
     name: str  # below the folder of the corpus, for messages
 

@@ -1,14 +1,10 @@
 """The numbered lines of a byte stream, without keeping one that is too long; and plain text, a document per line."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from io import BufferedReader
-from pathlib import Path
 
 from jobs.corpus.encodings import UNDECODABLE, encoding_question
-from jobs.corpus.unpacking import HashedBytes, naming, unpacked
 from jobs.documents import Record, Reject, Rejected, check_record, reject
-from jobs.errors import CorpusError
 from jobs.formatting import size
 
 BOM = b"\xef\xbb\xbf"
@@ -75,32 +71,3 @@ def _fits(line: bytes, max_bytes: int) -> bool:
     """Whether a line is within the limit without its line end."""
     ended = line.endswith(b"\n") or len(line) < max_bytes + 2
     return ended and len(line.removesuffix(b"\n").removesuffix(b"\r")) <= max_bytes
-
-
-MAX_LINE_BYTES = 1 << 26  # a line is kept in memory
-
-
-class LineFile:
-    """A file that is read once, from start to end. Raises CorpusError where it cannot be read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.bytes_read = 0  # stored bytes
-        self.digest: str | None = None  # sha256 of the stored bytes, after the last line
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Each line that is not blank, with its number, from 1."""
-        with naming(str(self.path)), open(self.path, "rb", buffering=0) as raw:
-            hashed = HashedBytes(raw)
-            with closing(unpacked(hashed, None)) as stream:
-                for number, line in numbered_lines(stream, MAX_LINE_BYTES):
-                    self.bytes_read = hashed.num_bytes
-                    if line is None:
-                        raise self.error(number, f"the line is longer than {MAX_LINE_BYTES:,} bytes; shorten it")
-                    if line and not line.isspace():
-                        yield number, line
-            self.bytes_read, self.digest = hashed.num_bytes, hashed.digest()
-
-    def error(self, number: int, what: str) -> CorpusError:
-        """The error of a line; `what` says what is wrong and what to do."""
-        return CorpusError(f"{self.path}, line {number}: {what}")

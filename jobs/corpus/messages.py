@@ -56,7 +56,6 @@ def check_messages(messages: object) -> Payload | Problem:
 
 
 def read_messages(payload: str) -> list[Message]:
-    """The messages of a payload."""
     values = orjson.loads(payload)
     if "text" in values:
         return [Message("user", values["text"])]

@@ -12,13 +12,15 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 import zstandard
 
 from jobs.corpus.encodings import Utf8Bytes
+from jobs.corpus.lines import numbered_lines
 from jobs.corpus.pieces import PieceBytes
 from jobs.errors import CorpusError
 
@@ -26,6 +28,7 @@ OnBytes = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
 CHUNK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 26  # a line of a `LineFile` is kept in memory
 PIECE_BYTES = 1 << 12  # zstd compresses up to 32,768 to 1: what a piece decompresses to must fit in memory
 XZ_MEMORY = 1 << 28  # `xz -9` needs 65 MiB; a file may ask for 4 GiB. (zstandard allows 128 MiB by itself.)
 
@@ -303,3 +306,29 @@ def naming(source: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise CorpusError(f"{source} cannot be read: {reason}; check it and its permissions") from None
+
+
+class LineFile:
+    """A file that is read once, from start to end. Raises CorpusError where it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes_read = 0  # stored bytes
+        self.digest: str | None = None  # sha256 of the stored bytes, after the last line
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Each line that is not blank, with its number, from 1."""
+        with naming(str(self.path)), open(self.path, "rb", buffering=0) as raw:
+            hashed = HashedBytes(raw)
+            with closing(unpacked(hashed, None)) as stream:
+                for number, line in numbered_lines(stream, MAX_LINE_BYTES):
+                    self.bytes_read = hashed.num_bytes
+                    if line is None:
+                        raise self.error(number, f"the line is longer than {MAX_LINE_BYTES:,} bytes; shorten it")
+                    if line and not line.isspace():
+                        yield number, line
+            self.bytes_read, self.digest = hashed.num_bytes, hashed.digest()
+
+    def error(self, number: int, what: str) -> CorpusError:
+        """The error of a line; `what` says what is wrong and what to do."""
+        return CorpusError(f"{self.path}, line {number}: {what}")

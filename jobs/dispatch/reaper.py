@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
-from jobs.store.queue.lease_expiry import expire, expire_workers
+from jobs.store.queue.deaths import expire, expire_workers
 from jobs.store.queue.waiting import has_expired_lease
 from jobs.store.singleton_roles import REAPER, acquire_role
 from jobs.store.worker_registry import dead_workers, mark_stopped

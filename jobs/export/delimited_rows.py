@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobs.csv_text import csv_cell, csv_line
+from jobs.formatting import visible
 from jobs.json_numbers import is_number
-from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument

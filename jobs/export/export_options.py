@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from jobs.choices import Only
 from jobs.compression import PACKINGS, inner_suffix, packing_of
-from jobs.errors import SpecError
+from jobs.errors import SpecError, nearest
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
-from jobs.near_names import nearest
 from jobs.requirements import is_installed, needs_pyarrow
 from jobs.tasks.kinds import KINDS
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.corpus.lines import LineFile
+from jobs.corpus.unpacking import LineFile
 from jobs.documents import quoted
-from jobs.errors import CorpusError, SpecError
-from jobs.near_names import meant
+from jobs.errors import CorpusError, SpecError, meant
 from jobs.requirements import install_command
 
 Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: not relevant

@@ -12,6 +12,9 @@ from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
 from jobs.store.schema.lasting_tables import MemoryEntry, ScoreEntry
 
+# Numbers that an entry has under the same name as its row.
+OF_SEGMENTS = ("log_prob", "num_source_tokens", "num_target_tokens")
+OF_SCORES = ("nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens")
 KEYS_PER_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
 
 
@@ -21,10 +24,8 @@ def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTran
         row.key: SegmentTranslation(
             texts=tuple(json.loads(row.texts)),
             scores=tuple(json.loads(row.scores)),
-            log_prob=row.log_prob,
-            num_source_tokens=row.num_source_tokens,
-            num_target_tokens=row.num_target_tokens,
             flags=_flags(row),
+            **{name: getattr(row, name) for name in OF_SEGMENTS},
         )
         for row in _entries(database, MemoryEntry, keys)
     }
@@ -34,12 +35,8 @@ def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Scor
     """The stored scores of documents, by key; keys without one are left out."""
     return {
         row.key: Score(
-            nll_sum=row.nll_sum,
-            num_tokens=row.num_tokens,
-            num_words=row.num_words,
-            num_bytes=row.num_bytes,
-            num_source_tokens=row.num_source_tokens,
             flags=_flags(row),
+            **{name: getattr(row, name) for name in OF_SCORES},
             tokens=tuple(TokenScore(*token) for token in json.loads(row.token_scores or "[]")),
         )
         for row in _entries(database, ScoreEntry, keys)
@@ -71,9 +68,7 @@ def _translation(key: bytes, entry: SegmentTranslation) -> dict[str, Any]:
         "key": key,
         "texts": json.dumps(entry.texts, ensure_ascii=False),
         "scores": json.dumps(entry.scores),
-        "log_prob": entry.log_prob,
-        "num_source_tokens": entry.num_source_tokens,
-        "num_target_tokens": entry.num_target_tokens,
+        **{name: getattr(entry, name) for name in OF_SEGMENTS},
         "flags": " ".join(entry.flags),
     }
 
@@ -82,11 +77,7 @@ def _score(key: bytes, entry: Score) -> dict[str, Any]:
     tokens = [(token.text, token.start, token.stop, token.log_prob) for token in entry.tokens]
     return {
         "key": key,
-        "nll_sum": entry.nll_sum,
-        "num_tokens": entry.num_tokens,
-        "num_words": entry.num_words,
-        "num_bytes": entry.num_bytes,
-        "num_source_tokens": entry.num_source_tokens,
+        **{name: getattr(entry, name) for name in OF_SCORES},
         "flags": " ".join(entry.flags),
         "token_scores": json.dumps(tokens, ensure_ascii=False) if tokens else None,
     }

@@ -8,11 +8,9 @@ from itertools import chain
 from typing import Any
 
 from jobs.documents import Document, Record
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
-from jobs.store.queue.filtering import used_fields
 from jobs.store.where.condition import Condition
 from jobs.store.where.fields import has_path, spell_field
 from jobs.store.where.tree import Name
@@ -35,7 +33,7 @@ def resolve_fields(stages: Sequence[Stage], records: Iterator[Record]) -> tuple[
 
 
 def _fields_of(spec: JobSpec | FilterSpec) -> list[Name]:
-    return used_fields(Condition.parse(spec.condition)) if isinstance(spec, FilterSpec) else []
+    return Condition.parse(spec.condition).fields() if isinstance(spec, FilterSpec) else []
 
 
 def _first(records: Iterator[Record]) -> Iterator[Record]:

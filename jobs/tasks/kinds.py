@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.tasks.filter import FILTER
 from jobs.tasks.generate import GENERATE, GenerateOptions
 from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Kind, Type, Words

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.number_ranges import Real, Whole
 
 T = TypeVar("T")

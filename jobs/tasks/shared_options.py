@@ -4,8 +4,7 @@ import enum
 import re
 from dataclasses import dataclass
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.number_ranges import Whole
 from jobs.tasks.option import EVERY, SEVERAL, Option
 

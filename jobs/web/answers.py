@@ -11,10 +11,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.formatting import NOTHING, counted, plain
+from jobs.formatting import NOTHING, counted, plain, visible
 from jobs.json_text import iso, to_json
 from jobs.store.report.query.query import Answer
-from jobs.visible_text import visible
 from jobs.web.charts import Chart, Series
 from jobs.web.document_view.document_address import can_stand_in_path, document_address
 
@@ -31,8 +30,6 @@ _IDS = re.compile(r"(^|_)(id|line|position|epoch|pid|lane)$")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value."""
-
     text: str  # one line, without characters that could hide
     rest: str = ""  # of a long text: what is folded
     left_out: int = 0  # characters of it that are not in the page

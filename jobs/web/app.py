@@ -29,13 +29,12 @@ from jobs.web.pages import (
     overview,
     query,
     schema,
-    worker_actions,
     workers,
 )
 from jobs.web.same_origin import SameOrigin
 
 PAGES = (
-    *(overview, jobs, job, compare, documents, document, export, actions, workers, worker_actions),
+    *(overview, jobs, job, compare, documents, document, export, actions, workers),
     *(models, query, schema, monitoring),
 )
 

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from jobs import __version__, formatting
 from jobs.choices import state_in_words
 from jobs.errors import KvjobsError, NotFoundError, SpecError, StoreError
-from jobs.visible_text import visible
+from jobs.formatting import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
 

@@ -12,8 +12,6 @@ from jobs.store.report.waiting_work import service_of
 
 @dataclass(frozen=True, slots=True)
 class UnservedWork:
-    """What waits, and what to do."""
-
     job_ids: tuple[int, ...]  # oldest first
     sentence: str
     cure: str

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from jobs.store.cache_reports import CacheReportRow, log_cache_reports, newest_cache_reports
 from jobs.store.database import Database
+from jobs.store.model_reports import CacheReportRow, log_cache_reports, newest_cache_reports
 from jobs.store.report.query.query import AnswerLimits, answer
 from jobs.store.report.query.saved_queries import saved_query
 from tests.cache_reports import MEASURED

@@ -8,8 +8,8 @@ from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
-from jobs.store.queue import lease_expiry, leases
-from jobs.store.queue.circuit_breaker import log_death
+from jobs.store.queue import deaths, leases
+from jobs.store.queue.deaths import log_death
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
@@ -49,7 +49,7 @@ def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_the_same_i
     """If ids are reused and epochs begin at 1, the batch of the worker that slept matches one of the new job."""
     pruned = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, worker_id=1, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
     prune_jobs(database, [pruned])
     add_waiting_job(documents=3, per_shard=3)
@@ -125,7 +125,7 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
 ) -> None:
     pruned = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
     prune_jobs(database, [pruned])
 

@@ -19,7 +19,7 @@ from jobs.store.connection import sqlite_engine
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
@@ -156,7 +156,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(
 ) -> None:
     job = add_waiting_job(documents=1, per_shard=1, spec=kind.spec)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     write(database, take(database), kind.outcome)
 
     with pytest.raises(StaleLease):

@@ -19,7 +19,7 @@ from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.ingest.bulk_insert import insert_batch
 from jobs.store.ingest.lifecycle import abandon
 from jobs.store.jobs import cancel, retry
-from jobs.store.queue import lease_expiry
+from jobs.store.queue import deaths
 from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import find_job
@@ -159,7 +159,7 @@ def test_recording_twice_adds_once(database: Database, add_waiting_job: AddWaiti
 def test_a_stale_batch_adds_nothing(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
 
     with pytest.raises(StaleLease):
         write(database, sleeper, outcomes=[translated(), BROKE, BROKE], timings=TIMINGS)

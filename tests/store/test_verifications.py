@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.store.database import Database
-from jobs.store.verifications import Standing, Verification, log_verification, newest_verifications, standing
+from jobs.store.model_reports import Standing, Verification, log_verification, newest_verifications, standing
 
 CHECK = {"name": "slots", "verdict": "same", "drift": float("inf")}
 FOUND = Verification(

@@ -9,8 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.errors import NotFoundError
-from jobs.near_names import meant
+from jobs.errors import NotFoundError, meant
 from jobs.tasks.score import SCORE
 from jobs.tasks.translate import TRANSLATE
 from worker.models.export_advice import ADD

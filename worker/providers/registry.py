@@ -7,8 +7,7 @@ from collections import defaultdict
 from typing import Protocol, runtime_checkable
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.errors import KvjobsError, SpecError
-from jobs.near_names import meant
+from jobs.errors import KvjobsError, SpecError, meant
 from jobs.providers import ONNX, Choice
 from jobs.settings import Settings
 from jobs.tasks.task import Task

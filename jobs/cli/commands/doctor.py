@@ -19,11 +19,10 @@ import click
 import jobs
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
-from jobs.control_groups import cpu_quota, memory_limit
 from jobs.errors import KvjobsError
 from jobs.formatting import counted, figure, size
 from jobs.private import is_readable_by_others
-from jobs.process import available_cores, is_stopped
+from jobs.process import available_cores, cpu_quota, is_stopped, memory_limit
 from jobs.settings import hide_passwords
 from jobs.worker_port import worker_port
 

@@ -17,6 +17,7 @@ from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, 
 from jobs.cli.then_option import read_stages
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.errors import SpecError
+from jobs.formatting import visible
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
@@ -27,7 +28,6 @@ from jobs.tasks.kinds import KINDS
 from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
 from jobs.tasks.shared_options import TEXT_FIELD
 from jobs.tasks.translate import TranslateOptions
-from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.cli.streams import STANDARD_OUTPUT
 from jobs.errors import KvjobsError
-from jobs.visible_text import visible
+from jobs.formatting import visible
 
 INTERRUPTED = 130
 USAGE = 2

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import click
 
-from jobs.visible_text import visible
+from jobs.formatting import visible
 
 
 class MessageFormat(enum.Enum):

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from jobs.csv_text import csv_cell, csv_line
-from jobs.formatting import plain
+from jobs.formatting import plain, visible
 from jobs.json_text import to_json
-from jobs.visible_text import visible
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]

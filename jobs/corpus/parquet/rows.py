@@ -23,7 +23,7 @@ from typing import IO, Any, BinaryIO
 import orjson
 
 from jobs.corpus.guess import likely_name
-from jobs.documents import quoted
+from jobs.documents import listed, quoted, repeated
 from jobs.errors import SpecError
 from jobs.requirements import needs_pyarrow
 
@@ -159,7 +159,7 @@ def _check_columns(schema: Any, request: Request) -> None:
     from jobs.corpus.parquet.values import NoJsonFormError, check_type, is_text
 
     names = list(schema.names)
-    if twice := next((name for index, name in enumerate(names) if name in names[:index]), None):
+    if twice := repeated(names):
         raise RefusedFileError(f"it has two columns {quoted(twice, 30)}; rename one")
     for role, field in request.text_fields.items():
         found = _type_of(schema, field)
@@ -302,7 +302,7 @@ class _BadTextError(Exception):
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name, 30) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
+    return listed(names, 12) or "none"
 
 
 def _in_words(error: Exception) -> str:

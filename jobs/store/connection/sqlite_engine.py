@@ -1,6 +1,7 @@
 """An engine for a SQLite file: pragmas, the start of a transaction, and where the file may be."""
 
 import math
+import os
 import sqlite3
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,6 @@ from sqlalchemy.exc import DisconnectionError
 from jobs.errors import SpecError, StoreError
 from jobs.private import make_file, make_folder
 from jobs.store.connection.mounts import mount_of
-from jobs.store.connection.read_only_file import is_read_only, read_only_uri
 
 READ_ONLY = "kvjobs_read_only"  # execution option of an engine whose file may only be read
 
@@ -158,3 +158,45 @@ def _exp(value: Any) -> float | None:
 
 def _ln(value: Any) -> float | None:
     return math.log(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether the file exists and this process cannot write it, or cannot write the files that SQLite needs beside
+    it."""
+    if not path.exists():
+        return False
+    beside = _log(path), _index(path)
+    return not (_may_write(path) and (_may_write(path.absolute().parent) or all(map(_may_write, beside))))
+
+
+def read_only_uri(path: Path) -> str:
+    """The SQLite URI that opens the file for reading. Raises StoreError where its last changes are in a log that cannot
+    be read.
+
+    In WAL mode even a reader writes beside the file: SQLite creates -wal and -shm, and removes them at the end. Where
+    they exist, because another process has the file open, they are read too. Where they do not, the file is complete
+    and is opened as one that nobody writes ("immutable": sqlite.org/uri.html).
+    """
+    file, log = path.absolute(), _log(path)
+    if not is_read_only(path):
+        return f"{file.as_uri()}?mode=ro"
+    if not (log.exists() and log.stat().st_size):
+        return f"{file.as_uri()}?mode=ro&immutable=1"
+    if not _index(path).exists() and not _may_write(file.parent):
+        raise StoreError(
+            f"the last changes of {path} are in {log.name}, which SQLite reads only where it may write the folder: "
+            "open it once as its owner (kvjobs ls), or copy both files elsewhere"
+        )
+    return f"{file.as_uri()}?mode=ro"
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _index(path: Path) -> Path:
+    return path.with_name(f"{path.name}-shm")
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from jobs.documents import Document, PlaceOf, Record, Reject, Rejected, duplicate
+from jobs.store.queue.chains import new_shard
 from jobs.store.rollups import add_failures
 from jobs.store.schema import tables
-from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import DocumentStatus, ShardState
-from jobs.store.schema.tables import Job, JobCounts, Shard
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import JobCounts, Shard
 
 IDS_PER_QUERY = 500
 
@@ -39,16 +39,7 @@ def insert_batch(
             start, stop = shard[0].position, shard[-1].position + 1
             new_shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
     if new_shards:
-        same = insert(Shard).values(
-            job_id=job_id,
-            queue=select(Job.queue).where(Job.id == job_id).scalar_subquery(),
-            state=ShardState.READY,
-            available_at=db_time(),
-            lease_epoch=0,
-            attempts=0,
-            crashes=0,
-        )
-        connection.execute(same, new_shards)
+        connection.execute(insert(Shard).values(new_shard(job_id)), new_shards)
     codes = Counter(record.code for record in records if type(record) is Rejected and record.position not in duplicates)
     codes[Reject.DUPLICATE_ID] += len(duplicates)
     connection.execute(
@@ -107,11 +98,6 @@ def _insert_documents(connection: Connection, job_id: int, records: Sequence[Rec
             )
 
 
-def _placeholder(connection: Connection) -> str:
-    """The driver's placeholder for a parameter."""
-    return "?" if connection.dialect.paramstyle == "qmark" else "%s"
-
-
 def _reject_duplicates(
     connection: Connection, job_id: int, records: Sequence[Record], place_of: PlaceOf | None
 ) -> set[int]:
@@ -131,7 +117,7 @@ def _reject_duplicates(
 def _first_lines(connection: Connection, job_id: int, ids: Sequence[str | None]) -> dict[str | None, int]:
     """The line of each of these ids. One index look-up per id: for `external_id IN (...)` with ten ids or more, SQLite
     scans all documents of the job instead."""
-    placeholder = _placeholder(connection)
+    placeholder = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     lines: dict[str | None, int] = {}
     for start in range(0, len(ids), IDS_PER_QUERY):
         some = tuple(ids[start : start + IDS_PER_QUERY])

@@ -192,16 +192,10 @@ def _new_shard(connection: Connection, link: Link, inserted: Sequence[int], star
     shard_id: int = connection.execute(
         insert(Shard)
         .values(
-            job_id=link.next_id,
+            **new_shard(link.next_id, ShardState.DONE if is_closed else ShardState.READY),
             start=start,
             stop=stop,
             estimated_tokens=sum(inserted),
-            queue=select(Job.queue).where(Job.id == link.next_id).scalar_subquery(),
-            state=ShardState.DONE if is_closed else ShardState.READY,
-            available_at=db_time(),
-            lease_epoch=0,
-            attempts=0,
-            crashes=0,
         )
         .returning(Shard.id)
     ).scalar_one()
@@ -213,6 +207,13 @@ def _new_shard(connection: Connection, link: Link, inserted: Sequence[int], star
         counted |= {"skipped": len(inserted) - waiting, "shards_open": int(not is_closed)}
     add_to_counters(connection, link.next_id, **counted)
     return NewShard(link.next_id, shard_id, is_closed)
+
+
+def new_shard(job_id: int, state: ShardState = ShardState.READY) -> dict[str, Any]:
+    """The columns of a shard that nobody has leased yet, but for its range."""
+    queue = select(Job.queue).where(Job.id == job_id).scalar_subquery()
+    never = dict.fromkeys(("lease_epoch", "attempts", "crashes"), 0)
+    return {"job_id": job_id, "queue": queue, "state": state, "available_at": db_time(), **never}
 
 
 def _reopened_shard(connection: Connection, link: Link, rows: Select[Any], start: int, stop: int) -> NewShard | None:

@@ -5,7 +5,7 @@ Runs inside the caller's transaction, which has locked the counters of the filte
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Subquery, and_, insert, literal, select, table, update
 from sqlalchemy import column as sql_column
@@ -20,7 +20,7 @@ from jobs.store.schema.results import in_range, open_positions
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document, Job
 from jobs.store.where.condition import Condition
-from jobs.store.where.tree import Name, names_in
+from jobs.store.where.tree import names_in
 from jobs.store.where.values import VIEW, is_column
 from jobs.tasks.kinds import KINDS
 
@@ -31,13 +31,6 @@ NOT_EVALUATED = "filter-error"  # error code where the database cannot evaluate 
 OF_CORPUS = frozenset({"position", "id", "line", "text", "fields", "route"})
 OF_TASK = {kind.name: kind.conditions for kind in KINDS.values() if kind.fields}
 OF_RESULTS = frozenset({"provider", "shard_id", "epoch", "worker_id", "finished_at"})  # of the last stage with a model
-
-
-class EarlierStage(NamedTuple):
-    """A stage before the filter."""
-
-    job_id: int
-    task: str
 
 
 def stage_of_column(name: str, tasks: Sequence[str]) -> int | None:
@@ -68,11 +61,6 @@ def check_condition(text: str, tasks: Sequence[str]) -> Condition:
 def used_columns(condition: Condition) -> list[str]:
     """The columns of `v_documents` that a condition names."""
     return list(dict.fromkeys(name.path[0].lower() for name in names_in(condition.tree) if is_column(name)))
-
-
-def used_fields(condition: Condition) -> list[Name]:
-    """The fields of the corpus that a condition names."""
-    return list(dict.fromkeys(name for name in names_in(condition.tree) if not is_column(name)))
 
 
 def keep_documents(connection: Connection, job_id: int, shard_id: int, start: int, stop: int) -> int:
@@ -111,12 +99,8 @@ def _view(connection: Connection, condition: Condition, job_id: int, start: int,
     """`v_documents` as the filter sees it, over a range: each column from the stage that it belongs to. (A look-up for
     each value that is named, because a join of views is planned badly.)"""
     chain = select(Job.chain, Job.stage).where(Job.id == job_id).subquery()
-    earlier = [
-        EarlierStage(row.id, row.task)
-        for row in connection.execute(
-            select(Job.id, Job.task).where(Job.chain == chain.c.chain, Job.stage < chain.c.stage).order_by(Job.stage)
-        )
-    ]
+    before = select(Job.id, Job.task).where(Job.chain == chain.c.chain, Job.stage < chain.c.stage)
+    earlier = connection.execute(before.order_by(Job.stage)).all()
     first = VIEW.alias("first_stage")
     columns: list[ColumnElement[Any]] = [first.c.position]
     for name in dict.fromkeys(["fields", *used_columns(condition)]):
@@ -126,11 +110,9 @@ def _view(connection: Connection, condition: Condition, job_id: int, start: int,
             columns += [] if name == "position" else [first.c[name]]
             continue
         stage = table("v_documents", *map(sql_column, ("job_id", "position", name))).alias(f"of_{name}")
-        value = select(stage.c[name]).where(
-            stage.c.job_id == earlier[index].job_id, stage.c.position == first.c.position
-        )
+        value = select(stage.c[name]).where(stage.c.job_id == earlier[index].id, stage.c.position == first.c.position)
         columns.append(value.scalar_subquery().label(name))
-    here = and_(first.c.job_id == earlier[0].job_id, first.c.position >= start, first.c.position < stop)
+    here = and_(first.c.job_id == earlier[0].id, first.c.position >= start, first.c.position < stop)
     return select(*columns).where(here).subquery("v_documents")
 
 

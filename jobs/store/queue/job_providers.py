@@ -42,12 +42,7 @@ def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], a
         if used or any(sums.values()):
             rows.append(_row(work.job_id, work.spec, place, choice) | sums)
         if used:
-            rows[-1] |= {
-                "requests": used.requests,
-                "prompt_tokens": used.prompt_tokens,
-                "completion_tokens": used.completion_tokens,
-                "cost": used.cost,
-            }
+            rows[-1] |= {name: getattr(used, name) for name in USED}
     return rows
 
 
@@ -65,16 +60,11 @@ def handover_sums(work: Work, answers: Answers) -> list[Row]:
 
 def log_changes(connection: Connection, work: Work, answers: Answers, now: datetime) -> None:
     """A row for each handover that is a change."""
+    names = ("provider", "next_provider", "reason", "documents")
     rows = [
-        {
-            "provider": one.provider,
-            "next_provider": one.next_provider,
-            "code": one.code.value,
-            "reason": one.reason,
-            "documents": one.documents,
-        }
-        for one in answers.handovers
-        if one.is_change
+        {"code": change.code.value, **{name: getattr(change, name) for name in names}}
+        for change in answers.handovers
+        if change.is_change
     ]
     insert_rows(connection, ProviderChange, rows, **work.lease, at=now)
 
@@ -86,9 +76,9 @@ def _row(job_id: int, spec: JobSpec | FilterSpec, place: int, choice: Choice) ->
         "provider": choice.name,
         "model": choice.model or spec.model,
         "skipped": choice.skipped,
-        **dict.fromkeys(COUNTED, 0),
+        **dict.fromkeys(("documents", "failed", "handed_over", *USED), 0),
         "cost": 0.0,
     }
 
 
-COUNTED = ("documents", "failed", "handed_over", "requests", "prompt_tokens", "completion_tokens")
+USED = ("requests", "prompt_tokens", "completion_tokens", "cost")  # of `Usage`

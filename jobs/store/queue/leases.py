@@ -1,4 +1,4 @@
-"""The life of a lease: taken, renewed, released, or refused. (Results: `record`. Leases that ran out: `lease_expiry`.)
+"""The life of a lease: taken, renewed, released, or refused. (Results: `record`. Leases that ran out: `deaths`.)
 
 A lease has an epoch and a token, which are checked in the same transaction that writes results: a worker that slept
 past its lease finds other values and is refused, so nothing is counted twice. The epoch is the number of the lease of

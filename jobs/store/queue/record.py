@@ -16,8 +16,8 @@ from jobs.store import memory
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
-from jobs.store.queue.circuit_breaker import QUARANTINED
 from jobs.store.queue.completion import end_documents
+from jobs.store.queue.deaths import QUARANTINED
 from jobs.store.queue.job_counters import count_behind_turn, lock_counters, wait_for_turn
 from jobs.store.queue.job_providers import handover_sums, log_changes, provider_sums
 from jobs.store.queue.shard_events import log_event
@@ -39,12 +39,13 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
     """
     batch = work.batches[index]
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
+    in_flight = {"in_flight": positions_json(following)} if following else {}  # behind the last batch as it was
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
         now = connection.execute(
             update(Shard)
             .where(Shard.in_flight == positions_json(batch), *fence(work))
-            .values(lease_until=db_time(lease_s), crashes=0, **_next_in_flight(following))
+            .values(lease_until=db_time(lease_s), crashes=0, **in_flight)
             .returning(db_time())
         ).scalar()
         if now is not None:
@@ -92,11 +93,6 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
     if shard is None:
         return False
     return bool(shard.in_flight == positions_json(following) if following else shard.state != ShardState.LEASED)
-
-
-def _next_in_flight(following: Batch | None) -> dict[str, str]:
-    """The column of a shard that says which batch is computed now; nothing behind the last one."""
-    return {"in_flight": positions_json(following)} if following else {}
 
 
 def _insert_results(

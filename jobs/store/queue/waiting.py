@@ -35,8 +35,6 @@ class JobsAhead:
 
 @dataclass(frozen=True, slots=True)
 class LiveWorker:
-    """A live worker."""
-
     worker_id: int
     queues: Queues
     lanes: int
@@ -94,7 +92,6 @@ def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
 
 
 def has_expired_lease(database: Database) -> bool:
-    """Whether a lease has run out."""
     with database.reading() as connection:
         expired = select(Shard.id).where(Shard.state == ShardState.LEASED, Shard.lease_until < db_time()).limit(1)
         return connection.execute(expired).first() is not None

@@ -25,8 +25,6 @@ class HandoverReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSummary:
-    """One provider of a job."""
-
     provider: str
     model: str  # its name there
     skipped: str | None  # why it cannot do the job at all

@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Boolean, ColumnElement, Connection, Select, case, column, func, or_, select, table
 
 from jobs.choices import CANCELLING, PAUSED, WAITING
-from jobs.errors import NotFoundError, SpecError
-from jobs.near_names import meant
+from jobs.errors import NotFoundError, SpecError, meant
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
 from jobs.store.report.document_counts import DocumentCounts
@@ -288,16 +287,11 @@ def list_jobs(
     *,
     states: Collection[str] = (),
     task: str | None = None,
-    search: str = "",
-    before: int | None = None,
     limit: int | None = None,
 ) -> list[JobSummary]:
-    """Jobs, newest first: with `states` only those whose `JobSummary.recorded_state` is among them, with `search` those
-    with that text in name, model or source, with `before` those whose number is lower (the next page)."""
+    """Jobs, newest first: with `states` only those whose `JobSummary.recorded_state` is among them."""
     statement = summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
-    statement = statement.where(*conditions(states=states, task=task or "", search=search))
-    if before is not None:
-        statement = statement.where(V_JOBS.c.job_id < before)
+    statement = statement.where(*conditions(states=states, task=task or "", search=""))
     return [JobSummary(*row) for row in connection.execute(statement)]
 
 

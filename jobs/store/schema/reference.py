@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from jobs.store.schema.migrate import HEAD as VERSION
-from jobs.store.schema.rollup_tables import ROLLUPS
 from jobs.store.schema.tables import Base
 from jobs.store.schema.views import VIEW_COLUMNS, Description, describe
 
+MODULES = ("lasting_tables", "provider_tables", "result_tables", "verification_table", "tables", "rollup_tables")
 HEAD = f"""# The database schema
 
 Schema {VERSION}, on SQLite and on PostgreSQL. The **views** are public: their columns keep name, order and meaning from
@@ -37,9 +37,9 @@ def reference() -> str:
 
 
 def table_descriptions() -> dict[str, dict[str, Description]]:
-    """The columns of each table, in the order of the modules that declare them, rollups last."""
-    rollups = {rollup.__tablename__ for rollup in ROLLUPS}
-    in_order = sorted(Base.metadata.tables.items(), key=lambda item: item[0] in rollups)
+    """The columns of each table, in the order of MODULES and of the classes in each."""
+    modules = {mapper.class_.__tablename__: mapper.class_.__module__ for mapper in Base.registry.mappers}
+    in_order = sorted(Base.metadata.tables.items(), key=lambda item: MODULES.index(modules[item[0]].rpartition(".")[2]))
     return {name: {column.name: describe(column) for column in table.columns} for name, table in in_order}
 
 

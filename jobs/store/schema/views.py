@@ -95,7 +95,6 @@ def create_views(connection: Connection) -> None:
 
 
 def drop_views(connection: Connection) -> None:
-    """Drop every view."""
     for name in VIEW_COLUMNS:
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
     if connection.dialect.name == "postgresql":

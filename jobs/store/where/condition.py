@@ -34,7 +34,7 @@ class Condition:
         """The same condition with its names resolved among the documents of a job, or among its first ones alone.
         Raises SpecError where none of these has a field of that name, and where the database cannot execute the
         condition."""
-        found = replace(self, paths={name.path: _found(connection, job_id, name, among) for name in self._fields()})
+        found = replace(self, paths={name.path: _found(connection, job_id, name, among) for name in self.fields()})
         try:
             clause = found.clause(connection.dialect.name)
             connection.execute(select(VIEW.c.position).where(VIEW.c.job_id == -1, clause))
@@ -47,7 +47,8 @@ class Condition:
         """The expression for WHERE, over a view that has the columns of VIEW which the condition names."""
         return compile_condition(self.tree, dialect, self.paths, view)
 
-    def _fields(self) -> list[Name]:
+    def fields(self) -> list[Name]:
+        """The fields of the corpus that it names."""
         return list(dict.fromkeys(name for name in names_in(self.tree) if not is_column(name)))
 
 

@@ -29,8 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-from jobs.errors import SpecError
-from jobs.near_names import meant
+from jobs.errors import SpecError, meant
 from jobs.store.schema.tables import Document
 from jobs.store.where.tree import Name, spell
 from jobs.store.where.values import COLUMNS, is_column

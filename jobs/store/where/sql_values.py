@@ -65,7 +65,6 @@ class SqlValues:
         return number_of(made, a, b, is_integer=is_integer)
 
     def negative(self, a: Value) -> Value:
-        """`-a`."""
         zero = literal(0, BigInteger())
         number = required(a.number) if self._is_sqlite else self.decimal(a)
         return number_of(Grouping(zero.op("-")(number)), a, is_integer=a.is_integer)

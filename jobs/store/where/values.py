@@ -65,18 +65,15 @@ def required(expression: Column | None) -> Column:
 
 
 def weight_of(values: Sequence[Value]) -> int:
-    """The sum of their weights."""
     return sum(value.weight for value in values)
 
 
 def truth_of(expression: Column, *values: Value, is_null: Column | None = None, weight: int = 0) -> Value:
-    """A truth value made of `values`."""
     is_null = expression.is_(None) if is_null is None else is_null
     return Value(truth=expression, is_null=is_null, weight=weight + weight_of(values))
 
 
 def number_of(expression: Column, *values: Value, is_integer: bool = False, stored: str = "numeric") -> Value:
-    """A number made of `values`."""
     return Value(
         number=expression,
         is_null=expression.is_(None),
@@ -87,5 +84,4 @@ def number_of(expression: Column, *values: Value, is_integer: bool = False, stor
 
 
 def text_of(expression: Column, *values: Value) -> Value:
-    """A text made of `values`."""
     return Value(text=expression, is_null=expression.is_(None), weight=1 + weight_of(values))

@@ -1,5 +1,5 @@
-"""Actions on a job, or on those that are chosen on the list (/jobs/actions): a page that asks for confirmation, and the
-form that performs them. POST alone changes anything."""
+"""Actions on a job, on those that are chosen on the list (/jobs/actions), or on a worker (/workers/N/actions): a page
+that asks for confirmation, and the form that performs them. POST alone changes anything."""
 
 import ipaddress
 from collections.abc import Callable, Sequence
@@ -7,18 +7,28 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
 from jobs.choices import state_in_words
-from jobs.control.actions import Action, actions_of, perform
-from jobs.errors import KvjobsError, SpecError
+from jobs.control.actions import (
+    DRAINING,
+    PAUSING,
+    Action,
+    WorkerAction,
+    actions_of,
+    actions_of_worker,
+    perform,
+    perform_on_worker,
+)
+from jobs.errors import KvjobsError, NotFoundError, SpecError
 from jobs.formatting import counted
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_lines import JobLine, lines_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
 from jobs.store.report.live_job import find_live_job, live_jobs
+from jobs.store.report.worker_list import find_worker
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import add_page, render
@@ -169,3 +179,41 @@ def _why_not(line: JobLine, action: Action) -> str | None:
     if any(action in actions_of(stage) for stage in line.stages):
         return None
     return f"it is {state_in_words(line.shown_state)}"
+
+
+CONSEQUENCES = {
+    WorkerAction.PAUSE: f"{PAUSING[0].upper()}{PAUSING[1:]}, until it is resumed.",
+    WorkerAction.RESUME: "It takes shards again.",
+    WorkerAction.DRAIN: f"{DRAINING[0].upper()}{DRAINING[1:]}. To have it back, start it where it ran.",
+}
+WorkerId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+
+
+@router.get("/workers/{worker_id:int}/actions/{action}")
+def confirm_of_worker(
+    request: Request, connection: Reading, settings: SettingsOfApp, worker_id: WorkerId, action: WorkerAction
+) -> Response:
+    """Say what follows, and ask."""
+    refuse_read_only(request)
+    worker = find_worker(connection, worker_id, settings.lease_s)
+    if worker is None:
+        raise NotFoundError(f"there is no worker {worker_id}")
+    if action not in actions_of_worker(worker):
+        raise SpecError(f"worker {worker_id} is {worker.state}, so it cannot be asked to {action.value}")
+    shown = {"worker": worker, "action": action.value, "consequence": CONSEQUENCES[action]}
+    return render(request, "worker_action.html", shown | {"heartbeat_s": settings.heartbeat_s})
+
+
+@router.post("/workers/{worker_id:int}/actions/{action}")
+def act_on_worker(
+    request: Request,
+    settings: SettingsOfApp,
+    worker_id: WorkerId,
+    action: WorkerAction,
+    form_token: Annotated[str, Form()] = "",
+) -> Response:
+    """Ask it, and go back to the list of workers."""
+    require_own_form(request, form_token)
+    refuse_read_only(request)
+    perform_on_worker(request.app.state.database, worker_id, action, visitor(request), settings.lease_s)
+    return RedirectResponse(f"/workers?asked={worker_id}#worker-{worker_id}", 303)

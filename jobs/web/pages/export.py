@@ -13,7 +13,6 @@ from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
 from jobs.export.result_lines import result_lines
 from jobs.store.database import Database
-from jobs.store.report.documents.export import find_source
 from jobs.store.report.job_summary import find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
 from jobs.web.pages.documents import FOR_EXCEL, selection_of
@@ -48,7 +47,7 @@ def download(
         job = find_job(connection, str(job_id))
         condition = selection_of(connection, job, asked).condition
         is_original = form is Format.ORIGINAL
-        suffix = _suffix(find_source(connection, job_id).reading) if is_original else SUFFIXES.get(form, form.value)
+        suffix = str(CorpusLayout.parse(job.reading).format) if is_original else SUFFIXES.get(form, form.value)
         stages = find_chain(connection, job) if chain else []
     check_format(form, job.task)
     if stages:
@@ -76,11 +75,6 @@ def _chunks(head: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
             yield b"".join(parts)
             parts, size = [], 0
     yield b"".join(parts)
-
-
-def _suffix(reading: str | None) -> str:
-    """Of a file in the format of the corpus."""
-    return str(CorpusLayout.parse(reading).format)
 
 
 def _ignored(_message: str) -> None:

@@ -188,15 +188,12 @@ def _one_of_few() -> Iterator[None]:
 
 def _write_csv(file: BinaryIO, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, defuse: bool) -> None:
     for cells in chain([columns], rows):
-        file.write(_csv_bytes(cells, defuse))
+        line = csv_line([csv_cell(cell, defuse=defuse) for cell in cells])
+        file.write(line.encode("utf-8", "backslashreplace"))
         if file.tell() > CSV_BYTES:
             raise SpecError(
                 f"the answer is larger than {size(CSV_BYTES)}; ask for fewer rows, or write it with kvjobs query --csv"
             )
-
-
-def _csv_bytes(cells: Sequence[Any], defuse: bool) -> bytes:
-    return csv_line([csv_cell(cell, defuse=defuse) for cell in cells]).encode("utf-8", "backslashreplace")
 
 
 def _shown(found: Answer, asked: Question) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from jobs.control.worker_actions import REQUESTS, actions_of_worker, worker_message
+from jobs.control.actions import REQUESTS, actions_of_worker, worker_message
 from jobs.formatting import counted, size
 from jobs.store.report.job_summary import LARGEST_ID
 from jobs.store.report.worker_list import WorkerSummary, list_workers

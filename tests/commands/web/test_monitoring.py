@@ -19,7 +19,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
 from jobs.web.app import Options, create_app
-from jobs.web.metric_families import WORKER_STATES
+from jobs.web.pages.monitoring import WORKER_STATES
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.places import CHECKOUT

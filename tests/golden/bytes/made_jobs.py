@@ -32,10 +32,10 @@ from jobs.providers import NO_PROVIDER, ONNX, Choice, Handover, ProviderOrder, R
 from jobs.routing.routes import Leg, Route, revision_of
 from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
-from jobs.store.cache_reports import log_cache_reports
 from jobs.store.database import Database
 from jobs.store.ingest.lifecycle import abandon
 from jobs.store.jobs import cancel, log_action, log_outcome, pause, set_priority
+from jobs.store.model_reports import log_cache_reports
 from jobs.store.queue import leases
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work

@@ -79,7 +79,7 @@ def pinned(home: Path) -> Iterator[None]:
         patch.setenv("NO_COLOR", "1")
         patch.setenv("TZ", "UTC")  # pages have local times
         time.tzset()
-        for module in ("jobs.web.rendering", "jobs.web.metric_families", "jobs.store.worker_registry"):
+        for module in ("jobs.web.rendering", "jobs.web.pages.monitoring", "jobs.store.worker_registry"):
             patch.setattr(f"{module}.__version__", VERSION)
         patch.setattr(Database, "shown_url", "the database")  # its password, and the folder of this run
         # A change of a style sheet or a script is none of the pages that name it.

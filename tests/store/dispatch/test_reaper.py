@@ -8,7 +8,7 @@ from jobs.process import ProcessId
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue import leases
-from jobs.store.queue.lease_expiry import MAX_CRASHES
+from jobs.store.queue.deaths import MAX_CRASHES
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
 from jobs.tasks.task import Task

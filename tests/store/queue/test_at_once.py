@@ -16,7 +16,7 @@ from jobs.outcome import Failed
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
@@ -110,8 +110,8 @@ class ConcurrentActors:
         return True
 
     def reap(self, chance: random.Random, _number: int) -> None:
-        try_again(lambda: lease_expiry.expire_workers(self.database, [chance.randint(1, WORKERS)]))
-        try_again(lambda: lease_expiry.expire(self.database))
+        try_again(lambda: deaths.expire_workers(self.database, [chance.randint(1, WORKERS)]))
+        try_again(lambda: deaths.expire(self.database))
         time.sleep(0.002)
 
     def act_as_user(self, chance: random.Random, _number: int) -> None:
@@ -145,7 +145,7 @@ def test_no_document_is_lost_or_counted_twice_under_concurrent_actions(
 
 def finish(actors: ConcurrentActors) -> None:
     """Process what is left, in one thread."""
-    lease_expiry.expire_workers(actors.database, list(range(1, WORKERS + 1)))
+    deaths.expire_workers(actors.database, list(range(1, WORKERS + 1)))
     for job_id in actors.job_ids:
         with contextlib.suppress(SpecError):
             resume(actors.database, job_id)

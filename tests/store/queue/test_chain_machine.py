@@ -21,7 +21,7 @@ from jobs.errors import SpecError, StaleLease
 from jobs.stage import FilterSpec, Stage
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.result_tables import Pass
@@ -70,11 +70,11 @@ class ChainMachine(RuleBasedStateMachine):
 
     @rule()
     def expire(self) -> None:
-        lease_expiry.expire(self.database)
+        deaths.expire(self.database)
 
     @rule()
     def the_worker_dies(self) -> None:
-        lease_expiry.expire_workers(self.database, [1])
+        deaths.expire_workers(self.database, [1])
 
     @rule(verb=st.sampled_from([pause, resume, cancel]), stage=st.integers(0, len(STAGES)))
     def a_user_acts(self, verb: object, stage: int) -> None:
@@ -88,7 +88,7 @@ class ChainMachine(RuleBasedStateMachine):
     @rule()
     def all_is_retried_and_ends(self) -> None:
         """Whatever happened, in the end each stage has each document once, as in an undisturbed run."""
-        lease_expiry.expire_workers(self.database, [1])
+        deaths.expire_workers(self.database, [1])
         retry(self.database, self.chain[0])
         with contextlib.suppress(SpecError):
             resume(self.database, self.chain[0])

@@ -7,7 +7,7 @@ from sqlalchemy import event
 
 from jobs.queues import Queues
 from jobs.store.database import Database
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.leases import SUSPECT_AFTER
 from tests.rows import AddWaitingJob
 
@@ -66,7 +66,7 @@ def test_a_shard_is_suspect_after_two_processes_died_on_it(database: Database, a
         work = leases.lease(database, 1, 0, 60.0)
         assert work is not None
         suspect.append(work.suspect)
-        lease_expiry.expire_workers(database, [1])
+        deaths.expire_workers(database, [1])
 
     assert suspect == [False] * SUSPECT_AFTER + [True]
 

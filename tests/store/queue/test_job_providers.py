@@ -13,7 +13,7 @@ from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import retry
-from jobs.store.queue import lease_expiry
+from jobs.store.queue import deaths
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
@@ -130,7 +130,7 @@ def test_a_repeated_record_counts_no_provider_twice(database: Database, add_wait
 def test_a_refused_worker_leaves_no_trace_of_its_providers(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=4, per_shard=4, spec=THREE)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     write(database, take(database), outcomes=OUTCOMES)
 
     with pytest.raises(StaleLease):

@@ -27,7 +27,7 @@ from jobs.outcome import Failed, Quarantined, StepTiming
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
@@ -104,7 +104,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def take_over(self, sleeper: Held) -> object:
         """A worker sleeps past its lease, and another worker leases its shard."""
         if self.is_newest(sleeper):
-            lease_expiry.expire_workers(self.database, [sleeper.work.worker_id])
+            deaths.expire_workers(self.database, [sleeper.work.worker_id])
         return self.lease(worker=1, in_time=True)
 
     @rule(target=held, held=consumes(held), fails=st.sampled_from([None, Failed, Quarantined]), twice=st.booleans())
@@ -155,7 +155,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule()
     def others_finish(self) -> None:
         """All leases expire, and another worker processes the rest of the job."""
-        lease_expiry.expire_workers(self.database, [1, 2, 3])
+        deaths.expire_workers(self.database, [1, 2, 3])
         with contextlib.suppress(SpecError):
             resume(self.database, self.model.job)
         while (work := leases.lease(self.database, 4, 0, 60.0)) is not None:
@@ -180,11 +180,11 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule()
     def expire(self) -> None:
-        lease_expiry.expire(self.database)
+        deaths.expire(self.database)
 
     @rule(worker=WORKERS)
     def worker_dies(self, worker: int) -> None:
-        lease_expiry.expire_workers(self.database, [worker])
+        deaths.expire_workers(self.database, [worker])
 
     @rule(verb=st.sampled_from([pause, resume, cancel]))
     def a_user_acts(self, verb: object) -> None:

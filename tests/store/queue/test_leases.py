@@ -7,7 +7,7 @@ from sqlalchemy import select, text, update
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.jobs import pause, resume
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
@@ -117,7 +117,7 @@ def test_after_a_crash_no_more_documents_than_usual_are_suspect(
     add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
     work = leases.lease(database, 7, 0, LEASE_S, batches_at_once=lambda spec: 4)
     assert work is not None
-    lease_expiry.expire_workers(database, [7])
+    deaths.expire_workers(database, [7])
 
     assert borders(database, 4) == [2, 2, 2]
 
@@ -129,7 +129,7 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting
     held = leases.heartbeat(database, LEASE_S, [work])
 
     assert held.tokens == {work.token}
-    assert lease_expiry.expire(database) == 0
+    assert deaths.expire(database) == 0
 
 
 def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -140,18 +140,18 @@ def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, ad
 
     leases.heartbeat(database, LEASE_S, [known])
 
-    assert lease_expiry.expire(database) == 1
+    assert deaths.expire(database) == 1
 
 
 def test_a_heartbeat_of_a_lost_lease_renews_no_later_one(database: Database, add_waiting_job: AddWaitingJob) -> None:
     add_waiting_job()
     lost = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     take(database, lease_s=-1.0)
 
     leases.heartbeat(database, LEASE_S, [lost])
 
-    assert lease_expiry.expire(database) == 1
+    assert deaths.expire(database) == 1
 
 
 def test_a_shard_that_is_done_is_not_given_back(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -170,7 +170,7 @@ def test_a_heartbeat_returns_the_leases_that_are_lost_and_those_to_release(
 ) -> None:
     lost_job, paused_job = add_waiting_job(documents=1), add_waiting_job(documents=1)
     lost = take(database, worker_id=7, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     pause(database, lost_job)
     unwanted = take(database, worker_id=7)
     pause(database, paused_job)
@@ -185,7 +185,7 @@ def test_an_expired_lease_logs_the_documents_in_flight(database: Database, add_w
     add_waiting_job(documents=3, per_shard=3)
     take(database, worker_id=7)
 
-    assert lease_expiry.expire_workers(database, [7]) == 1
+    assert deaths.expire_workers(database, [7]) == 1
 
     event = tables.ShardEvent
     assert value(database, event.detail, event.event == "lost") == "[0,1,2]"
@@ -197,9 +197,9 @@ def test_a_shard_that_kills_several_workers_pauses_its_job_with_the_reason(
 ) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
 
-    for _ in range(lease_expiry.MAX_CRASHES):
+    for _ in range(deaths.MAX_CRASHES):
         take(database, worker_id=7)
-        lease_expiry.expire_workers(database, [7])
+        deaths.expire_workers(database, [7])
 
     assert leases.lease(database, 7, 0, LEASE_S) is None
     assert "documents 0 to 2" in str(value(database, tables.Job.reason, tables.Job.id == job))
@@ -210,10 +210,10 @@ def test_deaths_with_progress_between_them_never_pause_a_job(
 ) -> None:
     job = add_waiting_job(documents=40, per_shard=40, tokens=MAX_TOKENS)
 
-    for _ in range(2 * lease_expiry.MAX_CRASHES):
+    for _ in range(2 * deaths.MAX_CRASHES):
         work = take(database, worker_id=7)
         write(database, work, 0)
-        lease_expiry.expire_workers(database, [7])
+        deaths.expire_workers(database, [7])
 
     assert value(database, tables.Job.paused, tables.Job.id == job) is False
 
@@ -241,7 +241,7 @@ def test_shards_can_be_leased_after_the_clock_was_set_back(database: Database, a
 def test_a_worker_that_lost_its_lease_pauses_nothing(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
 
     leases.refuse(database, sleeper, "a model that is gone")
     assert value(database, tables.Job.paused, tables.Job.id == job) is False

@@ -15,7 +15,7 @@ from jobs.errors import StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
 from jobs.store.database import Database
 from jobs.store.memory import learn, recall
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema import result_tables, tables
@@ -88,7 +88,7 @@ def test_a_worker_that_slept_past_its_lease_is_refused_and_the_refusal_is_logged
 ) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    assert lease_expiry.expire(database) == 1
+    assert deaths.expire(database) == 1
     successor = take(database, worker_id=2)
     write(database, successor, outcomes=[translated("the successor's")] * 3)
 
@@ -112,7 +112,7 @@ def test_a_lost_lease_is_refused_while_another_worker_computes_the_same_batch(
 ) -> None:
     add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     successor = take(database)
     assert successor.batches == sleeper.batches
 
@@ -128,7 +128,7 @@ def test_a_lost_lease_is_refused_even_while_no_worker_has_leased_its_shard(
 ) -> None:
     add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
 
     with pytest.raises(StaleLease):
         write(database, sleeper)

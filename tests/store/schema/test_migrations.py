@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete, insert, inspect, make_url, text
 
 from jobs.store.database import Database
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade
@@ -122,7 +122,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
 def test_work_continues_after_an_upgrade(database: Database) -> None:
     upgrade(database.engine)
 
-    lease_expiry.expire_workers(database, [8])
+    deaths.expire_workers(database, [8])
 
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None

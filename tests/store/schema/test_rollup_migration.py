@@ -17,7 +17,7 @@ from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
@@ -97,7 +97,7 @@ def _translate(database: Database) -> None:
     job = insert_waiting_job(database, documents=9, per_shard=4, tokens=MAX_TOKENS // 2, rejected=(8,))
     lost = take(database, lease_s=-1.0)
     write(database, lost, 0, timings=TIMINGS, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     bad: list[Outcome] = [Failed("engine-error", "it broke"), Quarantined("killed", "two workers died")]
     write(database, take(database), 0, outcomes=bad, timings=TIMINGS[:2])
     work = take(database)

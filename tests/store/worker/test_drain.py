@@ -14,7 +14,7 @@ from jobs.outcome import SegmentTranslation
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
 from jobs.store.memory import recall
-from jobs.store.queue import lease_expiry
+from jobs.store.queue import deaths
 from jobs.store.queue.batches import MAX_TOKENS, Batch
 from jobs.store.schema import result_tables, tables
 from jobs.store.worker_registry import WorkerStats
@@ -161,7 +161,7 @@ def test_a_lane_that_lost_its_lease_stops_between_two_steps_and_drops_its_batch(
     def expire_the_lease(batch: int, should_stop: Callable[[], bool]) -> None:
         if keeper.lease_s > 0:
             return
-        lease_expiry.expire(database)
+        deaths.expire(database)
         keeper.lease_s = 60.0
         keeper.record_heartbeat(WorkerStats())
         assert should_stop()
@@ -182,7 +182,7 @@ def test_a_result_after_the_lease_expired_is_dropped_and_computed_again(
 
     def expire_it(batch: int, _: object) -> None:
         if batch == 0:
-            lease_expiry.expire(database)
+            deaths.expire(database)
 
     drain(database, Echo(before=expire_it), keeper)  # type: ignore[arg-type]
 

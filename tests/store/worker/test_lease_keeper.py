@@ -3,7 +3,7 @@
 from sqlalchemy import delete, select
 
 from jobs.store.database import Database
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.work import Work
 from jobs.store.schema import tables
 from jobs.store.schema.states import WorkerRequest
@@ -34,14 +34,14 @@ def test_a_lane_that_leased_the_expired_shard_of_another_lane_keeps_it_when_that
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
     slept = take(database, keeper, lane=0, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     taken = take(database, keeper, lane=1, lease_s=-1.0)
     assert taken.shard_id == slept.shard_id
 
     keeper.let_go(slept)
     keeper.record_heartbeat(WorkerStats())
 
-    assert lease_expiry.expire(database) == 0  # the heartbeat has extended it
+    assert deaths.expire(database) == 0  # the heartbeat has extended it
     assert not keeper.must_stop(taken)
 
 
@@ -51,7 +51,7 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     job = add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
     slept = take(database, keeper, lane=0, lease_s=-1.0)
-    lease_expiry.expire(database)
+    deaths.expire(database)
     taken = take(database, keeper, lane=1)
 
     keeper.record_heartbeat(WorkerStats())

@@ -9,7 +9,7 @@ from jobs.answers import Answers
 from jobs.outcome import Failed
 from jobs.store.database import Database
 from jobs.store.jobs import retry
-from jobs.store.queue import lease_expiry, leases
+from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import Batch
 from jobs.store.schema import tables
 from tests.rows import SPEC, AddWaitingJob
@@ -25,7 +25,7 @@ def suspect(database: Database, add_waiting_job: AddWaitingJob) -> int:
     job = add_waiting_job(documents=6, per_shard=6, tokens=1000)
     for _ in range(2):
         leases.lease(database, 1, 0, -1.0)
-        lease_expiry.expire(database)
+        deaths.expire(database)
     return job
 
 
@@ -87,7 +87,7 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
 def test_after_too_many_deaths_the_shard_is_released(
     database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.store.queue.circuit_breaker.MAX_DEATHS", 2)
+    monkeypatch.setattr("jobs.store.queue.deaths.MAX_DEATHS", 2)
     drain(database, Echo(), keeper_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert events(database) == [("leased", None), ("died", 4), ("died", 1), ("released", None)], "1 + 2 deaths"

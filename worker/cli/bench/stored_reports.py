@@ -13,7 +13,7 @@ from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 
 if TYPE_CHECKING:
-    from jobs.store.cache_reports import CacheReportRow
+    from jobs.store.model_reports import CacheReportRow
     from worker.engine.tasks.cache_report import CacheReport
 
 
@@ -38,7 +38,7 @@ def store_reports(
         print_message(f"The measurements were not stored: files of {folder.name} changed meanwhile.")
         return nowhere
     try:
-        from jobs.store.cache_reports import log_cache_reports
+        from jobs.store.model_reports import log_cache_reports
 
         rows = [_row(report, folder.name, stamp, revision, kind, stages, source_tokens) for report in reports]
         with context.database() as database:
@@ -60,7 +60,7 @@ def _row(
     stages: int | None,
     source_tokens: int,
 ) -> "CacheReportRow":
-    from jobs.store.cache_reports import CacheReportRow
+    from jobs.store.model_reports import CacheReportRow
     from worker.engine.runtime.device import processor_name
 
     on, off = report.on, report.off

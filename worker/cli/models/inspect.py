@@ -14,7 +14,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
-    from jobs.store.verifications import Standing
+    from jobs.store.model_reports import Standing
     from worker.model_tools.inspect.description import GraphDescription, ModelDescription
     from worker.models.checkpoint.gguf_network import StoredType
 

@@ -18,7 +18,7 @@ from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import list_models
 
 if TYPE_CHECKING:
-    from jobs.store.verifications import Standing
+    from jobs.store.model_reports import Standing
 
 
 @click.command()

@@ -11,7 +11,7 @@ from jobs.errors import KvjobsError
 from worker.models.model_folder import ModelFolder, known_revision
 
 if TYPE_CHECKING:
-    from jobs.store.verifications import Standing, Verification
+    from jobs.store.model_reports import Standing, Verification
     from worker.model_tools.verify.checks import Check
 
 
@@ -21,7 +21,7 @@ def stored_verifications(context: Context) -> "list[Verification]":
     if file is not None and not file.exists():
         return []  # nothing was stored yet, and a list need not create a database
     try:
-        from jobs.store.verifications import newest_verifications
+        from jobs.store.model_reports import newest_verifications
 
         with context.database_as_it_is() as database, database.reading() as connection:
             return newest_verifications(connection)
@@ -34,7 +34,7 @@ def standing_of(folder: ModelFolder, stored: "Sequence[Verification]") -> "Stand
     """What is known about a model as it is now; None if it was never verified."""
     if not stored:
         return None
-    from jobs.store.verifications import standing
+    from jobs.store.model_reports import standing
 
     return standing(
         stored, (folder.name, str(folder.path)), folder.stamp, lambda: known_revision(folder.path, folder.stamp())
@@ -61,7 +61,7 @@ def store_verification(
 
     decisive = decisive_check(checks)
     try:
-        from jobs.store.verifications import Verification, log_verification
+        from jobs.store.model_reports import Verification, log_verification
 
         verification = Verification(
             model=folder.name,

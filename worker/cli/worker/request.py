@@ -46,8 +46,7 @@ def drain(context: Context, output: Output, worker_id: int) -> None:
 
 
 def _request(context: Context, output: Output, worker_id: int, action: str) -> None:
-    from jobs.control.actions import this_user
-    from jobs.control.worker_actions import WorkerAction, perform_on_worker, worker_message
+    from jobs.control.actions import WorkerAction, perform_on_worker, this_user, worker_message
 
     settings, asked = context.settings, WorkerAction(action)
     with context.database() as database:

@@ -75,11 +75,7 @@ def find_document(
     else:
         where, said = Document.external_id == external_id, f"with the id {external_id!r}"
     result = RESULTS[job.task]
-    own = (
-        *(Document.position, Document.external_id, Document.numeric_id, Document.unnamed, Document.line),
-        *(Document.text, Document.fields, Document.status, Document.error_code, Document.error),
-        Document.route,
-    )
+    own = [getattr(Document, name) for name in StoredDocument.__dataclass_fields__ if name != "result"]
     row = connection.execute(
         select(*own, *result.__table__.c)
         .join_from(Document, result, is_of_document(result), isouter=True)

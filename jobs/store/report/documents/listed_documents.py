@@ -35,8 +35,6 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class ListedDocument:
-    """A line of the list."""
-
     position: int
     id: str | None
     line: int

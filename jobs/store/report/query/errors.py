@@ -5,8 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jobs.errors import SpecError, StoreError
-from jobs.near_names import nearest
+from jobs.errors import SpecError, StoreError, nearest
 from jobs.store.report.query.limits import ROW_TOO_LARGE, TOO_MUCH_MEMORY, VALUE_TOO_LARGE, TimeLimit
 from jobs.store.schema.views import VIEW_COLUMNS
 

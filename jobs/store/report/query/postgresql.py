@@ -44,7 +44,6 @@ _BEGINNING = re.compile(
 def running(
     database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit, *, as_superuser: bool
 ) -> Iterator[RunningQuery]:
-    """Begin the query."""
     statement = _statement(sql, parameters)
     with _own_connection(database) as connection:
         connection.execute("SET TRANSACTION READ ONLY")

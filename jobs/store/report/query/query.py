@@ -58,8 +58,6 @@ def _distinct(columns: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """How much of an answer is read."""
-
     rows: int
     seconds: float  # that the database may spend
     num_bytes: int  # of all its texts together

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from jobs.errors import NotFoundError, SpecError
-from jobs.near_names import nearest
+from jobs.errors import NotFoundError, SpecError, nearest
 from jobs.store.report.job_summary import LAST, find_job, list_jobs
 
 JOB = "job"  # the parameter that takes the number or name of a job, or "last"
@@ -42,8 +41,6 @@ _PATTERNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedQuery:
-    """One question."""
-
     name: str  # as `--saved` and the address of the page have it
     title: str
     about: str  # what it groups with: time, results, workers ...

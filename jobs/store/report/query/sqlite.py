@@ -7,8 +7,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from jobs.store.connection.read_only_file import read_only_uri
-from jobs.store.connection.sqlite_engine import add_exp_and_ln
+from jobs.store.connection.sqlite_engine import add_exp_and_ln, read_only_uri
 from jobs.store.database import Database
 from jobs.store.report.query.errors import translated_query_errors
 from jobs.store.report.query.fetching import RunningQuery, fetch_from
@@ -52,7 +51,6 @@ TABLE_FUNCTIONS = ("json_each", "json_tree")  # they read nothing but their argu
 
 @contextmanager
 def running(database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit) -> Iterator[RunningQuery]:
-    """Begin the query."""
     require_values(parameter_names(sql, is_sqlite=True), parameters)
     uri = read_only_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:

@@ -19,7 +19,7 @@ WIDTHS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 10080)
 V_THROUGHPUT = table(
     "v_throughput",
     column("minute", UtcDateTime()),
-    *(column(name) for name in ("job_id", "documents", "source_tokens", "target_tokens")),
+    *(column(name) for name in ("documents", "source_tokens", "target_tokens")),
 )
 
 
@@ -78,7 +78,7 @@ def intervals_of_job(connection: Connection, job_id: int, at_least_s: float = 0.
     return Intervals(width, [Interval(start, *found.get(at, nothing)) for at, start in enumerate(starts)])
 
 
-def work_by_minute(connection: Connection, minutes: int, job_id: int | None = None) -> list[MinuteOfWork]:
+def work_by_minute(connection: Connection, minutes: int) -> list[MinuteOfWork]:
     """The last `minutes`, the current one included, oldest first; a minute without results has zeros."""
     now = connection.execute(select(db_time())).scalar_one()
     first = now.replace(second=0, microsecond=0) - timedelta(minutes=minutes - 1)
@@ -86,8 +86,6 @@ def work_by_minute(connection: Connection, minutes: int, job_id: int | None = No
     # On SQLite a minute is the text `YYYY-MM-DD HH:MM`, which is less than the same minute with its seconds.
     since = V_THROUGHPUT.c.minute > first - timedelta(seconds=1)
     statement = select(V_THROUGHPUT.c.minute, *sums).where(since).group_by(V_THROUGHPUT.c.minute)
-    if job_id is not None:
-        statement = statement.where(V_THROUGHPUT.c.job_id == job_id)
     found = {row[0]: row[1:] for row in connection.execute(statement)}
     every = (first + timedelta(minutes=number) for number in range(minutes))
     return [MinuteOfWork(at, *map(int, found.get(at, (0, 0, 0)))) for at in every]

@@ -26,7 +26,6 @@ class RecentSpeed:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens as in `JobSummary.tokens`."""
         return self._rate("tokens")
 
     @property

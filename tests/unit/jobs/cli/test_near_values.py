@@ -11,8 +11,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.priority import Priority
 from jobs.corpus.corpus import Corpus, separator_of
 from jobs.corpus.encodings import encoding_named
-from jobs.errors import KvjobsError
-from jobs.near_names import meant, nearest
+from jobs.errors import KvjobsError, meant, nearest
 from jobs.queues import Queues, check_queue
 from jobs.retrieval.metrics import by_query
 from jobs.tasks.shared_options import CachePolicy

@@ -4,7 +4,7 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.web.metric_families import Family, Sample, exposition
+from jobs.web.pages.monitoring import Family, Sample, exposition
 
 
 def read(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
