@@ -62,14 +62,14 @@ def _power_below(count: int) -> int:
 
 def _transform(x: Array, axis: int) -> Array:
     """The orthonormal Hadamard transform along an axis whose length is a power of two."""
-    moved = np.moveaxis(x, axis, -1)
-    length = moved.shape[-1]
-    mixed = np.ascontiguousarray(moved)
-    step = 1
+    mixed = np.moveaxis(x, axis, 0).copy()  # so that every step adds and subtracts long rows, also the first ones
+    sums, length, step = np.empty_like(mixed), len(mixed), 1
     while step < length:
-        pairs = mixed.reshape(*mixed.shape[:-1], length // (2 * step), 2, step)
-        low, high = pairs[..., 0, :], pairs[..., 1, :]
-        mixed = np.stack((low + high, low - high), axis=-2).reshape(mixed.shape)
-        step *= 2
-    scaled: Array = np.moveaxis(mixed * np.float32(1 / math.sqrt(length)), -1, axis)
-    return scaled
+        (low, high), (added, subtracted) = (
+            one.reshape(length // (2 * step), 2, -1).swapaxes(0, 1) for one in (mixed, sums)
+        )
+        np.add(low, high, out=added)
+        np.subtract(low, high, out=subtracted)
+        mixed, sums, step = sums, mixed, 2 * step
+    mixed *= np.float32(1 / math.sqrt(length))
+    return np.ascontiguousarray(np.moveaxis(mixed, 0, axis))
