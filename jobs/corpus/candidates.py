@@ -45,30 +45,30 @@ def check_candidates(query: object, candidates: object) -> str | tuple[Reject, s
         return Reject.NO_CANDIDATES, "the list of candidates is empty; fill it in or take the line out"
     checked = []
     for place, values in enumerate(candidates, 1):
-        one = _check({"id": place, "text": values} if type(values) is str else values)
-        if isinstance(one, str):
-            return Reject.BAD_CANDIDATE, f"candidate {place} of {len(candidates)}: {one}"
-        checked.append(one)
+        candidate = _check({"id": place, "text": values} if type(values) is str else values)
+        if isinstance(candidate, str):
+            return Reject.BAD_CANDIDATE, f"candidate {place} of {len(candidates)}: {candidate}"
+        checked.append(candidate)
     return check_ids(checked) or payload(query, checked)
 
 
 def check_ids(candidates: Sequence[Candidate]) -> tuple[Reject, str] | None:
     """A code and a reason where two candidates have the same id."""
     seen: set[str] = set()
-    for one in candidates:
-        if one.id in seen:
-            reason = (
-                f"two candidates have the id {quoted(one.id)}; leave one of them out, or give each an id of its own"
-            )
+    for candidate in candidates:
+        if candidate.id in seen:
+            what = f"two candidates have the id {quoted(candidate.id)}"
+            reason = f"{what}; leave one of them out, or give each an id of its own"
             return Reject.DUPLICATE_CANDIDATE, reason
-        seen.add(one.id)
+        seen.add(candidate.id)
     return None
 
 
 def payload(query: str, candidates: Sequence[Candidate]) -> str:
     """The payload, as JSON."""
     rows = [
-        {"id": one.id, "text": one.text} | ({} if one.score is None else {"score": one.score}) for one in candidates
+        {"id": candidate.id, "text": candidate.text} | ({} if candidate.score is None else {"score": candidate.score})
+        for candidate in candidates
     ]
     return orjson.dumps({"query": query, "candidates": rows}).decode()
 
@@ -76,7 +76,9 @@ def payload(query: str, candidates: Sequence[Candidate]) -> str:
 def read_payload(text: str) -> tuple[str, list[Candidate]]:
     """The query and the candidates of a payload, in the order of the first stage."""
     values = orjson.loads(text)
-    return values["query"], [Candidate(one["id"], one["text"], one.get("score")) for one in values["candidates"]]
+    return values["query"], [
+        Candidate(candidate["id"], candidate["text"], candidate.get("score")) for candidate in values["candidates"]
+    ]
 
 
 def _check(values: object) -> Candidate | str:

@@ -51,8 +51,12 @@ def check_messages(messages: object) -> Payload | Problem:
         reason = "the last message is the system's, and the model answers the user; end with a message of the user"
         return Problem(Reject.BAD_MESSAGES, reason)
     # With the roles of the line, which an export may write again.
-    written = [{"role": one["role"], "content": message.content} for one, message in zip(messages, kept, strict=True)]
-    return Payload(orjson.dumps({"messages": written}).decode(), sum(estimate_tokens(one.content) for one in kept))
+    written = [
+        {"role": given["role"], "content": message.content} for given, message in zip(messages, kept, strict=True)
+    ]
+    return Payload(
+        orjson.dumps({"messages": written}).decode(), sum(estimate_tokens(message.content) for message in kept)
+    )
 
 
 def read_messages(payload: str) -> list[Message]:

@@ -111,10 +111,10 @@ class FolderReader:
         self._start()
         position = 0
         for file in self._files:
-            one = _corpus_of(self._corpus, file)
-            with open_bytes(one) as raw:
+            part = _corpus_of(self._corpus, file)
+            with open_bytes(part) as raw:
                 self._before.append(self._lines_before)
-                self._reader = reader = reader_of(one, raw, self._on_bytes, may_be_empty=True)
+                self._reader = reader = reader_of(part, raw, self._on_bytes, may_be_empty=True)
                 for record in reader:
                     yield self._placed(record, position)
                     position += 1
@@ -161,7 +161,7 @@ def hash_files(paths: Iterable[Path], digest_of: Callable[[Iterable[str]], str])
     for path in paths:
         with naming(str(path)), open(path, "rb", buffering=0) as raw:
             contents.append(hash_contents(raw, str(path)))
-    return Contents(digest_of(one.digest for one in contents), sum(one.num_bytes for one in contents))
+    return Contents(digest_of(part.digest for part in contents), sum(part.num_bytes for part in contents))
 
 
 def _corpus_of(corpus: Corpus, file: CorpusFile) -> Corpus:

@@ -40,10 +40,12 @@ class RankedQuery:
         stage's order."""
         _, given = read_payload(payload) if payload is not None else ("", [])
         if ranking is None:
-            candidates = unranked([(one.id, one.score) for one in given], error or "it has not been ranked")
+            candidates = unranked(
+                [(candidate.id, candidate.score) for candidate in given], error or "it has not been ranked"
+            )
         else:
             candidates = tuple(_candidate(**values) for values in orjson.loads(ranking))
-        return cls(query_id, candidates, [one.id for one in given], has_numeric_id)
+        return cls(query_id, candidates, [candidate.id for candidate in given], has_numeric_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class TrecRun:
         tag = "-".join(self.tag.split())
         query_id = _unbroken(query.id, "query")
         return "".join(
-            f"{query_id} Q0 {_unbroken(one.id, 'candidate')} {one.rank} {score:.9g} {tag}\n"
-            for one, score in zip(query.candidates, falling(query.candidates), strict=True)
+            f"{query_id} Q0 {_unbroken(candidate.id, 'candidate')} {candidate.rank} {score:.9g} {tag}\n"
+            for candidate, score in zip(query.candidates, falling(query.candidates), strict=True)
         ).encode()
 
 
@@ -85,13 +87,13 @@ class CohereLines:
     def line(self, query: RankedQuery) -> bytes:
         places = {candidate_id: place for place, candidate_id in enumerate(query.first_stage)}
         results = []
-        for one in query.candidates:
+        for candidate in query.candidates:
             result: dict[str, Any] = {
-                "index": places[one.id],
-                "relevance_score": one.score,
-                "document": {"id": one.id},
+                "index": places[candidate.id],
+                "relevance_score": candidate.score,
+                "document": {"id": candidate.id},
             }
-            results.append(result | ({"error": one.error} if one.error else {}))
+            results.append(result | ({"error": candidate.error} if candidate.error else {}))
         query_id: Any = orjson.Fragment(query.id) if query.has_numeric_id else query.id
         return orjson.dumps({"id": query_id, "results": results}) + b"\n"
 
@@ -99,12 +101,12 @@ class CohereLines:
 def falling(candidates: Sequence[RankedCandidate]) -> list[float]:
     """A score for each rank, strictly decreasing as float32: the candidate's own wherever it is lower than the one
     before."""
-    if all(one.score is None for one in candidates):
-        return [float(-one.rank) for one in candidates]
-    last = next(one.score for one in candidates if one.score is not None)
+    if all(candidate.score is None for candidate in candidates):
+        return [float(-candidate.rank) for candidate in candidates]
+    last = next(candidate.score for candidate in candidates if candidate.score is not None)
     written: list[float] = []
-    for one in candidates:
-        last = one.score if one.score is not None else last
+    for candidate in candidates:
+        last = candidate.score if candidate.score is not None else last
         score = _float32(last)
         if written and score >= written[-1]:
             before = written[-1]

@@ -63,7 +63,7 @@ def cancel(database: Database, job_id: int) -> int:
         ingesting = Job.id.in_(unfinished) & (Job.state == JobState.INGESTING)
         connection.execute(update(Job).where(ingesting).values(state=JobState.RUNNING))
     failpoint("in-cancel")
-    return sum(finish_cancel(database, one) for one in unfinished)
+    return sum(finish_cancel(database, stage_id) for stage_id in unfinished)
 
 
 def interrupted_cancels(database: Database) -> list[int]:
@@ -106,13 +106,13 @@ def retry(database: Database, job_id: int) -> int:
     with database.writing() as connection:
         total, goes_on = 0, False
         job_ids = chain_of(connection, job_id)
-        for one in job_ids:
-            lock_counters(connection, one)
-        for one in job_ids:
-            reopened, goes_on = _retry(connection, one, or_after=goes_on)
+        for stage_id in job_ids:
+            lock_counters(connection, stage_id)
+        for stage_id in job_ids:
+            reopened, goes_on = _retry(connection, stage_id, or_after=goes_on)
             total += reopened
-        for one in job_ids:
-            close_shards(connection, one, 0)  # it was cancelled although every document had ended
+        for stage_id in job_ids:
+            close_shards(connection, stage_id, 0)  # it was cancelled although every document had ended
         return total
 
 
@@ -172,7 +172,7 @@ def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Seque
     states = dict(connection.execute(locked).all())
     if not states:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
-    unfinished = [one for one in job_ids if states[one] not in ENDED_STATES]
+    unfinished = [stage_id for stage_id in job_ids if states[stage_id] not in ENDED_STATES]
     if not unfinished:
         if states[job_id] == JobState.CANCELLED and verb != "cancelled":
             raise SpecError(f"job {job_id} is cancelled; to take it up again: kvjobs retry {job_id}")

@@ -251,13 +251,13 @@ def standing(
     `revision` reads every file, so it is called only for a model that was verified, whose files have another stamp:
     they were changed or copied since, or another machine verified them.
     """
-    known = [one for one in stored if one.model in names]
+    known = [verification for verification in stored if verification.model in names]
     if not known:
         return None
     now = stamp()
-    current = next((one for one in known if one.files_stamp == now), None)
+    current = next((verification for verification in known if verification.files_stamp == now), None)
     wanted = current.model_revision if current else revision()
-    same = next((one for one in known if one.model_revision == wanted), None)
+    same = next((verification for verification in known if verification.model_revision == wanted), None)
     return Standing(verification=same or known[0], is_current=same is not None)
 
 

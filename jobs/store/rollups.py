@@ -72,19 +72,21 @@ class BatchSums:
 
     def phases(self) -> list[Row]:
         """Rows of `phase_sums`, sorted by their key, as those below are."""
-        groups = _by((one.phase, one) for one in self.timings)
+        groups = _by((timing.phase, timing) for timing in self.timings)
         return [{**self.job, "phase": phase, **_sums(some)} for phase, some in groups]
 
     def steps(self) -> list[Row]:
         """Rows of `step_sums`."""
-        groups = _by(((one.phase, one.step), one) for one in self.timings if one.phase in DECODER_PHASES)
+        groups = _by(((timing.phase, timing.step), timing) for timing in self.timings if timing.phase in DECODER_PHASES)
         return [{**self.job, "phase": phase, "step": step, **_sums(some)} for (phase, step), some in groups]
 
     def past_lengths(self) -> list[Row]:
         """Rows of `past_length_sums`. A timing of several calls has the sum of their lengths, and is left out."""
-        decoding = (one for one in self.timings if one.phase == "decode" and one.calls == 1)
+        decoding = (timing for timing in self.timings if timing.phase == "decode" and timing.calls == 1)
         rows = []
-        for length, some in _by((one.past_length // LENGTHS_PER_ROW * LENGTHS_PER_ROW, one) for one in decoding):
+        for length, some in _by(
+            (timing.past_length // LENGTHS_PER_ROW * LENGTHS_PER_ROW, timing) for timing in decoding
+        ):
             sums = _sums(some)
             del sums["tokens"]
             rows.append({**self.job, "past_length": length, **sums})
@@ -101,7 +103,7 @@ class BatchSums:
     def batch(self) -> Row:
         """The row of `batches`."""
         tokens = {name: SUMMED[self.table][name].key for name in ("source_tokens", "target_tokens")}
-        timed = _sums(one for one in self.timings if not one.phase.startswith(STAGE))
+        timed = _sums(timing for timing in self.timings if not timing.phase.startswith(STAGE))
         busy_s = timed.pop("seconds")
         return {
             **self.lease,
@@ -111,7 +113,7 @@ class BatchSums:
             **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
             **timed,
             "busy_s": busy_s,
-            "model_s": math.fsum(one.seconds for one in self.timings if one.phase in MODEL_PHASES),
+            "model_s": math.fsum(timing.seconds for timing in self.timings if timing.phase in MODEL_PHASES),
         }
 
 
@@ -165,9 +167,9 @@ def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTim
 def _sums(timings: Iterable[StepTiming]) -> Row:
     calls = rows = tokens = 0
     seconds = 0.0
-    for one in timings:
-        calls += one.calls
-        rows += one.rows
-        tokens += one.tokens
-        seconds += one.seconds
+    for timing in timings:
+        calls += timing.calls
+        rows += timing.rows
+        tokens += timing.tokens
+        seconds += timing.seconds
     return {"calls": calls, "rows": rows, "tokens": tokens, "seconds": seconds}

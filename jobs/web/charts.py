@@ -61,12 +61,12 @@ def spec_of(chart: Chart) -> dict[str, Any]:
         "num_marked": chart.num_marked,
         "series": [
             {
-                "name": one.name,
-                "values": list(one.values),
-                "color": one.color,
-                "shape": one.shape or chart.shape,
-                "is_on_right": one.is_on_right,
+                "name": series.name,
+                "values": list(series.values),
+                "color": series.color,
+                "shape": series.shape or chart.shape,
+                "is_on_right": series.is_on_right,
             }
-            for one in chart.series
+            for series in chart.series
         ],
     }

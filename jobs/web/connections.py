@@ -95,16 +95,16 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _all(self) -> "list[LimitedConnection]":
-        return [one for one in self.connections if isinstance(one, LimitedConnection)]
+        return [connection for connection in self.connections if isinstance(connection, LimitedConnection)]
 
     def _siblings(self) -> "list[LimitedConnection]":
-        return [one for one in self._all() if one._peer == self._peer]
+        return [connection for connection in self._all() if connection._peer == self._peer]
 
     def _make_place(self, group: "Iterable[LimitedConnection]") -> None:
         """End the quiet one that never asked anything and is the oldest, else the one that is quiet for longest; the
         new one where none is quiet."""
-        quiet = [one for one in group if one is not self and not one.is_asking]
-        left = min(quiet, key=lambda one: (one.cycle is not None, one._quiet_since), default=self)
+        quiet = [connection for connection in group if connection is not self and not connection.is_asking]
+        left = min(quiet, key=lambda connection: (connection.cycle is not None, connection._quiet_since), default=self)
         self.connections.discard(left)
         left.transport.abort()
 
@@ -127,7 +127,7 @@ def protocol(limits: Limits) -> Any:
 
 
 def _num_asking(group: Iterable[LimitedConnection], without: LimitedConnection) -> int:
-    return sum(one.is_asking for one in group if one is not without)
+    return sum(connection.is_asking for connection in group if connection is not without)
 
 
 def peer_of(client: tuple[str, int] | None) -> str:

@@ -46,7 +46,7 @@ def prune_jobs(
     If interrupted, call it again: the jobs themselves are deleted last, when their space was given back.
     """
     with database.writing() as connection:
-        job_ids = sorted({one for job_id in job_ids for one in chain_of(connection, job_id)})
+        job_ids = sorted({stage_id for job_id in job_ids for stage_id in chain_of(connection, job_id)})
         for job_id in job_ids:
             _claim(connection, job_id)
     deleted = 0

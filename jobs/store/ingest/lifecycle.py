@@ -103,12 +103,12 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
                 connection.execute(unnamed.values(name=request.name))
                 return _read(connection, job_id), False
             chain = chain_of(connection, job_id)
-            if not any(_has_documents(connection, one) for one in chain):
-                for one in chain:
-                    _start_anew(connection, request, one)
+            if not any(_has_documents(connection, stage_id) for stage_id in chain):
+                for stage_id in chain:
+                    _start_anew(connection, request, stage_id)
                 return _read(connection, job_id), True
-        for one in chain:
-            _remove_documents(database, one)
+        for stage_id in chain:
+            _remove_documents(database, stage_id)
 
 
 def add_batch(
@@ -158,10 +158,10 @@ def abandon(database: Database, job_id: int, reason: str) -> None:
         connection.execute(update(Job).where(Job.id.in_(chain), unfinished).values(values))
         connection.execute(delete(Shard).where(Shard.job_id.in_(chain)))
         connection.execute(update(JobCounts).where(JobCounts.job_id.in_(chain)).values(_no_counts()))
-        for one in chain:
-            forget_failures(connection, one, *FAILURES)
-    for one in chain:
-        _remove_documents(database, one)
+        for stage_id in chain:
+            forget_failures(connection, stage_id, *FAILURES)
+    for stage_id in chain:
+        _remove_documents(database, stage_id)
 
 
 def remove(database: Database, job_id: int) -> None:

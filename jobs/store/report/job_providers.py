@@ -64,7 +64,7 @@ class JobProviders:
     @property
     def answering(self) -> Sequence[ProviderSummary]:
         """Those that have given a result."""
-        return [one for one in self.providers if one.documents]
+        return [provider for provider in self.providers if provider.documents]
 
 
 def providers_of(connection: Connection, job: JobSummary, num_changes: int = CHANGES_SHOWN) -> JobProviders:
@@ -103,5 +103,5 @@ def _unanswered(connection: Connection, job: JobSummary, found: Sequence[Provide
     failed = select(func.coalesce(func.sum(count.documents), 0)).where(
         count.job_id == job.job_id, count.error_code == UNANSWERED
     )
-    kept_order = job.succeeded - sum(one.documents for one in found)
+    kept_order = job.succeeded - sum(provider.documents for provider in found)
     return max(0, kept_order) + int(connection.execute(failed).scalar_one())

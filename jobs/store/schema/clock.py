@@ -66,11 +66,11 @@ class seconds_between(FunctionElement[float]):
 
 @compiles(seconds_between, "sqlite")
 def _seconds_on_sqlite(element: seconds_between, compiler: SQLCompiler, **kw: Any) -> str:
-    start, stop = (compiler.process(one, **kw) for one in element.clauses)
+    start, stop = (compiler.process(argument, **kw) for argument in element.clauses)
     return f"((julianday({stop}) - julianday({start})) * 86400.0)"
 
 
 @compiles(seconds_between, "postgresql")
 def _seconds_on_postgresql(element: seconds_between, compiler: SQLCompiler, **kw: Any) -> str:
-    start, stop = (compiler.process(one, **kw) for one in element.clauses)
+    start, stop = (compiler.process(argument, **kw) for argument in element.clauses)
     return f"CAST(EXTRACT(EPOCH FROM ({stop} - {start})) AS double precision)"

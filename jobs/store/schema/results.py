@@ -26,7 +26,11 @@ Row = dict[str, Any]
 EXPORTED: Mapping[ResultTable, tuple[InstrumentedAttribute[Any], ...]] = {
     table: tuple(
         getattr(table, name)
-        for name in (*(one.name for one in table.kind.fields if one.export is not Exported.NEVER), "flags", "provider")
+        for name in (
+            *(field.name for field in table.kind.fields if field.export is not Exported.NEVER),
+            "flags",
+            "provider",
+        )
     )
     for table in RESULTS.values()
 }

@@ -104,7 +104,9 @@ def drop_views(connection: Connection) -> None:
 def _definitions(dialect: str) -> dict[str, str]:
     differing = {"infinity": INFINITY[dialect], "minute": MINUTE[dialect]}
     return {
-        name: f"SELECT {', '.join(f'{one.sql} AS {one.name}' for one in columns)} FROM {source}".format(**differing)
+        name: f"SELECT {', '.join(f'{column.sql} AS {column.name}' for column in columns)} FROM {source}".format(
+            **differing
+        )
         for name, (_, source, columns) in _VIEWS.items()
     }
 
@@ -144,9 +146,9 @@ def _of_documents() -> Iterator[_ViewColumn]:
         if name == "status":
             sql = f"CASE WHEN {has_result} THEN 'ok' ELSE COALESCE(documents.status, 'waiting') END"
             yield _ViewColumn(name, sql, Description("text", status))
-        elif (one := RESULT_COLUMNS.get(name)) is not None:
-            sql = _first_of([_value(kind.table, source) for kind, source in one.sources])
-            yield _ViewColumn(name, sql, Description(OF_RESULTS[one.type], one.meaning, one.unit, True))
+        elif (column := RESULT_COLUMNS.get(name)) is not None:
+            sql = _first_of([_value(kind.table, source) for kind, source in column.sources])
+            yield _ViewColumn(name, sql, Description(OF_RESULTS[column.type], column.meaning, column.unit, True))
         elif name == "id" or name in Document.__table__.c:
             yield _of(Document.external_id if name == "id" else getattr(Document, name), name)
         else:
@@ -159,13 +161,13 @@ def _first_of(values: Sequence[str]) -> str:
     return values[0] if len(values) == 1 else f"COALESCE({', '.join(values)})"
 
 
-def _value(table: str, one: Field | Derived) -> str:
+def _value(table: str, column: Field | Derived) -> str:
     """A field, or what follows from the sums of a result, as in `jobs.measures`. An exponential that no double can hold
     is infinite; PostgreSQL would refuse the whole query instead."""
-    if isinstance(one, Field):
-        return f"{table}.{one.name}"
-    total, count = f"{table}.{one.total}", f"{table}.{one.count}"
-    if one.in_bits:
+    if isinstance(column, Field):
+        return f"{table}.{column.name}"
+    total, count = f"{table}.{column.total}", f"{table}.{column.count}"
+    if column.in_bits:
         return f"CASE WHEN {count} > 0 THEN {total} / ({count} * {LN_2!r}) END"
     mean = f"{total} / {count}"
     finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {{infinity}} END"
@@ -360,5 +362,6 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     ),
 }
 VIEW_COLUMNS = {
-    name: View(meaning, {one.name: one.described for one in columns}) for name, (meaning, _, columns) in _VIEWS.items()
+    name: View(meaning, {column.name: column.described for column in columns})
+    for name, (meaning, _, columns) in _VIEWS.items()
 }

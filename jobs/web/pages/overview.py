@@ -52,12 +52,12 @@ def _ended(connection: Connection, silence_s: float) -> list[JobLine]:
 
 def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
     """Tokens per second, minute by minute."""
-    busy = [one for one in work[:-1] if one.documents]
+    busy = [minute for minute in work[:-1] if minute.documents]
     if not busy:
         sentence = f"Nothing was recorded in the last {len(work)} minutes."
     else:
-        speeds = [one.target_tokens / 60 for one in busy]
-        documents = sum(one.documents for one in busy)
+        speeds = [minute.target_tokens / 60 for minute in busy]
+        documents = sum(minute.documents for minute in busy)
         sentence = (
             f"{counted(documents, 'document')} in {counted(len(busy), 'minute')} with results; "
             f"{speed(sum(speeds) / len(speeds))} on average in these, {figure(max(speeds))} at most."
@@ -69,8 +69,8 @@ def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
         shape="area",
         x_name="minute",
         y_name="tokens/s",
-        x=[one.minute.isoformat() for one in work],
-        series=[Series("generated or scored", [round(one.target_tokens / 60, 1) for one in work], "--series-1")],
+        x=[minute.minute.isoformat() for minute in work],
+        series=[Series("generated or scored", [round(minute.target_tokens / 60, 1) for minute in work], "--series-1")],
         is_time=True,
     )
 

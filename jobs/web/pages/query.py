@@ -94,7 +94,10 @@ def read_question(
         except (NotFoundError, SpecError) as error:
             problem = str(error)
     else:
-        found = next((one for one in saved_queries().values() if one.sql_for(dialect).split() == sql.split()), None)
+        found = next(
+            (question for question in saved_queries().values() if question.sql_for(dialect).split() == sql.split()),
+            None,
+        )
     names = parameter_names(sql, is_sqlite=database.is_sqlite)
     values = {name: given[name] for name in names if name in given}
     return Question(sql, found, values, names, limit, timeout, x, y, problem)
@@ -124,7 +127,7 @@ def page(request: Request, asked: Asked) -> Response:
 def as_json(request: Request, asked: Asked) -> Response:
     """The answer; without a question the saved ones."""
     if not asked.sql.strip():
-        return JsonResponse({"saved": [dataclasses.asdict(one) for one in saved_queries().values()]})
+        return JsonResponse({"saved": [dataclasses.asdict(question) for question in saved_queries().values()]})
     _require_complete(asked)
     found = _answer(request, asked, AnswerLimits(asked.rows or MOST_DOWNLOADED_ROWS, asked.seconds, JSON_BYTES))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
@@ -211,5 +214,6 @@ def _groups() -> list[tuple[str, list[SavedQuery]]]:
     """The saved questions by what they are about."""
     every = list(saved_queries().values())
     return [
-        (about, [one for one in every if one.about == about]) for about in dict.fromkeys(one.about for one in every)
+        (about, [question for question in every if question.about == about])
+        for about in dict.fromkeys(question.about for question in every)
     ]

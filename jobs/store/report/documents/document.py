@@ -159,11 +159,11 @@ def _batch(events: Sequence[Event], document: StoredDocument) -> Batch | None:
     before the event of its batch."""
     if not document.result:
         return None
-    of_lease = [one for one in events if one.epoch == document.result["epoch"]]
+    of_lease = [event for event in events if event.epoch == document.result["epoch"]]
     began: Event | None = None
-    for one in of_lease:
-        if one.event == "recorded" and one.at >= document.result["finished_at"]:
-            return Batch(one.documents, (one.at - began.at).total_seconds()) if began else None
-        if one.event in ("leased", "recorded"):
-            began = one
+    for event in of_lease:
+        if event.event == "recorded" and event.at >= document.result["finished_at"]:
+            return Batch(event.documents, (event.at - began.at).total_seconds()) if began else None
+        if event.event in ("leased", "recorded"):
+            began = event
     return None

@@ -114,7 +114,7 @@ def read_page(
     places, has_more = found.found[:num_documents], len(found.found) > num_documents
     if backward:
         places.reverse()
-    documents = read_listed(connection, job, [one.position for one in places], selection.search)
+    documents = read_listed(connection, job, [place.position for place in places], selection.search)
     beyond = (places[0] if backward else places[-1]) if has_more and places else None
     came_from = _edge(places, place, backward)
     return DocumentPage(

@@ -111,9 +111,9 @@ BEGIN, END = "<!-- made by: python -m jobs.store.report.query.saved_queries -->\
 def table() -> str:
     """The questions as docs/questions.md lists them. A test keeps the page true."""
     rows = []
-    for one in saved_queries().values():
-        parameters = " ".join(f"`{name}={value}`" for name, value in one.parameters.items())
-        rows.append(f"| `{one.name}` | {parameters} | {one.sentence} |\n")
+    for question in saved_queries().values():
+        parameters = " ".join(f"`{name}={value}`" for name, value in question.parameters.items())
+        rows.append(f"| `{question.name}` | {parameters} | {question.sentence} |\n")
     return "".join((BEGIN, "\n| name | parameters | answers |\n|---|---|---|\n", *rows, END))
 
 

@@ -93,7 +93,7 @@ def work_by_minute(connection: Connection, minutes: int) -> list[MinuteOfWork]:
 
 def width_for(minutes: int, at_least_s: float) -> int:
     """The width in minutes of intervals, so that `minutes` have no more of them than `MOST_INTERVALS`."""
-    wide_enough = (one for one in WIDTHS_MIN if minutes <= one * MOST_INTERVALS and at_least_s <= 60 * one)
+    wide_enough = (width for width in WIDTHS_MIN if minutes <= width * MOST_INTERVALS and at_least_s <= 60 * width)
     return next(wide_enough, WIDTHS_MIN[-1])
 
 
