@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jobs.documents import estimate_tokens
-from jobs.process import available_cores
 from jobs.settings import read_settings
 from jobs.store.queue.batches import MAX_DOCUMENTS, MAX_TOKENS, PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
+from jobs.system.process import available_cores
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext

@@ -29,7 +29,7 @@ from bench.harness.segments import bulletin_segments
 from bench.harness.text_drift import Read, TextDrift, text_drift
 from bench.harness.translated_texts import read_translations, translate
 from bench.peers.reads import ctranslate2_texts, ctranslate2_translations, transformers_texts
-from jobs.requirements import is_installed
+from jobs.system.requirements import is_installed
 from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import PairIds, score_all
 from worker.engine.runtime.run_context import RunContext

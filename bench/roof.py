@@ -26,7 +26,7 @@ import onnxruntime
 from bench.checkpoints.shapes import SHAPES
 from bench.harness.flops import Sizes, flop_per_token
 from bench.harness.works import OPUS, SOURCE_TOKENS, TARGET_TOKENS, WORKS
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 K = 512
 COLUMNS = (2_048, 65_000)  # the feed-forward of an opus-mt model, and its head

@@ -36,7 +36,7 @@ from bench.harness.rows import MILLISECONDS, Row, compare, equal_tokens, share_o
 from bench.harness.selection import choose, unknown
 from bench.harness.tables.table import Used, print_report
 from bench.harness.works import BIG, DEMO, MIXED, PEERS, SOURCE_TOKENS, TARGET_TOKENS, TINY, WORKS, Work, offered
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 import orjson
 
-from jobs.json_numbers import whole_number
+from jobs.text.json_numbers import whole_number
 
 MAX_ID_BYTES = 2048  # a B-tree entry of PostgreSQL holds 2,704 bytes, and the ids are indexed
 

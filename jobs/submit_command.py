@@ -19,7 +19,6 @@ from jobs.corpus.corpus import (
     default_line_bytes,
     format_of,
 )
-from jobs.csv_text import csv_line
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
@@ -30,6 +29,7 @@ from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.option import options_of
 from jobs.tasks.task import Task
 from jobs.tasks.translate import VIA, VIA_MODEL
+from jobs.text.csv_text import csv_line
 from jobs.tolerance import MAX_REJECTED
 
 STDIN = "standard input"  # `Corpus.source` of a pipe

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.process import ROOT, _groups
+from jobs.system.process import ROOT, _groups
 
 JOINED = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
 

@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import func, insert, inspect, select
 
 from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation, Via
-from jobs.process import ProcessId
 from jobs.routing.routes import Leg, Route
 from jobs.spec import JobSpec
 from jobs.store.connection.dialect import add_to_rows
@@ -29,6 +28,7 @@ from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from jobs.store.worker_registry import register
+from jobs.system.process import ProcessId
 from jobs.tasks.kinds import Options
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions

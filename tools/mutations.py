@@ -140,12 +140,12 @@ MUTATIONS = (
         "tests/commands/web/test_compare_page.py::test_texts_of_documents_are_shown_and_do_nothing_else",
     ),
     Mutation(
-        "escape: terminal", "jobs/formatting.py",
+        "escape: terminal", "jobs/text/formatting.py",
         r'"[\x00-\x1f', r'"[\x00-\x1a\x1c-\x1f',
         f"{_TEST_OUTPUT}::test_control_characters_are_made_visible",
     ),
     Mutation(
-        "escape: formula of CSV", "jobs/csv_text.py",
+        "escape: formula of CSV", "jobs/text/csv_text.py",
         r"[=+\-@＝", r"[=+\-＝",
         f"{_TEST_OUTPUT}::test_a_cell_never_starts_a_formula",
     ),

@@ -25,12 +25,12 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.health import Health
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
-from jobs.process import ProcessId
 from jobs.providers import ONNX
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.jobs import jobs_paused_for, resume
 from jobs.store.worker_registry import WorkerStats, mark_stopped, register
+from jobs.system.process import ProcessId
 from worker.drain import INSTALLATION, drain
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import lanes_of, provider_name

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from jobs.answers import Answers
 from jobs.errors import Stopped, StoreError, ValueRefused
-from jobs.failpoints import failpoint
 from jobs.outcome import StepTiming
 from jobs.providers import NO_PROVIDER
 from jobs.store.database import Database
@@ -18,6 +17,7 @@ from jobs.store.queue.deaths import log_death
 from jobs.store.queue.pauses import how_to_verify
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
+from jobs.system.failpoints import failpoint
 from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane

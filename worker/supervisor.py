@@ -14,9 +14,9 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.reaper import reap
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import StoreError
-from jobs.process import how_it_ended
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
+from jobs.system.process import how_it_ended
 from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED, Child
 from worker.process.frozen_writer import FrozenWriter
 

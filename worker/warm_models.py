@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.process import available_cores
 from jobs.spec import JobSpec
+from jobs.system.process import available_cores
 from worker.engine.runtime.device import CPU_PROVIDER, Provider, lanes_of, providers
 from worker.loaded_model import LoadedModel, load_model
 

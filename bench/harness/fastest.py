@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 Setting = TypeVar("Setting")
 

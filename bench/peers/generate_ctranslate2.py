@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness.fastest import fastest
 from bench.peers.ctranslate2_conversion import QUANTIZATION, converted, words
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _BATCH_SIZES = (8, 16, 32)
 

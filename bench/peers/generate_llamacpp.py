@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.harness.fastest import fastest
 from bench.peers.llamacpp_network import load_network
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _MAX_BATCH = 2048  # tokens of a call: llama.cpp's default
 _ROUNDED = 256  # positions: a context is a multiple of it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.checkpoints.folders import made_once
 from bench.harness.fastest import fastest
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Generator
 from worker.engine.runtime.run_context import RunContext

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.fastest import fastest
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _BATCH_SIZES = (8, 16, 32)
 

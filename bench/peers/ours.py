@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.checkpoints.folders import made_once
 from bench.harness.fastest import fastest
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Decoder

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.checkpoints.folders import made_once
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 QUANTIZATION = {"fp32": "float32", "int8": "int8"}
 _LONGEST = 256  # target tokens, where the model's own configuration names no bound

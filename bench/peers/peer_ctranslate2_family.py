@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.peers.ctranslate2_conversion import converted, words
 from bench.peers.peer_ctranslate2 import Model, Settings, configuration, run, tune
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 __all__ = ["configuration", "prepare", "run", "tune"]
 

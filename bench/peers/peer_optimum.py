@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.checkpoints.folders import made_once
 from bench.peers.peer_transformers import fastest_batch_size, generate
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 
 @dataclass(slots=True)

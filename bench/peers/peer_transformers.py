@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _BATCH_SIZES = (16, 32, 64)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.peers.llamacpp_network import load_network
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _LONGEST = 512
 

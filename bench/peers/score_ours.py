@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.checkpoints.folders import made_once
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, Reader
 from worker.engine.runtime.run_context import RunContext

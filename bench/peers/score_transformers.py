@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 
 _BATCH_SIZES = (1, 2, 4)  # tried where lengths are equal
 _MIXED_BATCH = 8  # where they are not

@@ -6,13 +6,13 @@ Knows: in which order a worker takes work, and what may keep it from doing so. D
 from dataclasses import dataclass
 
 from jobs.choices import CANCELLING, PAUSED
-from jobs.formatting import counted, duration
 from jobs.queues import GPU
 from jobs.store.queue.leases import SUSPECT_AFTER
 from jobs.store.queue.waiting import JobsAhead
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.shards import ShardSummary
 from jobs.store.report.waiting_work import Service
+from jobs.text.formatting import counted, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

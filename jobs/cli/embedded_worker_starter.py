@@ -8,7 +8,6 @@ from jobs.cli.stalled_job import JobsAheadNotice
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
-from jobs.process import parent_of
 from jobs.queues import CPU
 from jobs.settings import Settings
 from jobs.store.database import Database
@@ -16,6 +15,7 @@ from jobs.store.queue.waiting import is_served
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.worker_list import list_workers
 from jobs.store.schema.states import JobState
+from jobs.system.process import parent_of
 from jobs.worker_port import worker_port
 
 LOOK_EVERY_S = 2.0

@@ -54,8 +54,8 @@ def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
 def print_job(context: Context, database: "Database", job: "JobSummary", exit_code: int, **more: Any) -> None:
     """Print the job to standard output as one line of JSON: the keys of `kvjobs ls --json`, with the exit code of this
     command instead of the job's, and `more`."""
-    from jobs.json_text import to_json
     from jobs.store.report.live_job import live_jobs
+    from jobs.text.json_text import to_json
 
     with database.reading() as connection:
         (live,) = live_jobs(connection, [job], context.settings.lease_s)

@@ -20,8 +20,8 @@ from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
 from jobs.cli.streams import prepare_streams, settle_streams
 from jobs.errors import nearest
-from jobs.formatting import visible
-from jobs.suspension import suspend_between_transactions
+from jobs.system.suspension import suspend_between_transactions
+from jobs.text.formatting import visible
 
 PROGRAM = "kvjobs"
 

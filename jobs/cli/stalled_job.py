@@ -7,11 +7,11 @@ from jobs.advice.waiting_reasons import jobs_ahead_sentence, no_worker_sentence
 from jobs.choices import PAUSED, WAITING, state_in_words
 from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
-from jobs.formatting import counted
 from jobs.store.database import Database
 from jobs.store.queue.waiting import JobsAhead, jobs_ahead
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.waiting_work import service_of
+from jobs.text.formatting import counted
 
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 

@@ -9,10 +9,10 @@ from jobs.choices import state_in_words
 from jobs.errors import SpecError
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models
-from jobs.formatting import count, counted
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
+from jobs.text.formatting import count, counted
 
 NOT_SHOWN = ("timing",)  # an option that changes no result
 

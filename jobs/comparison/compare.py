@@ -19,7 +19,6 @@ from jobs.comparison.scores import ScoresCompared, ScoreShift
 from jobs.comparison.speed import Speed, compare_speed
 from jobs.comparison.translations import TranslationAgreement, TranslationsCompared
 from jobs.errors import SpecError
-from jobs.formatting import count, counted
 from jobs.retrieval.metrics import Qrels
 from jobs.store.database import Database
 from jobs.store.report.documents.matched_documents import (
@@ -36,6 +35,7 @@ from jobs.store.report.live_job import LiveJob
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.tasks.kind import Compared
 from jobs.tasks.kinds import KINDS
+from jobs.text.formatting import count, counted
 
 Agreement = TranslationAgreement | ScoreShift | RankingAgreement
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.requirements import install_command
 from jobs.retrieval.metrics import MEASURES, Qrels, by_query
+from jobs.system.requirements import install_command
 
 RESAMPLES = 2000
 BATCH = 100  # resamples that are computed at a time: bounds the memory

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.comparison.bins import Bin, FixedBins
 from jobs.comparison.quantiles import Sketch
 from jobs.comparison.rank_correlation import kendall_tau, mean_rank_change, overlap_at, rank_biased_overlap
-from jobs.formatting import count, counted, figure, percent
+from jobs.text.formatting import count, counted, figure, percent
 
 BORDERS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999, 1.0)  # of the histogram of RBO
 

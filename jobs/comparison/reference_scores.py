@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.requirements import install_command
+from jobs.system.requirements import install_command
 
 TESTED = 2000  # documents; the test sets of WMT have some 2,000
 LEAST_TESTED = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jobs import measures
 from jobs.comparison.bins import Bin, even_bins
 from jobs.comparison.quantiles import Sketch
-from jobs.formatting import count, counted, figure, percent
+from jobs.text.formatting import count, counted, figure, percent
 
 PER_TOKEN, PER_BYTE = "nats per token", "bits per byte"
 NORMAL_95 = 1.96  # standard errors on either side of a mean: 95 % of a normal distribution

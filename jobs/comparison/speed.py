@@ -8,9 +8,9 @@ cache more positions are computed for the same result.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.formatting import figure
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.steps import StepSummary
+from jobs.text.formatting import figure
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.comparison.bins import Bin, FixedBins
 from jobs.comparison.quantiles import Sketch
 from jobs.comparison.words import changed_share
-from jobs.formatting import count, counted, figure, percent
+from jobs.text.formatting import count, counted, figure, percent
 
 BORDERS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of the histogram: shares of changed words
 

@@ -7,13 +7,13 @@ import socket
 from dataclasses import dataclass
 
 from jobs.errors import KvjobsError, NotFoundError, SpecError
-from jobs.formatting import counted
 from jobs.store import jobs
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.report.worker_list import WorkerSummary, find_worker
 from jobs.store.schema.states import JobState, WorkerRequest
 from jobs.store.worker_registry import ask
+from jobs.text.formatting import counted
 
 
 class Action(enum.StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobs.advice.next_command import submit_again
-from jobs.formatting import counted
+from jobs.text.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.control.actions import Performed

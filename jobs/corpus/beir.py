@@ -29,7 +29,7 @@ from jobs.corpus.scratch import scratch_tables
 from jobs.corpus.unpacking import LineFile
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
 from jobs.errors import CorpusError
-from jobs.json_numbers import whole_number
+from jobs.text.json_numbers import whole_number
 
 PACKED = ("", *PACKINGS)
 

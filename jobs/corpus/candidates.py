@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import orjson
 
 from jobs.documents import MAX_ID_BYTES, Reject, kind_of, quoted
-from jobs.json_numbers import digits, whole_number
+from jobs.text.json_numbers import digits, whole_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from jobs.corpus.parquet.reader import ParquetReader
 from jobs.corpus.unpacking import CHUNK_BYTES, HashedBytes, OnBytes, naming, read_once, unpacked
 from jobs.documents import Record
 from jobs.errors import CorpusError, KvjobsError
-from jobs.private import make_folder
+from jobs.system.private import make_folder
 
 FIRST_LINES = 100  # that are kept for hints about what a corpus probably is
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobs.corpus.field_path import field_paths
 from jobs.documents import quoted
-from jobs.json_numbers import read_exactly
+from jobs.text.json_numbers import read_exactly
 
 # Fields that hold the text in published corpora, the most likely first.
 TEXT_FIELDS = (

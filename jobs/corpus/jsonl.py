@@ -11,7 +11,7 @@ from jobs.corpus.field_path import take_field
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted, reject
-from jobs.json_numbers import may_differ, read_exactly
+from jobs.text.json_numbers import may_differ, read_exactly
 
 
 def read_jsonl(

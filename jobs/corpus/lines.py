@@ -5,7 +5,7 @@ from io import BufferedReader
 
 from jobs.corpus.encodings import UNDECODABLE, encoding_question
 from jobs.documents import Record, Reject, Rejected, check_record, reject
-from jobs.formatting import size
+from jobs.text.formatting import size
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 16

@@ -27,8 +27,8 @@ from jobs.corpus.folder import CorpusFile, digest_of_all, find_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import CorpusError, SpecError
-from jobs.json_numbers import read_fields
 from jobs.tasks.kind import PayloadKind
+from jobs.text.json_numbers import read_fields
 
 END = 1 << 62  # no line has this number
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from jobs.errors import KvjobsError
-from jobs.private import make_folder
+from jobs.system.private import make_folder
 
 CACHE_KIB = 65_536
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
-from jobs.process import how_it_ended
 from jobs.queues import CPU
 from jobs.settings import Settings
+from jobs.system.process import how_it_ended
 from jobs.worker_port import EMBEDDED_WORKER
 
 GRACE_S = 40.0  # the worker itself gives its child 30 s

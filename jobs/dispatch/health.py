@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jobs.process import is_here, this_machine
 from jobs.settings import Settings, hide_passwords
+from jobs.system.process import is_here, this_machine
 
 FOLDER = "run"  # in the home folder
 LONGEST_ADDRESS = 100  # bytes of a socket's path; the kernel takes 107
@@ -31,7 +31,7 @@ class Health:
     worker_id: int | None
     host: str
     pid: int
-    machine: str  # as `jobs.process` has it
+    machine: str  # as `jobs.system.process` has it
     lives: bool  # its lanes run, and the database answered its heartbeat within the time of a lease
     silent_s: float | None  # seconds since that answer
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs.csv_text import csv_cell, csv_line
-from jobs.formatting import visible
-from jobs.json_numbers import is_number
+from jobs.text.csv_text import csv_cell, csv_line
+from jobs.text.formatting import visible
+from jobs.text.json_numbers import is_number
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument

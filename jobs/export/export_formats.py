@@ -23,10 +23,10 @@ import orjson
 
 from jobs.export.delimited_rows import DelimitedRows, id_cell
 from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
-from jobs.formatting import visible
-from jobs.json_numbers import is_number, read_fields
-from jobs.json_text import to_json
 from jobs.spec import has_payload
+from jobs.text.formatting import visible
+from jobs.text.json_numbers import is_number, read_fields
+from jobs.text.json_text import to_json
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument

@@ -10,7 +10,7 @@ from jobs.compression import PACKINGS, inner_suffix, packing_of
 from jobs.errors import SpecError, nearest
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
-from jobs.requirements import is_installed, needs_pyarrow
+from jobs.system.requirements import is_installed, needs_pyarrow
 from jobs.tasks.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -10,14 +10,10 @@ from typing import Any
 
 from jobs.corpus.corpus import Format, format_of
 from jobs.corpus.original import AddedLines, CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
-from jobs.csv_text import csv_cell
 from jobs.errors import SpecError, meant
 from jobs.export.export_formats import one_line
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Shape, addable, added_value, shape_of
-from jobs.formatting import visible
-from jobs.json_text import to_json
-from jobs.requirements import is_installed, needs_pyarrow
 from jobs.store.database import Database
 from jobs.store.report.documents.export import (
     CorpusSource,
@@ -30,6 +26,10 @@ from jobs.store.report.documents.export import (
 )
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
+from jobs.system.requirements import is_installed, needs_pyarrow
+from jobs.text.csv_text import csv_cell
+from jobs.text.formatting import visible
+from jobs.text.json_text import to_json
 
 NO_TERMINAL = "parquet is no text for a terminal; name a file with -o"
 

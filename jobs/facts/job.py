@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.choices import CANCELLING, PAUSED
-from jobs.formatting import count, counted, duration, percent
 from jobs.routing.routes import models_in_words
 from jobs.stage import FILTER
 from jobs.store.report.document_counts import NOT_OK
@@ -18,6 +17,7 @@ from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.tasks.kinds import OPTIONS
 from jobs.tasks.task import Task
+from jobs.text.formatting import count, counted, duration, percent
 
 DEFAULT = "default"  # the remark of an option with the value that it has where none is given
 

@@ -6,9 +6,9 @@ Knows: counts by provider. Does not know: databases, terminals, HTML.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobs.formatting import count, counted, figure
 from jobs.outcome import Flag
 from jobs.providers import Reason
+from jobs.text.formatting import count, counted, figure
 
 if TYPE_CHECKING:
     from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary

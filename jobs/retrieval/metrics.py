@@ -17,7 +17,7 @@ from typing import Any
 from jobs.corpus.unpacking import LineFile
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError, meant
-from jobs.requirements import install_command
+from jobs.system.requirements import install_command
 
 Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: not relevant
 

@@ -14,7 +14,7 @@ from jobs.store.connection.engines import make_engine
 from jobs.store.connection.fair_lock import FairLock
 from jobs.store.connection.sockets import Sockets
 from jobs.store.schema.migrate import bring_up_to_date
-from jobs.suspension import unsuspended
+from jobs.system.suspension import unsuspended
 
 BUSY_TIMEOUT_S = 30.0
 

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
-from jobs.failpoints import failpoint
 from jobs.store.database import Database
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.completion import cancel_documents, close_cancelled, close_shards
@@ -21,6 +20,7 @@ from jobs.store.schema.lasting_tables import JobAction
 from jobs.store.schema.results import is_open, results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.system.failpoints import failpoint
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
 LONGEST_DETAIL = 1000  # characters of an action's detail in the log

@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, inspect, select
 
-from jobs.formatting import counted, figure, percent
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.lasting_tables import CacheReportStep, StoredCacheReport
 from jobs.store.schema.verification_table import StoredVerification
+from jobs.text.formatting import counted, figure, percent
 
 Steps = Sequence[tuple[float, float]]  # of each step from 0: seconds with the cache, seconds without it
 

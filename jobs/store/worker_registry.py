@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import ColumnElement, case, insert, null, select, update
 
 from jobs import __version__
-from jobs.process import ProcessId, this_machine
 from jobs.queues import CPU
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import WorkerRequest
 from jobs.store.schema.tables import Worker
+from jobs.system.process import ProcessId, this_machine
 
 UNKNOWN = ""  # a machine id that matches none
 

@@ -10,10 +10,10 @@ from jobs.corpus.corpus import Corpus
 from jobs.corpus.field_path import find_field
 from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, Record, Reject, Rejected, quoted
-from jobs.json_numbers import read_fields
 from jobs.routing.table import normalized, with_broader
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
+from jobs.text.json_numbers import read_fields
 
 SHOWN = 20  # languages in a message
 

@@ -14,7 +14,6 @@ from jobs.corpus.reading import RecordReader, open_corpus
 from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KvjobsError
-from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
 from jobs.stage import Stage
@@ -29,6 +28,7 @@ from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.system.failpoints import failpoint
 from jobs.tolerance import Tolerance
 
 # + 1 when a reader makes other documents of the same bytes, which is then another job. (Not when it takes lines that it

@@ -11,9 +11,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.formatting import NOTHING, counted, plain, visible
-from jobs.json_text import iso, to_json
 from jobs.store.report.query.query import Answer
+from jobs.text.formatting import NOTHING, counted, plain, visible
+from jobs.text.json_text import iso, to_json
 from jobs.web.charts import Chart, Series
 from jobs.web.document_view.document_address import can_stand_in_path, document_address
 

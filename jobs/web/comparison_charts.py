@@ -8,7 +8,7 @@ from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.speed import Speed
 from jobs.comparison.translations import TranslationAgreement
-from jobs.formatting import count, figure, percent
+from jobs.text.formatting import count, figure, percent
 from jobs.web.charts import Chart, Series
 
 OF_A, OF_B = "--series-1", "--series-2"  # colours of the jobs, in charts and beside their names

@@ -18,10 +18,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from jobs import __version__, formatting
+from jobs import __version__
 from jobs.choices import state_in_words
 from jobs.errors import KvjobsError, NotFoundError, SpecError, StoreError
-from jobs.formatting import visible
+from jobs.text import formatting
+from jobs.text.formatting import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
 

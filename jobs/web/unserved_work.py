@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jobs.advice.waiting_reasons import no_worker_sentence
-from jobs.formatting import counted
 from jobs.store.report.live_job import list_unserved_jobs
 from jobs.store.report.waiting_work import service_of
+from jobs.text.formatting import counted
 
 
 @dataclass(frozen=True, slots=True)

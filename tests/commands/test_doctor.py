@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.cli.commands import doctor
-from jobs.private import is_readable_by_others
+from jobs.system.private import is_readable_by_others
 from tests.command_line import Kvjobs
 
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.formatting import size
-from jobs.process import ProcessId
 from jobs.store.database import Database
 from jobs.store.disk_space import free_pages, prune
+from jobs.system.process import ProcessId
+from jobs.text.formatting import size
 from tests.command_line import Kvjobs
 from tests.databases import ON_POSTGRESQL
 from tests.rows import Line, dead_process, enter, insert_job

@@ -4,12 +4,12 @@ import re
 
 from sqlalchemy import update
 
-from jobs.process import ProcessId
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register
+from jobs.system.process import ProcessId
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line, dead_process, enter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.formatting import figure
+from jobs.text.formatting import figure
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs, Result
 from tests.machine import Machine

@@ -12,8 +12,8 @@ from sqlalchemy import func, select
 
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError
-from jobs.failpoints import NAMES
 from jobs.store.schema.tables import Worker
+from jobs.system.failpoints import NAMES
 from tests.faults.corpus import undisturbed_with
 from tests.faults.trial import Trial
 

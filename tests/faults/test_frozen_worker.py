@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs.process import is_stopped
+from jobs.system.process import is_stopped
 from tests.end_to_end.conftest import Bulletins
 from tests.machine import Machine, child_of, until
 

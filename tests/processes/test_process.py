@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from jobs import process as process_module
-from jobs.process import ProcessId
+from jobs.system import process as process_module
+from jobs.system.process import ProcessId
 from tests.places import CHECKOUT
 
 
@@ -47,7 +47,7 @@ def test_a_hidden_process_counts_as_alive_as_long_as_its_pid_is_in_use(monkeypat
 
 ASK = """
 import json, sys
-from jobs.process import ProcessId, this_machine
+from jobs.system.process import ProcessId, this_machine
 print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() for machine, pid, started in {asked})]))
 """
 

@@ -18,8 +18,8 @@ from typing import Any
 from jobs.answers import Answers
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import StageDied, Stopped
-from jobs.process import how_it_ended
 from jobs.store.queue.batches import Batch
+from jobs.system.process import how_it_ended
 from worker.providers.protocol import ProviderJob
 
 log = logging.getLogger(__name__)

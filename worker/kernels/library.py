@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.process import how_it_ended
+from jobs.system.process import how_it_ended
 from worker.kernels.files import LIBRARY, sources_digest
 
 KERNELS = "kvjobs"  # the domain of its operators, in graphs

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX
-from jobs.requirements import is_installed
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
+from jobs.system.requirements import is_installed
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import Kind
 from jobs.tasks.kinds import KINDS, Options

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
-from jobs.formatting import visible
 from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.providers import LLAMACPP, ONNX, Choice, ProviderOrder
 from jobs.settings import Settings
@@ -19,6 +18,7 @@ from jobs.spec import JobSpec
 from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.task import Task
+from jobs.text.formatting import visible
 from worker.model_tools.admission import admit, with_method
 from worker.models.contents.present_files import kind_of
 from worker.models.model_folder import ModelFolder, read_manifest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from jobs.formatting import counted, figure, plain
+from jobs.text.formatting import counted, figure, plain
 
 MAX_PERPLEXITY_CHANGE = 0.01  # relative; a model is near fp32 up to here
 MAX_MEAN = 0.15  # nats a token

@@ -16,7 +16,7 @@ import threading
 from dataclasses import replace
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.process import is_stopped
+from jobs.system.process import is_stopped
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import time
 from contextlib import suppress
 
 from jobs.errors import StoreError
-from jobs.process import ProcessId, is_stopped, parent_of
 from jobs.store.connection.lock_holder import lock_holder
 from jobs.store.database import Database
 from jobs.store.worker_registry import processes_here
+from jobs.system.process import ProcessId, is_stopped, parent_of
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from os import getpid
 
 from jobs.dispatch.health import Health, address, place, sockets
-from jobs.private import make_folder
 from jobs.settings import Settings
+from jobs.system.private import make_folder
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import contextlib
 import resource
 from pathlib import Path
 
-from jobs.process import ROOT, free_memory, memory_limit
+from jobs.system.process import ROOT, free_memory, memory_limit
 
 
 def limit_to_machine(root: Path = ROOT) -> None:

@@ -6,11 +6,11 @@ import time
 from contextlib import suppress
 
 from jobs.errors import NotFoundError, StoreError
-from jobs.formatting import counted, duration
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
+from jobs.text.formatting import counted, duration
 
 log = logging.getLogger(__name__)
 

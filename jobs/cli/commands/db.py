@@ -12,8 +12,8 @@ from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.render.reading_progress import status_line
 from jobs.errors import SpecError
-from jobs.formatting import counted, size, visible
 from jobs.number_ranges import Real
+from jobs.text.formatting import counted, size, visible
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

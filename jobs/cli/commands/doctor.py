@@ -20,10 +20,10 @@ import jobs
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
 from jobs.errors import KvjobsError
-from jobs.formatting import counted, figure, size
-from jobs.private import is_readable_by_others
-from jobs.process import available_cores, cpu_quota, is_stopped, memory_limit
 from jobs.settings import hide_passwords
+from jobs.system.private import is_readable_by_others
+from jobs.system.process import available_cores, cpu_quota, is_stopped, memory_limit
+from jobs.text.formatting import counted, figure, size
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:

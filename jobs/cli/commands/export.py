@@ -16,7 +16,7 @@ from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Extra
-from jobs.formatting import counted
+from jobs.text.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary

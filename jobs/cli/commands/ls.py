@@ -9,9 +9,9 @@ from jobs.cli.number_types import number_type
 from jobs.cli.priority import PRIORITIES
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, duration, moment, percent
 from jobs.number_ranges import Whole
 from jobs.stage import NO_MODEL
+from jobs.text.formatting import count, duration, moment, percent
 
 DEFAULT_LIMIT = 20
 

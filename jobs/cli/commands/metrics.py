@@ -8,7 +8,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, counted, figure
+from jobs.text.formatting import count, counted, figure
 
 if TYPE_CHECKING:
     from jobs.retrieval.metrics import Measured

@@ -12,8 +12,8 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
-from jobs.formatting import NOTHING
 from jobs.number_ranges import SECONDS, Whole
+from jobs.text.formatting import NOTHING
 
 TABLE_LIMIT = 1000
 NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")

@@ -9,7 +9,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, figure, percent
+from jobs.text.formatting import count, figure, percent
 
 FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "mean_rows")
 

@@ -17,7 +17,6 @@ from jobs.cli.task_options import GroupedCommand, is_given, parse_task_options, 
 from jobs.cli.then_option import read_stages
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.errors import SpecError
-from jobs.formatting import visible
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
@@ -28,6 +27,7 @@ from jobs.tasks.kinds import KINDS
 from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
 from jobs.tasks.shared_options import TEXT_FIELD
 from jobs.tasks.translate import TranslateOptions
+from jobs.text.formatting import visible
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ def _print_model_advice(context: Context, options: SubmitOptions, spec: JobSpec)
 def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, stages: Sequence[Stage], corpus: "Corpus") -> int:
     from jobs.cli.render.dry_run import as_record, describe
     from jobs.cli.render.reading_progress import reading_progress
-    from jobs.json_text import to_json
     from jobs.store.report.timings.speed import past_speed
+    from jobs.text.json_text import to_json
 
     settings = context.settings
     spool = settings.home / "spool"

@@ -7,8 +7,8 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import NOTHING, count, counted, figure
-from jobs.json_text import to_json
+from jobs.text.formatting import NOTHING, count, counted, figure
+from jobs.text.json_text import to_json
 
 if TYPE_CHECKING:
     from jobs.store.report.totals import Totals

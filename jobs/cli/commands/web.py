@@ -5,8 +5,8 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
-from jobs.formatting import counted
 from jobs.number_ranges import Whole
+from jobs.text.formatting import counted
 
 DEFAULT_PORT = 8650
 SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word

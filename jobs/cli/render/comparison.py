@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.words import Piece, around_changes, word_diff
-from jobs.formatting import NOTHING, duration, figure, percent, plain
+from jobs.text.formatting import NOTHING, duration, figure, percent, plain
 
 if TYPE_CHECKING:
     from jobs.comparison.compare import Comparison, Difference

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jobs.formatting import count, counted, duration, plural
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
 from jobs.stage import FilterSpec, Stage
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.tasks.score import ScoreOptions
+from jobs.text.formatting import count, counted, duration, plural
 
 
 def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> Iterator[str]:

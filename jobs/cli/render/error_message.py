@@ -14,7 +14,7 @@ import click
 from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.cli.streams import STANDARD_OUTPUT
 from jobs.errors import KvjobsError
-from jobs.formatting import visible
+from jobs.text.formatting import visible
 
 INTERRUPTED = 130
 USAGE = 2
@@ -59,7 +59,7 @@ def explain(error: Exception) -> str:
         root = error.name.partition(".")[0]
         if root in ("jobs", "worker"):
             return f"this installation of kvjobs lacks {error.name}; reinstall kvjobs, then run: kvjobs doctor"
-        from jobs.requirements import install_command
+        from jobs.system.requirements import install_command
 
         return f"the Python package {root} is not installed; run: {install_command(root)}"
     if isinstance(error, ImportError):

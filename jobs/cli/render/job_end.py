@@ -5,10 +5,10 @@ from pathlib import Path
 from jobs.cli.job_exit import is_tolerated
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
-from jobs.formatting import count, counted, duration, figure, speed
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
+from jobs.text.formatting import count, counted, duration, figure, speed
 from jobs.tolerance import Tolerance
 
 

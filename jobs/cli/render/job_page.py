@@ -8,7 +8,7 @@ import orjson
 from jobs.choices import state_in_words
 from jobs.facts.job import Fact, asked, reused_of, token_line
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
-from jobs.formatting import count, counted, duration, figure, moment, percent, speed
+from jobs.text.formatting import count, counted, duration, figure, moment, percent, speed
 
 if TYPE_CHECKING:
     from jobs.advice.next_command import NextStep

@@ -16,7 +16,7 @@ import click
 from rich.cells import cell_len
 
 from jobs.cli.render.messages import print_message
-from jobs.formatting import visible
+from jobs.text.formatting import visible
 
 if TYPE_CHECKING:
     from jobs.cli.render.output import Column

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.cli.render.messages import MessageFormat, message_format, print_message
-from jobs.formatting import count, counted, duration, figure, percent, visible
 from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.speed import RecentSpeed
+from jobs.text.formatting import count, counted, duration, figure, percent, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import click
 
-from jobs.formatting import visible
+from jobs.text.formatting import visible
 
 
 class MessageFormat(enum.Enum):

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from jobs.csv_text import csv_cell, csv_line
-from jobs.formatting import plain, visible
-from jobs.json_text import to_json
+from jobs.text.csv_text import csv_cell, csv_line
+from jobs.text.formatting import plain, visible
+from jobs.text.json_text import to_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jobs.cli.render.messages import MessageFormat, message_format
-from jobs.formatting import counted, figure
 from jobs.submission.progress import IngestProgress
+from jobs.text.formatting import counted, figure
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jobs.formatting import counted
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.text.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary

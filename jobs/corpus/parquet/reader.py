@@ -21,7 +21,7 @@ from jobs.corpus.parquet.rows import REFUSED, Request
 from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes, naming
 from jobs.documents import Record, Reject, Rejected
 from jobs.errors import CorpusError
-from jobs.process import how_it_ended
+from jobs.system.process import how_it_ended
 from jobs.tasks.kind import PayloadKind
 
 MEMORY_BYTES = 2 << 30  # of the process

@@ -25,7 +25,7 @@ import orjson
 from jobs.corpus.guess import likely_name
 from jobs.documents import listed, quoted, repeated
 from jobs.errors import SpecError
-from jobs.requirements import needs_pyarrow
+from jobs.system.requirements import needs_pyarrow
 
 
 class CopiedRows:

@@ -12,7 +12,7 @@ import orjson
 from jobs.export.chain.chain_documents import ChainDocument
 from jobs.export.chain.stage_values import StageValues
 from jobs.export.export_formats import json_id, split_fields
-from jobs.json_text import to_json
+from jobs.text.json_text import to_json
 
 
 class JsonRecords:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.corpus.parquet import JSON_MARK
-from jobs.json_numbers import digits, is_integer
+from jobs.text.json_numbers import digits, is_integer
 
 if TYPE_CHECKING:
     import pyarrow as pa

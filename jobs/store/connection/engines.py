@@ -13,8 +13,8 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError
-from jobs.requirements import install_command
 from jobs.store.connection.sqlite_engine import sqlite_engine
+from jobs.system.requirements import install_command
 
 PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
 

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.formatting import visible
-from jobs.process import is_stopped
+from jobs.system.process import is_stopped
+from jobs.text.formatting import visible
 
 LOCKS = Path("/proc/locks")
 # The bytes that a writer locks (sqlite.org/walformat.html#locks; lockingv3.html): one of the file -shm, and in the file

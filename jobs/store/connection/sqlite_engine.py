@@ -12,8 +12,8 @@ from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine
 from sqlalchemy.exc import DisconnectionError
 
 from jobs.errors import SpecError, StoreError
-from jobs.private import make_file, make_folder
 from jobs.store.connection.mounts import mount_of
+from jobs.system.private import make_file, make_folder
 
 READ_ONLY = "kvjobs_read_only"  # execution option of an engine whose file may only be read
 

@@ -22,11 +22,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from jobs.errors import SpecError
-from jobs.failpoints import failpoint
-from jobs.formatting import size
 from jobs.store.connection.database_errors import explain
 from jobs.store.database import Database
 from jobs.store.worker_registry import any_alive
+from jobs.system.failpoints import failpoint
+from jobs.text.formatting import size
 
 INCREMENTAL = 2  # of PRAGMA auto_vacuum
 CHECKPOINT_WAIT_S = 0.05  # for each reader and writer, while a checkpoint holds the write lock

@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_, update
 
 from jobs.errors import SpecError
-from jobs.failpoints import failpoint
 from jobs.store.database import Database
 from jobs.store.disk_space.free_pages import Write, empty_log, give_back_free_pages, write_in_turns
 from jobs.store.queue.chains import chain_of
@@ -17,6 +16,7 @@ from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
+from jobs.system.failpoints import failpoint
 
 # So many free pages are given back before more rows are deleted. For each page SQLite searches the list of free pages
 # from its start: with 500,000 in the list it gave back 1,100 a second, three quarters of that spent on the search.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, and_, case, exists, or_, update
 from sqlalchemy.orm import aliased
 
-from jobs.failpoints import failpoint
 from jobs.store.queue.chains import hand_on, next_stage
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.shard_events import log_event
@@ -13,6 +12,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import ResultTable, in_range, open_positions, results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.system.failpoints import failpoint
 
 
 def end_documents(

@@ -23,7 +23,6 @@ from sqlalchemy import (
     update,
 )
 
-from jobs.failpoints import failpoint
 from jobs.queues import Queues
 from jobs.spec import JobSpec
 from jobs.store.database import Database
@@ -49,6 +48,7 @@ from jobs.store.schema.result_tables import Generation, Ranking, Translation
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Shard
+from jobs.system.failpoints import failpoint
 
 # Leases in a row that ended in the death of their process, without one recorded batch. The first may have another
 # cause; after the second the batch in flight is suspect, and is retried in a disposable process

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, select, update
 
 from jobs.answers import Answers, Unanswered
 from jobs.errors import StaleLease
-from jobs.failpoints import failpoint
 from jobs.outcome import Failed, Outcome, Quarantined, StepTiming
 from jobs.providers import ONNX
 from jobs.store import memory
@@ -28,6 +27,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
+from jobs.system.failpoints import failpoint
 
 
 def record(database: Database, work: Work, index: int, answers: Answers, *, lease_s: float) -> None:

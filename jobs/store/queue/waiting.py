@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, exists, func, select
 
-from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.queue.leasable import IS_READY, leasable, order
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
+from jobs.system.process import ProcessId
 
 HINTS_PER_LANE = 2
 

@@ -6,7 +6,7 @@ docs/questions.md defines the words ("What became of the documents").
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from jobs.formatting import count, counted
+from jobs.text.formatting import count, counted
 
 NOT_OK = ("failed", "quarantined", "rejected", "cancelled")
 OUTCOMES = ("ok", *NOT_OK, "skipped", "waiting")

@@ -10,13 +10,13 @@ from sqlalchemy import Connection, func, select
 
 from jobs import measures
 from jobs.errors import SpecError
-from jobs.json_numbers import read_value
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.result_tables import Score
 from jobs.store.schema.results import is_of_document
 from jobs.store.schema.tables import Document
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
+from jobs.text.json_numbers import read_value
 
 LEAST_INTEGER, GREATEST_INTEGER = -(1 << 63), (1 << 64) - 1  # that orjson writes
 

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from jobs.formatting import counted, duration
 from jobs.store.queue.leasable import IS_READY, leasable
 from jobs.store.queue.waiting import live_workers, serves
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, Shard, ShardEvent
+from jobs.text.formatting import counted, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
-from jobs.process import ProcessId, is_here
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState, WorkerRequest
 from jobs.store.schema.tables import Shard, Worker
+from jobs.system.process import ProcessId, is_here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
 from jobs.errors import SpecError
-from jobs.json_numbers import is_number
 from jobs.outcome import Flag
 from jobs.store.report.documents.document_order import Order
 from jobs.store.report.job_summary import JobSummary
@@ -22,6 +21,7 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.fields import spell_field
 from jobs.tasks.kinds import KINDS
+from jobs.text.json_numbers import is_number
 
 STATUSES = ("ok", *(status.value for status in DocumentStatus), "waiting")
 # How far a page looks for a field that the first documents do not have; `kvjobs export` looks through all.

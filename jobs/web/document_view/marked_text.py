@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from jobs.store.report.documents.listed_documents import ascii_lower
 
-# As in `jobs.formatting`, but a tab and a newline stay what they are; a zero-width space and the like too.
+# As in `jobs.text.formatting`, but a tab and a newline stay what they are; a zero-width space and the like too.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )

@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.formatting import figure, percent
 from jobs.store.report.timings.steps import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.tasks.kinds import KINDS
 from jobs.tasks.shared_options import Timing
+from jobs.text.formatting import figure, percent
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.seconds import no_timings
 

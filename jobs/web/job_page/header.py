@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from jobs.facts.job import DEFAULT, Fact, asked, numbers
-from jobs.formatting import count, counted, duration, figure, moment
 from jobs.store.report.document_counts import NOT_OK, OUTCOMES
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.store.schema.states import JobState
+from jobs.text.formatting import count, counted, duration, figure, moment
 
 
 def state_sentence(job: LiveJob) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.formatting import counted, duration, percent
 from jobs.store.report.timings.recent_batches import BatchSummary
+from jobs.text.formatting import counted, duration, percent
 
 RESOLUTION = 1200  # parts of the window that can be told apart; batches with a shorter gap between them are one block
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from jobs.formatting import count, figure
 from jobs.store.report.timings.recent_batches import BatchSummary
+from jobs.text.formatting import count, figure
 from jobs.web.charts import Chart, Series
 
 MOST_POINTS = 300  # batches

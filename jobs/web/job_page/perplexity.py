@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.formatting import count, counted, percent
 from jobs.store.report.timings.histograms import Bucket
 from jobs.tasks.kinds import KINDS
+from jobs.text.formatting import count, counted, percent
 from jobs.web.charts import Chart, Series
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket

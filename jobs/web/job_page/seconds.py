@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.formatting import counted, duration, percent
 from jobs.outcome import MODEL_PHASES, VIA
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.store.report.timings.steps import StepSummary
 from jobs.tasks.shared_options import Timing
+from jobs.text.formatting import counted, duration, percent
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, of_minutes, spread
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.formatting import counted, duration, figure, speed
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.tasks.kinds import KINDS
+from jobs.text.formatting import counted, duration, figure, speed
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, of_minutes, spread
 

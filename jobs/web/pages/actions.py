@@ -23,12 +23,12 @@ from jobs.control.actions import (
     perform_on_worker,
 )
 from jobs.errors import KvjobsError, NotFoundError, SpecError
-from jobs.formatting import counted
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_lines import JobLine, lines_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
 from jobs.store.report.live_job import find_live_job, live_jobs
 from jobs.store.report.worker_list import find_worker
+from jobs.text.formatting import counted
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import add_page, render

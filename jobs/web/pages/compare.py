@@ -15,11 +15,11 @@ from jobs.comparison.record import as_record
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.words import Piece, around_changes, word_diff
 from jobs.errors import KvjobsError, NotFoundError, SpecError
-from jobs.formatting import NOTHING, count, duration, figure, percent, speed, visible
 from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names
 from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
 from jobs.store.report.live_job import find_live_job
+from jobs.text.formatting import NOTHING, count, duration, figure, percent, speed, visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart
 from jobs.web.document_view.document_address import document_address
 from jobs.web.rendering import JsonResponse, render, status_code_of

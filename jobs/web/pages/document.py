@@ -10,8 +10,6 @@ from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
 from jobs.errors import NotFoundError, SpecError
-from jobs.json_numbers import read_fields
-from jobs.json_text import to_json
 from jobs.outcome import Flag
 from jobs.routing.routes import read_routes
 from jobs.spec import has_payload
@@ -19,6 +17,8 @@ from jobs.store.report.documents.document import StoredDocument, find_document, 
 from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
+from jobs.text.json_numbers import read_fields
+from jobs.text.json_text import to_json
 from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address

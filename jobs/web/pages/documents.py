@@ -11,7 +11,6 @@ from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
-from jobs.requirements import is_installed
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
@@ -19,6 +18,7 @@ from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.store.where.condition import Condition
+from jobs.system.requirements import is_installed
 from jobs.web.document_view.document_filter import (
     FIELD_AMONG,
     STATUSES,

@@ -9,9 +9,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from jobs.formatting import counted, duration, figure, percent, visible
 from jobs.store.model_reports import CacheReportRow, Verification, newest_cache_reports, newest_verifications, standing
 from jobs.store.report.model_usage import ModelUsage, model_usage
+from jobs.text.formatting import counted, duration, figure, percent, visible
 from jobs.web.charts import Chart, Series
 from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import add_page

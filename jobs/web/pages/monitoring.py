@@ -16,10 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 
 from jobs import __version__
 from jobs.errors import KvjobsError
-from jobs.formatting import visible
 from jobs.store.database import Database
 from jobs.store.report.metrics import Metrics, read_metrics
 from jobs.store.report.waiting_work import check_progress
+from jobs.text.formatting import visible
 from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import JsonResponse
 

@@ -6,12 +6,12 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from jobs.formatting import counted, duration, figure, speed
 from jobs.store.report.job_lines import JobLine, list_job_lines
 from jobs.store.report.timings.minutes import MinuteOfWork, work_by_minute
 from jobs.store.report.waiting_work import WaitingShard, oldest_waiting_shard
 from jobs.store.report.worker_list import WorkerSummary, list_workers
 from jobs.store.schema.states import ENDED_STATES, JobState
+from jobs.text.formatting import counted, duration, figure, speed
 from jobs.web.charts import Chart, Series
 from jobs.web.live import list_stamp
 from jobs.web.parameters import Reading, SettingsOfApp

@@ -14,14 +14,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from jobs.csv_text import csv_cell, csv_line
 from jobs.errors import KvjobsError, NotFoundError, SpecError, TransientError
-from jobs.formatting import size
-from jobs.json_text import to_json
 from jobs.store.database import Database
 from jobs.store.report.query.parameters import parameter_names
 from jobs.store.report.query.query import Answer, AnswerLimits, answer, run_query
 from jobs.store.report.query.saved_queries import SavedQuery, saved_queries, saved_query
+from jobs.text.csv_text import csv_cell, csv_line
+from jobs.text.formatting import size
+from jobs.text.json_text import to_json
 from jobs.web.answers import cells_of, chart_of, columns_of
 from jobs.web.rendering import JsonResponse, render, status_code_of
 from jobs.web.same_origin import is_followed_link

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from jobs.control.actions import REQUESTS, actions_of_worker, worker_message
-from jobs.formatting import counted, size
 from jobs.store.report.job_summary import LARGEST_ID
 from jobs.store.report.worker_list import WorkerSummary, list_workers
 from jobs.store.schema.states import WorkerRequest
+from jobs.text.formatting import counted, size
 from jobs.web.parameters import Reading, SettingsOfApp
 from jobs.web.rendering import add_page
 from jobs.web.unserved_work import unserved_work

@@ -11,13 +11,13 @@ from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from jobs.outcome import StepTiming
-from jobs.process import ProcessId
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.report import metrics
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
+from jobs.system.process import ProcessId
 from jobs.web.app import Options, create_app
 from jobs.web.pages.monitoring import WORKER_STATES
 from tests.command_line import Kvjobs

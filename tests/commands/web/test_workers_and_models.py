@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
-from jobs.process import ProcessId
 from jobs.store.database import Database
 from jobs.store.model_reports import Verification, log_cache_reports, log_verification
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
+from jobs.system.process import ProcessId
 from tests.cache_reports import MEASURED
 from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from tests.databases import ON_BOTH

@@ -15,12 +15,12 @@ import pytest
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Translation
-from jobs.process import ProcessId
 from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.memory import learn
 from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.system.process import ProcessId
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from tests.places import CHECKOUT

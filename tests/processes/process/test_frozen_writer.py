@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import TransientError
-from jobs.process import is_stopped
 from jobs.store.connection.lock_holder import lock_holder
 from jobs.store.database import Database
+from jobs.system.process import is_stopped
 from tests.command_line import Kvjobs
 from tests.machine import until
 from tests.places import CHECKOUT
@@ -94,7 +94,7 @@ def test_a_stopped_stranger_that_holds_the_lock_is_named_and_left_alone(kvjobs: 
 SUSPENDED = """
 import os, sys, time
 from jobs.store.database import Database
-from jobs.suspension import suspend_between_transactions
+from jobs.system.suspension import suspend_between_transactions
 
 suspend_between_transactions()
 database = Database.open(sys.argv[1])

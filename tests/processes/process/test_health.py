@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jobs.dispatch.health import FOLDER, LONGEST_ADDRESS, Health, address, ask, place
-from jobs.process import this_machine
 from jobs.settings import Settings, read_settings
+from jobs.system.process import this_machine
 from tests.command_line import Kvjobs
 from worker.process.health import serve_health
 

@@ -4,13 +4,13 @@ from sqlalchemy import select, update
 
 from jobs.corpus.corpus import Corpus
 from jobs.dispatch.reaper import reap
-from jobs.process import ProcessId
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue import leases
 from jobs.store.queue.deaths import MAX_CRASHES
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
+from jobs.system.process import ProcessId
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from tests.rows import AddWaitingJob, dead_process, enter

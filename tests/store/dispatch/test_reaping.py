@@ -5,7 +5,6 @@ from sqlalchemy import select, update
 
 from jobs.dispatch.reaper import reap
 from jobs.errors import TransientError
-from jobs.process import ProcessId
 from jobs.store import jobs
 from jobs.store.database import Database
 from jobs.store.queue import leases
@@ -14,6 +13,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
+from jobs.system.process import ProcessId
 from tests.rows import AddJob, Line, dead_process, enter
 from worker import supervisor
 from worker.supervisor import ReaperThread

@@ -2,12 +2,12 @@
 
 from sqlalchemy import insert, update
 
-from jobs.process import ProcessId
 from jobs.store.database import Database
 from jobs.store.report.waiting_work import Progress, WaitingWork, check_progress, waiting_work
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
+from jobs.system.process import ProcessId
 from tests.rows import AddWaitingJob, enter
 
 

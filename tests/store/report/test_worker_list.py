@@ -4,12 +4,12 @@ import json
 
 from sqlalchemy import update
 
-from jobs.process import ProcessId
 from jobs.store.database import Database
 from jobs.store.report.worker_list import list_workers
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
+from jobs.system.process import ProcessId
 from tests.rows import AddWaitingJob, enter
 
 ELSEWHERE = ProcessId("another machine", 4711, 1.0)

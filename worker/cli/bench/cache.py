@@ -12,8 +12,8 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
-from jobs.formatting import counted, figure
 from jobs.number_ranges import Whole
+from jobs.text.formatting import counted, figure
 from worker.cli.bench.stored_reports import store_reports
 from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files

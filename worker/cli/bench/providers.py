@@ -16,7 +16,6 @@ from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.task_options import GroupedCommand, parse_task_options, task_options
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
-from jobs.formatting import NOTHING, count, counted, figure, percent, visible
 from jobs.number_ranges import Whole
 from jobs.providers import ProviderOrder
 from jobs.spec import JobSpec
@@ -24,6 +23,7 @@ from jobs.tasks.kinds import KINDS
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
+from jobs.text.formatting import NOTHING, count, counted, figure, percent, visible
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:

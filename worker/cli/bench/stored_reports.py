@@ -8,7 +8,7 @@ from jobs import __version__
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.errors import KvjobsError
-from jobs.formatting import counted
+from jobs.text.formatting import counted
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 

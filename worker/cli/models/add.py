@@ -10,7 +10,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
-from jobs.formatting import counted, duration, plain, size
+from jobs.text.formatting import counted, duration, plain, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.manifest import GGUF

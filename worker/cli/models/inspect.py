@@ -7,7 +7,7 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
-from jobs.formatting import count, counted, moment, percent, size
+from jobs.text.formatting import count, counted, moment, percent, size
 from worker.cli.models.split import stage_lines
 from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.model_kind import ModelKind

@@ -8,7 +8,7 @@ from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
-from jobs.formatting import NOTHING, figure, size
+from jobs.text.formatting import NOTHING, figure, size
 from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.contents.present_files import kind_of, layout_of
 from worker.models.contents.required_files import check_files

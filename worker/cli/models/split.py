@@ -11,8 +11,8 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.size import Bytes
-from jobs.formatting import counted, duration, percent, size
 from jobs.number_ranges import Whole
+from jobs.text.formatting import counted, duration, percent, size
 
 if TYPE_CHECKING:
     from worker.model_tools.inspect.stages import StageDescription

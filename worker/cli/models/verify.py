@@ -12,9 +12,9 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
-from jobs.formatting import NOTHING, count, counted, figure, percent
 from jobs.number_ranges import Whole
-from jobs.requirements import install_command
+from jobs.system.requirements import install_command
+from jobs.text.formatting import NOTHING, count, counted, figure, percent
 from worker.cli.models.verifications import store_verification
 from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import check_files

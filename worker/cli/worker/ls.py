@@ -5,7 +5,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.formatting import count, moment
+from jobs.text.formatting import count, moment
 
 COLUMNS = (
     Column("worker_id", "WORKER", right=True),

@@ -11,8 +11,8 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.dispatch.health import Health, ask
-from jobs.formatting import moment
 from jobs.number_ranges import SECONDS
+from jobs.text.formatting import moment
 
 if TYPE_CHECKING:
     from jobs.store.report.worker_list import WorkerSummary

@@ -10,11 +10,11 @@ from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
 from jobs.dispatch.worker_arguments import WorkerArguments, new_node
-from jobs.formatting import counted
 from jobs.number_ranges import Whole
 from jobs.queues import Queues
 from jobs.setting_values import MOST_LANES
 from jobs.settings import hide_passwords
+from jobs.text.formatting import counted
 
 
 @click.group(invoke_without_command=True)

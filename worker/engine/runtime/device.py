@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from jobs.errors import SpecError
-from jobs.formatting import counted
-from jobs.process import available_cores
 from jobs.queues import CPU
+from jobs.system.process import available_cores
+from jobs.text.formatting import counted
 
 Provider = str | tuple[str, dict[str, str]]  # of onnxruntime: a name, or a name and its options
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"

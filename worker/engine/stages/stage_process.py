@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jobs.errors import ModelError, StageDied
-from jobs.formatting import size
-from jobs.process import how_it_ended
+from jobs.system.process import how_it_ended
+from jobs.text.formatting import size
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.stages.served_objects import ObjectCall, Opener

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.errors import SpecError
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from jobs.tasks.shared_options import Timing
 from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
 from worker.engine.cross_encoder.protocol import PairIds, score_all

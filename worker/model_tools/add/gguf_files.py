@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from jobs.formatting import size
-from jobs.requirements import install_command, is_installed
+from jobs.system.requirements import install_command, is_installed
+from jobs.text.formatting import size
 from worker.engine.causal.llamacpp.library import LIBRARY, PACKAGE
 from worker.engine.causal.llamacpp.trial import try_gguf
 from worker.graphs.architectures import MARIAN

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession
 
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from worker.engine.runtime.native_session import open_native_session
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.graphs import body_graph

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.errors import KvjobsError, ModelError
-from jobs.formatting import size
-from jobs.process import available_cores
+from jobs.system.process import available_cores
+from jobs.text.formatting import size
 from worker.models.drift import AnyDrift, Drift, RelevanceDrift
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder

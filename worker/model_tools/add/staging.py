@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jobs.errors import KvjobsError, SpecError
-from jobs.private import make_folder
+from jobs.system.private import make_folder
 
 _PREFIX = ".adding-"
 _LOCK = "lock"

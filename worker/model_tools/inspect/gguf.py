@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobs.errors import ModelError
-from jobs.requirements import install_command, is_installed
+from jobs.system.requirements import install_command, is_installed
 from worker.engine.causal.llamacpp.library import LIBRARY, PACKAGE
 from worker.engine.causal.llamacpp.trial import try_gguf
 from worker.model_tools.inspect.description import ModelDescription, collecting, file_sizes

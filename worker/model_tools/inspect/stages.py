@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.formatting import counted
+from jobs.text.formatting import counted
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.stages import stage_costs
 from worker.graphs.file_names import stage_graph, stage_weights

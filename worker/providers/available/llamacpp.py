@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import LLAMACPP
-from jobs.requirements import install_command, is_installed
+from jobs.system.requirements import install_command, is_installed
 from jobs.tasks.task import Task
 from jobs.worker_port import ProviderCheck
 from worker.engine.causal.open import LIBRARY, PACKAGE

@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
-from jobs.formatting import visible
 from jobs.outcome import StepTiming
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.providers import Reason, Usage
+from jobs.text.formatting import visible
 from worker.providers.protocol import ProviderFailure
 
 MAX_BYTES = 1 << 26  # of an answer: 64 MiB

@@ -20,13 +20,13 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from jobs.choices import Only
-from jobs.json_numbers import read_fields
 from jobs.store.database import Database
 from jobs.store.schema.results import EXPORTED, ResultTable, is_of_document, results_of
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document, Job
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
+from jobs.text.json_numbers import read_fields
 
 OK, WAITING = "ok", "waiting"
 FIRST_PAGE = 100  # rows; the size of later pages depends on the length of these

@@ -14,10 +14,10 @@ from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.export.delimited_rows import DelimitedRows
 from jobs.export.export_formats import Delimited, JsonLines
 from jobs.export.result_columns import Shape
-from jobs.json_numbers import read_fields
-from jobs.json_text import to_json
 from jobs.store.report.documents.export import ExportedDocument
 from jobs.tasks.translate import TRANSLATE
+from jobs.text.json_numbers import read_fields
+from jobs.text.json_text import to_json
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.formatting import precise
+from jobs.text.formatting import precise
 from jobs.web.pages.models import MOST_POINTS, measured_caches, steps_chart
 from tests.cache_reports import MEASURED
 from tests.unit.jobs.web.sentences import missing

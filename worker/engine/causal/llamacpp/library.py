@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from jobs.errors import ModelError
-from jobs.formatting import visible
-from jobs.requirements import install_command
+from jobs.system.requirements import install_command
+from jobs.text.formatting import visible
 
 log = logging.getLogger(__name__)
 

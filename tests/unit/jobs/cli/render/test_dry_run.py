@@ -6,9 +6,9 @@ import pytest
 
 from jobs.cli.render.dry_run import describe
 from jobs.documents import Reject, Rejected
-from jobs.process import how_it_ended
-from jobs.requirements import install_command
 from jobs.submission.dry_run import DryRun, SegmentCounts
+from jobs.system.process import how_it_ended
+from jobs.system.requirements import install_command
 from tests.rows import SPEC
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Form, Output, print_json_rows
-from jobs.csv_text import csv_cell, csv_line
-from jobs.formatting import counted, duration, percent, size, visible
-from jobs.json_text import to_json
+from jobs.text.csv_text import csv_cell, csv_line
+from jobs.text.formatting import counted, duration, percent, size, visible
+from jobs.text.json_text import to_json
 
 HOSTILE = "\x1b[2J\x07\x9b31m\x7f\r\n\t\u202e\u2066\u2028\ud800[red]:smile:"
 

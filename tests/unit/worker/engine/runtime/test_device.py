@@ -1,7 +1,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from jobs.process import available_cores
+from jobs.system.process import available_cores
 from tests.command_line import Kvjobs
 from worker.engine.runtime.device import Device, check_device, lanes_of, provider_name, providers
 

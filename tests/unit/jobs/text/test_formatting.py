@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.formatting import figure, size
+from jobs.text.formatting import figure, size
 
 ROOT = Path(__file__).parents[3]
 PLACES = ("jobs/cli", "jobs/web", "jobs/comparison", "jobs/advice", "jobs/facts", "worker/cli")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import process
-from jobs.process import cpu_quota, free_memory, memory_limit
+from jobs.system import process
+from jobs.system.process import cpu_quota, free_memory, memory_limit
 
 V2 = "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw"
 V1_CPU = "32 31 0:29 {group} /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from jobs.json_text import iso, to_json
+from jobs.text.json_text import iso, to_json
 
 # What a spreadsheet takes for the start of a formula: a sign, also a full-width or small one, or a tab or line break,
 # which it drops (OWASP, "CSV injection"). Blanks and what cannot be seen, such as a byte order mark, may come before.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.private import make_file, make_folder
+from jobs.system.private import make_file, make_folder
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o777], autouse=True)

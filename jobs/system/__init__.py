@@ -1,0 +1,1 @@
+"""What kvjobs asks of the operating system: processes and their limits, private files, Ctrl-Z, installed packages."""
