@@ -27,12 +27,14 @@ from worker.engine.tasks.rerank.yes_no_reranking import YesNoReranker
 from worker.engine.tasks.scoring import Scorer, score_with_reuse
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedCrossEncoder, LoadedModel, LoadedTranslation
+from worker.models.model_kind import ModelKind
 from worker.providers.protocol import ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker | PairReranker | YesNoReranker | PromptContinuer
 OfCausal = TypeVar("OfCausal", Scorer, Reranker, YesNoReranker)
 OfTranslation = TypeVar("OfTranslation", Translator, PairScorer)
+Loaded = TypeVar("Loaded", LoadedCausal, LoadedCrossEncoder, LoadedTranslation)
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
 BATCH_S = 4.0  # that a batch may last
 MAX_JOBS = 16  # that are remembered
@@ -137,27 +139,21 @@ class LocalEngines:
     def of_causal(self, spec: JobSpec, kind: type[OfCausal]) -> OfCausal:
         """The engine of a causal model that does the job. Raises ModelError for a model of another kind, as the next
         ones do."""
-        model = self._causal(spec)
+        model = self._opened(spec, LoadedCausal, ModelKind.CAUSAL)
         return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
     def _of_translation(self, spec: JobSpec, kind: type[OfTranslation]) -> OfTranslation:
-        model = self._models.open(spec)
-        self._used = (model,)
-        if not isinstance(model, LoadedTranslation):
-            raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
+        model = self._opened(spec, LoadedTranslation, ModelKind.TRANSLATION)
         return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
     def pair_reranker(self, spec: JobSpec) -> PairReranker:
         """The engine of a job that reranks with a cross-encoder."""
-        model = self._models.open(spec)
-        self._used = (model,)
-        if not isinstance(model, LoadedCrossEncoder):
-            raise ModelError(f"{spec.model} is not a cross-encoder, and the job needs one: cancel the job")
+        model = self._opened(spec, LoadedCrossEncoder, ModelKind.CROSS_ENCODER)
         return self._engine(spec, model, PairReranker, lambda: PairReranker(model.model, model.reader))
 
     def continuer(self, spec: JobSpec) -> PromptContinuer:
         """The engine of a job that continues prompts."""
-        model = self._causal(spec)
+        model = self._opened(spec, LoadedCausal, ModelKind.CAUSAL)
 
         def make() -> PromptContinuer:
             # Here, so that a template that is damaged keeps no text from being scored.
@@ -182,11 +178,11 @@ class LocalEngines:
         self._engines.move_to_end(key)
         return engine
 
-    def _causal(self, spec: JobSpec) -> LoadedCausal:
+    def _opened(self, spec: JobSpec, loaded: type[Loaded], kind: ModelKind) -> Loaded:
         model = self._models.open(spec)
         self._used = (model,)
-        if not isinstance(model, LoadedCausal):
-            raise ModelError(f"{spec.model} is not a causal language model, and the job needs one: cancel the job")
+        if not isinstance(model, loaded):
+            raise ModelError(f"{spec.model} is not {kind.noun}, and the job needs one: cancel the job")
         return model
 
 
