@@ -34,7 +34,8 @@ LAYOUTS = {
     "two": ("encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"),
     "none": ("encoder_model.onnx", "decoder_model.onnx"),
 }
-LAYOUTS["merged and two"] = tuple(dict.fromkeys(LAYOUTS["merged"] + LAYOUTS["two"]))  # both are of one export
+WITH_A_PAST = "with a past"  # the files of merged and two, which are of one export
+_EXPORTED = {**LAYOUTS, WITH_A_PAST: tuple(dict.fromkeys(LAYOUTS["merged"] + LAYOUTS["two"]))}
 
 
 def build(shape: Shape, seed: int = 0) -> MarianMTModel:
@@ -128,7 +129,7 @@ def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
 
 
 def export(model: MarianMTModel, folder: Path, layout: str) -> None:
-    """Write `model` into `folder` with Optimum, in one of the LAYOUTS."""
+    """Write `model` into `folder` with Optimum, in one of the LAYOUTS or WITH_A_PAST."""
     with tempfile.TemporaryDirectory() as name:
         model.save_pretrained(name)
         export_checkpoint(Path(name), folder, layout)
@@ -141,7 +142,7 @@ def export_checkpoint(checkpoint: Path, folder: Path, layout: str) -> None:
     with tempfile.TemporaryDirectory() as name, _quiet():
         exported = Path(name)
         main_export(str(checkpoint), output=exported, task=task, do_validation=False)
-        for file in (*LAYOUTS[layout], "config.json", "generation_config.json"):
+        for file in (*_EXPORTED[layout], "config.json", "generation_config.json"):
             shutil.move(exported / file, folder / file)
     for file in FILES:
         if (checkpoint / file).is_file():

@@ -26,7 +26,7 @@ from transformers import MarianMTModel
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from bench.checkpoints.models import SHAPES, Shape, build, export  # noqa: E402
+from bench.checkpoints.models import SHAPES, WITH_A_PAST, Shape, build, export  # noqa: E402
 
 BEAM = {"num_beams": 4, "num_return_sequences": 4}
 
@@ -84,7 +84,7 @@ def write_tiny(name: str, shape: Shape) -> None:
         shutil.move(Path(checkpoint, "model.safetensors"), HERE / f"{name}.safetensors")
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    export(model, folder, "merged and two")
+    export(model, folder, WITH_A_PAST)
     if name == "tiny-swish-tied":  # one graph exported without a past is enough
         with tempfile.TemporaryDirectory() as plain:
             export(model, Path(plain), "none")

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.checkpoints.models import LAYOUTS, SHAPES, Shape, build, export
+from bench.checkpoints.models import LAYOUTS, SHAPES, WITH_A_PAST, Shape, build, export
 from jobs.tasks.shared_options import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -83,7 +83,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     model = build(shape, SEED)
     folders = {layout: tmp_path_factory.mktemp(layout) for layout in POLICIES}
     export(model, folders["none"], "none")
-    export(model, exported := tmp_path_factory.mktemp("exported"), "merged and two")
+    export(model, exported := tmp_path_factory.mktemp("exported"), WITH_A_PAST)
     for layout in ("merged", "two"):
         for file in (*LAYOUTS[layout], "config.json", "generation_config.json"):
             shutil.copy(exported / file, folders[layout] / file)
