@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import orjson
 
@@ -40,7 +39,7 @@ from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
 from worker.text.segments import segment
-from worker.text.translation.translation_tokenizer import open_translation_tokenizer
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 SHOWN_REJECTED = 20
 _USED_IDS = "CREATE TABLE used (id TEXT PRIMARY KEY, position INTEGER, line INTEGER) WITHOUT ROWID"
@@ -262,15 +261,9 @@ def _count_sequences(lengths: Iterable[int], max_tokens: int) -> SequenceCounts:
     )
 
 
-class Encodes(Protocol):
-    """The part of a tokenizer that counting needs."""
-
-    def encode(self, text: str, language: str | None) -> list[int]: ...
-
-
 def count_segments(
     texts: Iterable[str],
-    tokenizer: Encodes,
+    tokenizer: Seq2SeqTokenizer,
     *,
     source_language: str,
     target_language: str | None,

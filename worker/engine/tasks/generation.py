@@ -12,7 +12,6 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, graphs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from jobs.answers import Answers
 from jobs.corpus.messages import Message, read_messages, with_system
@@ -177,19 +176,12 @@ def _why_not(ids: Sequence[int], max_positions: int) -> Failed | None:
     return None
 
 
-class Detokenizer(Protocol):
-    """Ids to text, without special tokens."""
-
-    def decode(self, ids: Sequence[int]) -> str: ...
-    def is_silent(self, token_id: int) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ContinuedText:
     """One continuation. New ids are detokenized together with the end of the prompt: alone, a first token may lose
     its space (SentencePiece), and the bytes of a character may lie on both sides."""
 
-    tokenizer: Detokenizer
+    tokenizer: PromptTokenizer
     prompt: Sequence[int]
 
     def text(self, ids: Sequence[int]) -> str:

@@ -37,8 +37,8 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.batches import MAX_TOKENS, IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
-from worker.engine.tasks.tokenizers import PairTokenizer
 from worker.text.translation.sentence_pieces import TargetPiece
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 _END = "</s>"  # how the end-of-sentence token is shown among the token scores
 
@@ -66,7 +66,7 @@ class PairScorer:
 
     buffer_stats: BufferStats = BufferStats()
 
-    def __init__(self, model: Seq2SeqModel, tokenizer: PairTokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: Seq2SeqTokenizer) -> None:
         """A model that was added with `--head target` spreads its probability over fewer tokens: it gives each token
         a higher log-probability than its checkpoint does, and cannot score a token that its head lacks."""
         self.model = model
@@ -106,7 +106,7 @@ class PairScorer:
                 batches.extendleft((batch[attempt.half :], batch[: attempt.half]))
         return [found[index] for index in range(len(pairs))]
 
-    def _tokenize(self, tokenizer: PairTokenizer, text: str, options: ScoreOptions) -> _Pair | Failed:
+    def _tokenize(self, tokenizer: Seq2SeqTokenizer, text: str, options: ScoreOptions) -> _Pair | Failed:
         try:
             source, target = _read(text)
         except ValueError as error:

@@ -24,8 +24,8 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
-from worker.engine.tasks.tokenizers import TranslationTokenizer
 from worker.text.loops import has_loop
+from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class TranslatedSentences:
 class Translator:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: Seq2SeqModel, tokenizer: TranslationTokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: Seq2SeqTokenizer) -> None:
         self.model = model
         self.decoder: Decoder = model.new_decoder()
         self._policy = CachePolicy()  # of `decoder`: a lane has one decoder at a time, so only one set of buffers
@@ -115,7 +115,7 @@ class Translator:
 
     def _translate_sentences(
         self,
-        tokenizer: TranslationTokenizer,
+        tokenizer: Seq2SeqTokenizer,
         sentences: Sequence[str],
         rules: GenerationConfig,
         options: TranslateOptions,
@@ -153,7 +153,7 @@ class Translator:
         )
 
 
-def _judged(tokenizer: TranslationTokenizer, sentence: str, result: SegmentTranslation) -> SegmentTranslation:
+def _judged(tokenizer: Seq2SeqTokenizer, sentence: str, result: SegmentTranslation) -> SegmentTranslation:
     """The translation of a sentence with what the two texts say of it. The memory may hold it from a version that asked
     less."""
     share = tokenizer.unknown_share(sentence)

@@ -12,13 +12,14 @@ Knows: the tokenizer of a causal model. Does not know: models, scores.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.errors import SpecError
 from jobs.tasks.rerank import Method
 from worker.text.causal_tokenizer import Encoded
+from worker.text.chat_template import RenderedTokenizer
 
 BODY = (
     "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
@@ -36,15 +37,12 @@ _TAIL = f"{_END}\n{_START}assistant\n<think>\n\n</think>\n\n"
 _PLACEHOLDER = re.compile(r"(\{query\}|\{document\})")
 
 
-class YesNoTokenizer(Protocol):
+class YesNoTokenizer(RenderedTokenizer, Protocol):
     """The tokenizer of a causal language model, for a prompt in which some special tokens are special."""
 
     @property
     def max_id(self) -> int: ...
-    @property
-    def special_names(self) -> Mapping[str, str]: ...
     def encode(self, text: str) -> Encoded: ...
-    def encode_rendered(self, text: str) -> list[int]: ...
     def token_text(self, token_id: int) -> str: ...
 
 
