@@ -44,6 +44,7 @@ class NumpyCausal:
         return cls(checkpoint.config, checkpoint.weights)
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
         sizes, names = self._sizes, self._names
         table = self._weights[f"{names.embeddings}.weight"]
         outside = {key: self._weights[key] for key in self._weights if not key.startswith(f"{names.layer}.")}

@@ -52,6 +52,7 @@ class NumpySeq2Seq:
         return cls(checkpoint.config, checkpoint.weights)
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
+        """The logits (T, V) of the id that follows each position of a target (T,), the start token first."""
         return self._decode(self._encode(source), target)
 
     def _encode(self, ids: Sequence[int]) -> Floats:
@@ -177,6 +178,7 @@ class NumpyT5:
         self._activate = ACTIVATIONS[activation]
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
+        """The logits (T, V) of the id that follows each position of a target (T,), the start token first."""
         hidden = self._run("encoder", source, None)
         x = self._run("decoder", target, hidden)
         scale = np.float32(self._width**-0.5 if self._is_tied else 1.0)

@@ -2,19 +2,14 @@
 Reference implementations of a checkpoint: transformers, which defines what it computes, or a plain one in numpy.
 
 Knows: which of the two this machine has. Does not know: models that kvjobs runs.
-
-Shapes: T length · V vocabulary.
 """
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 from worker.graphs.architectures import MT5, T5
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
-from worker.model_tools.verify.numpy_parts import Floats
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq, NumpyT5
 from worker.model_tools.verify.transformers_references import (
     TransformersCausal,
@@ -23,38 +18,10 @@ from worker.model_tools.verify.transformers_references import (
 )
 from worker.models.checkpoint.checkpoint import Checkpoint
 
-
-class Seq2SeqReference(Protocol):
-    """A seq2seq checkpoint, given whole translations: no cache, one sentence at a time."""
-
-    @property
-    def name(self) -> str:
-        """The name of the reference in the results of a check."""
-
-    def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """The logits (T, V) of the id that follows each id of `target` (T,), which begins with the start token."""
-
-
-class CausalReference(Protocol):
-    """A causal checkpoint, given whole texts."""
-
-    @property
-    def name(self) -> str:
-        """The name of the reference in the results of a check."""
-
-    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
-
-
-class CrossEncoderReference(Protocol):
-    """The checkpoint of a cross-encoder, given pairs."""
-
-    @property
-    def name(self) -> str:
-        """The name of the reference in the results of a check."""
-
-    def logit(self, ids: Sequence[int], types: Sequence[int]) -> float:
-        """The logit of a pair (T,); `types`: of its tokens."""
+# Each computes a checkpoint without a cache, one sentence, text or pair at a time, and has a name for results.
+Seq2SeqReference = TransformersSeq2Seq | NumpySeq2Seq | NumpyT5
+CausalReference = TransformersCausal | NumpyCausal
+CrossEncoderReference = TransformersCrossEncoder | NumpyCrossEncoder
 
 
 def open_cross_encoder_reference(folder: Path) -> CrossEncoderReference:
