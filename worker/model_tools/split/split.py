@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from jobs.errors import SpecError
 from jobs.queues import CPU
@@ -87,14 +86,14 @@ def split_model(request: SplitRequest, models_dir: Path) -> SplitModel:
         raise SpecError(f"{folder.name} is {kind.noun}, which runs in one piece: a cross-encoder cannot be split")
     devices = _devices(request, folder, manifest)
     check_files(folder)
-    family: SplitFamily = SplitCausal() if kind is ModelKind.CAUSAL else SplitSeq2Seq()
+    cut = _cut_causal if kind is ModelKind.CAUSAL else _cut_seq2seq
     with staging(models_dir) as stage:
-        layers = family.cut(folder, manifest, stage.path, request.stages)
+        layers = cut(folder, manifest, stage.path, request.stages)
         places = tuple(StagePlace(count, device) for count, device in zip(layers, devices, strict=True))
         split = Split(folder.name, places, request.separate, request.memory_limit)
         manifest = _write_manifest(folder, manifest, stage.path, split)
         described = describe_stages(stage.path, manifest)
-        family.try_stages(stage.path)
+        _try_stages(stage.path, kind)
         path = stage.publish(name, force=request.force)
     return SplitModel(
         name=name,
@@ -149,45 +148,33 @@ def _write_manifest(folder: ModelFolder, manifest: Manifest, target: Path, split
     return manifest
 
 
-class SplitFamily(Protocol):
-    """The part of `split` that depends on the model family."""
-
-    def cut(self, folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
-        """Write the stages of a model into `target`; how many layers each has. Raises SpecError where the model has too
-        few, ModelError where it is damaged."""
-
-    def try_stages(self, folder: Path) -> None:
-        """Open every stage as a worker does, and give it a few tokens. Raises what that raises: ModelError where a
-        stage cannot be opened, StageDied where its process ended."""
+def _cut_causal(folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
+    """Write the stages of a causal model, cut between two layers, into `target`; how many layers each has. Raises
+    SpecError where the model has too few, ModelError where it is damaged."""
+    sizes = read_sizes(read_json(folder.path / CONFIG))
+    _check_stages(folder, f"{sizes.layers} layers", stages, sizes.layers)
+    layers = cut_causal(sizes, stages)
+    write_stages(folder.path, target, sizes, Precision(manifest.precision or Precision.FP32), layers)
+    return tuple(map(len, layers))
 
 
-class SplitCausal:
-    """Causal language models are cut between two layers."""
+def _cut_seq2seq(folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
+    """As `_cut_causal`: the encoder is the first stage, the decoder is cut between two layers."""
+    config = read_json(folder.path / CONFIG)
+    network = read_network(config)
+    has = f"an encoder and {network.decoder_layers} decoder layers"
+    _check_stages(folder, has, stages, network.decoder_layers + 1)
+    layers = cut_decoder(config, num_target_ids(config, manifest), stages)
+    write_translation_stages(folder.path, target, config, Precision(manifest.precision or Precision.FP32), layers)
+    return network.encoder_layers, *map(len, layers)
 
-    def cut(self, folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
-        sizes = read_sizes(read_json(folder.path / CONFIG))
-        _check_stages(folder, f"{sizes.layers} layers", stages, sizes.layers)
-        layers = cut_causal(sizes, stages)
-        write_stages(folder.path, target, sizes, Precision(manifest.precision or Precision.FP32), layers)
-        return tuple(map(len, layers))
 
-    def try_stages(self, folder: Path) -> None:
+def _try_stages(folder: Path, kind: ModelKind) -> None:
+    """Open every stage as a worker does, and give it a few tokens. Raises what that raises: ModelError where a stage
+    cannot be opened, StageDied where its process ended."""
+    if kind is ModelKind.CAUSAL:
         read_all(open_causal_model(folder).new_reader(), [Group([], [_TEXT])], RunContext())
-
-
-class SplitSeq2Seq:
-    """Translation models: the encoder is the first stage, the decoder is cut between two layers."""
-
-    def cut(self, folder: ModelFolder, manifest: Manifest, target: Path, stages: int) -> tuple[int, ...]:
-        config = read_json(folder.path / CONFIG)
-        network = read_network(config)
-        has = f"an encoder and {network.decoder_layers} decoder layers"
-        _check_stages(folder, has, stages, network.decoder_layers + 1)
-        layers = cut_decoder(config, num_target_ids(config, manifest), stages)
-        write_translation_stages(folder.path, target, config, Precision(manifest.precision or Precision.FP32), layers)
-        return network.encoder_layers, *map(len, layers)
-
-    def try_stages(self, folder: Path) -> None:
+    else:
         model = open_seq2seq_model(folder)
         list(model.new_decoder().decode([_SENTENCE], model.generation, RunContext(), batch_size=1))
 
