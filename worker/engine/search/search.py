@@ -7,7 +7,6 @@ another may take its place at any step, and no result depends on the other sente
 Shapes: R rows of a step: one per sentence (greedy), or one per beam · V vocabulary.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from worker.engine.search.beam import BeamSearch
@@ -15,7 +14,6 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import GreedySearch, Rescore
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.search.rows import RowOrder
 
 
 class Steps(Protocol):
@@ -28,15 +26,7 @@ class Steps(Protocol):
         """Let row i continue what was row rows[i]; rows that are not in `rows` are dropped."""
 
 
-class Search(Protocol):
-    """The running sentences of a search: their tokens and scores."""
-
-    @property
-    def num_sentences(self) -> int: ...
-    @property
-    def last_ids(self) -> Ids: ...
-    def add(self, sentences: Sequence[int]) -> None: ...
-    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]: ...
+Search = GreedySearch | BeamSearch  # the running sentences of a search: their tokens and scores
 
 
 def new_search(

@@ -25,7 +25,6 @@ from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.engine.tasks.rerank.prompt_templates import template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload, missing_text
 from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, generation_of, messages_of
 from worker.providers.http.client import shown
@@ -176,11 +175,6 @@ def why_not_rerank(options: RerankOptions) -> str | None:
 def candidates_with_text(query: RerankPayload) -> list[PayloadCandidate]:
     """Those that can be scored."""
     return [candidate for candidate in query.candidates if missing_text(query.query, candidate.text) is None]
-
-
-def prompt_parts(query: str, document: str, options: RerankOptions) -> tuple[str, str]:
-    """The given and the scored part of a prompt."""
-    return template_of(options).split(query, document)
 
 
 def score_of_part(given: str, scored: str, found: PromptScores) -> RankedText:

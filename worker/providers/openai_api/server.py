@@ -16,6 +16,7 @@ from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.translate import TranslateOptions
+from worker.engine.tasks.rerank.prompt_templates import template_of
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.translation import (
     ChatAnswer,
@@ -45,7 +46,6 @@ from worker.providers.openai_api.outcomes import (
     RankedText,
     candidates_with_text,
     continuation_of,
-    prompt_parts,
     ranking_of,
     request_of,
     score_of,
@@ -236,7 +236,7 @@ class ServedModel:
         scorer, complete = self.scorer, self._complete(exchange, usage)
 
         async def score(document: str) -> RankedText | Unanswered:
-            given, scored = prompt_parts(query.query, document, options)
+            given, scored = template_of(options).split(query.query, document)
             try:
                 return score_of_part(given, scored, await scorer.score(given + scored, complete))
             except RequestRefused as refused:
