@@ -30,8 +30,8 @@ from bench.harness.text_drift import Read, TextDrift, text_drift
 from bench.harness.translated_texts import read_translations, translate
 from bench.peers.reads import ctranslate2_texts, ctranslate2_translations, transformers_texts
 from jobs.system.requirements import is_installed
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.models.drift import RelevanceDrift
 
@@ -121,7 +121,7 @@ def _score_queries(folder: Path, texts: Sequence[str]) -> list[list[float]]:
 
     A query is a piece of a text; its candidates are that text and those behind it.
     """
-    model = open_cross_encoder(folder)
+    model = CrossEncoder.open(folder)
     reader = open_pair_reader(folder, model)
     pairs = []
     for place in range(_QUERIES):

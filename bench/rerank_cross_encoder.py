@@ -182,11 +182,12 @@ def _open(engine: str, work: Path, pairs: Sequence[Pair]) -> tuple[Score, str]:
 def _kvjobs(folder: Path) -> Score:
     from jobs.outcome import Ranking
     from jobs.tasks.rerank import Method, RerankOptions
-    from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+    from worker.engine.cross_encoder.model import CrossEncoder
+    from worker.engine.cross_encoder.pair_reader import open_pair_reader
     from worker.engine.runtime.run_context import RunContext
     from worker.engine.tasks.rerank.pair_reranking import PairReranker
 
-    model = open_cross_encoder(folder)
+    model = CrossEncoder.open(folder)
     reranker = PairReranker(model, open_pair_reader(folder, model))
 
     def score(pairs: Sequence[Pair]) -> list[float]:

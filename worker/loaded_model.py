@@ -13,8 +13,8 @@ from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from worker.engine.causal.open import Tokenizer, open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel
-from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import CrossEncoder
+from worker.engine.cross_encoder.model import CrossEncoder
+from worker.engine.cross_encoder.pair_reader import PairReader, open_pair_reader
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -113,7 +113,7 @@ def load_model(
     providers = _supported(folder, providers)
     kind = kind_of(folder)
     if kind is ModelKind.CROSS_ENCODER:
-        cross_encoder = open_cross_encoder(folder.path, threads=threads, providers=providers)
+        cross_encoder = CrossEncoder.open(folder.path, threads=threads, providers=providers)
         reader = open_pair_reader(folder.path, cross_encoder)
         return LoadedCrossEncoder(spec.model, files, cross_encoder, reader, time.perf_counter() - started)
     if kind is ModelKind.CAUSAL:

@@ -10,9 +10,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.cross_encoder_checkpoints import POSITIONS, SETTINGS, write_cross_encoder_checkpoint
-from worker.engine.cross_encoder.native import NativeCrossEncoder, NativePairScorer, PairLimits
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, CrossEncoderScorer, PairIds, PairLimits, score_all
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -36,7 +35,7 @@ def test_every_pair_has_the_logit_of_transformers(tmp_path: Path, name: str) -> 
     rng = np.random.default_rng(3)
     for precision, far in ((Precision.FP32, 1e-5), (Precision.INT8, 0.3), (Precision.FP16, 0.03)):
         added = add_model(Request(source=str(checkpoint), precision=precision, name=precision), tmp_path / "models")
-        model = NativeCrossEncoder.open(Path(added.path))
+        model = CrossEncoder.open(Path(added.path))
         pairs = [
             PairIds(
                 rng.integers(5, model.vocab_size, length).tolist(),
@@ -46,7 +45,7 @@ def test_every_pair_has_the_logit_of_transformers(tmp_path: Path, name: str) -> 
         ]
         wanted = [reference.logit(pair.ids, pair.types) for pair in pairs]
         for limits in (PairLimits(), PairLimits(tokens=1), PairLimits(tokens=150, padded=200)):
-            found = score_all(NativePairScorer(model.session, limits), pairs, RunContext())
+            found = score_all(CrossEncoderScorer(model.session, limits), pairs, RunContext())
             assert found == pytest.approx(wanted, abs=far)
 
 
@@ -57,7 +56,7 @@ def test_every_pair_has_the_ids_and_the_score_of_sentence_transformers(tmp_path:
     checkpoint = write_cross_encoder_checkpoint(tmp_path / "checkpoint", seed=12, **SETTINGS[name])
     theirs = sentence_transformers.CrossEncoder(str(checkpoint), device="cpu")
     path = Path(add_model(Request(source=str(checkpoint)), tmp_path / "models").path)
-    model = open_cross_encoder(path)
+    model = CrossEncoder.open(path)
     reader = open_pair_reader(path, model)
     rng = np.random.default_rng(4)
     texts = ["".join(rng.choice(list(LETTERS), length)) + "a" for length in rng.integers(0, 150, 80)]
@@ -83,7 +82,7 @@ def test_a_model_that_sentence_transformers_saved_keeps_its_settings(tmp_path: P
     theirs.save_pretrained(str(tmp_path / "saved"))
     path = Path(add_model(Request(source=str(tmp_path / "saved")), tmp_path / "models").path)
 
-    model = open_cross_encoder(path)
+    model = CrossEncoder.open(path)
     reader = open_pair_reader(path, model)
     pair = reader.tokenizer.join(reader.tokenizer.encode("rain?"), reader.tokenizer.encode("snow " * 40), 20)
     (logit,) = score_all(model.new_scorer(), [PairIds(pair.ids, pair.types)], RunContext())

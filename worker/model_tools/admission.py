@@ -16,7 +16,8 @@ from jobs.tasks.score import Bos, ScoreOptions, Window
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer, open_chat_tokenizer
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.model import CrossEncoder
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
@@ -69,7 +70,7 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
         case ScoreOptions(pairs=True):
             _check_pairs(folder, options)
         case RerankOptions(method=Method.CROSS_ENCODER):
-            model_of_pairs = open_cross_encoder(folder.path)
+            model_of_pairs = CrossEncoder.open(folder.path)
             reranker = PairReranker(model_of_pairs, open_pair_reader(folder.path, model_of_pairs))
             reranker.rerank([], options, RunContext())
         case _:

@@ -29,7 +29,8 @@ from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.model import CrossEncoder
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.generation import PromptContinuer
 from worker.engine.tasks.rerank.prompt_templates import template_of
@@ -189,7 +190,7 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
 
 def _pairs(folder: Path, texts: _Texts) -> SequenceCounts:
     """Candidates with their queries, as a cross-encoder reads them."""
-    model = open_cross_encoder(folder)
+    model = CrossEncoder.open(folder)
     reader = open_pair_reader(folder, model)
     queries = (orjson.loads(text) for text in texts)
     lengths = (

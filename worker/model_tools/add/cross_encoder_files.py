@@ -36,6 +36,7 @@ def build_cross_encoder(folder: Path, origin: Origin, checkpoint: Checkpoint, pr
 
 def try_cross_encoder(folder: Path) -> None:
     """Open the model as a worker does; raise ModelError where that fails, or the tokenizer is another model's."""
-    from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader  # loads onnxruntime
+    from worker.engine.cross_encoder.model import CrossEncoder
+    from worker.engine.cross_encoder.pair_reader import open_pair_reader  # loads onnxruntime
 
-    open_pair_reader(folder, open_cross_encoder(folder))
+    open_pair_reader(folder, CrossEncoder.open(folder))

@@ -15,8 +15,8 @@ import numpy as np
 from jobs.errors import SpecError
 from jobs.system.process import available_cores
 from jobs.tasks.shared_options import Timing
-from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.pair_reader import PairReader, open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.batches import IdPair
@@ -116,7 +116,7 @@ def _translate(
 def score_queries(folders: Sequence[Path], texts: Sequence[str], max_tokens: int) -> list[list[list[float]]]:
     """By the models in `folders`, which read as the first does: the logits of the candidates of each query. As many
     queries as have about `max_tokens` together, and two at least."""
-    models = [open_cross_encoder(folder, threads=available_cores()) for folder in folders]
+    models = [CrossEncoder.open(folder, threads=available_cores()) for folder in folders]
     pairs = _pairs(texts, open_pair_reader(folders[0], models[0]), max_tokens)
     logits = [score_all(model.new_scorer(), pairs, RunContext()) for model in models]
     starts = range(0, len(pairs), _CANDIDATES)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.model import CrossEncoder
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.graphs.cross_encoder.families import read_network
 from worker.graphs.file_names import CROSS_ENCODER
 from worker.model_tools.inspect.protocol import Fields, Graphs
@@ -49,5 +50,5 @@ class InspectedCrossEncoder:
         return {"relevance": _SCORES[RelevanceSettings.read(folder).activation]}
 
     def open_model(self, folder: Path) -> Fields:
-        reader = open_pair_reader(folder, open_cross_encoder(folder))
+        reader = open_pair_reader(folder, CrossEncoder.open(folder))
         return {"pair_length": reader.max_length}

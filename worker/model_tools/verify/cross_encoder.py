@@ -17,8 +17,8 @@ import numpy as np
 
 from jobs.errors import ModelError
 from jobs.tasks.shared_options import Timing
-from worker.engine.cross_encoder.open import PairReader, open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.pair_reader import PairReader, open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.cross_encoder.graph import write_cross_encoder
@@ -53,7 +53,7 @@ class VerifiedCrossEncoder:
 
     def run(self, folder: ModelFolder, sample: Sequence[TextPair]) -> "CrossEncoderRun":
         """Pairs that are too long are cut, as in a job. The last one fills the model's positions."""
-        model = open_cross_encoder(folder.path)
+        model = CrossEncoder.open(folder.path)
         pairs = _pairs(sample, open_pair_reader(folder.path, model), model)
         return CrossEncoderRun(model, pairs, [*(query for query, _ in sample), sample[0][0]])
 
@@ -97,7 +97,7 @@ class CrossEncoderRun:
 
     def compare(self, name: str, against: str, other: Path) -> Check:
         """Compare all pairs that both models can read."""
-        theirs = open_cross_encoder(other)
+        theirs = CrossEncoder.open(other)
         common = [index for index, pair in enumerate(self._pairs) if len(pair.ids) <= theirs.max_positions]
         ours = [self._logits[index] for index in common]
         found = _score(theirs, [self._pairs[index] for index in common])

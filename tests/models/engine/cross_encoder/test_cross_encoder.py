@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cross_encoder_checkpoints import POSITIONS, SETTINGS
-from worker.engine.cross_encoder.native import NativeCrossEncoder, NativePairScorer, PairLimits
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
-from worker.engine.cross_encoder.protocol import PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, CrossEncoderScorer, PairIds, PairLimits, score_all
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.numpy_cross_encoder import NumpyCrossEncoder
@@ -22,7 +21,7 @@ GOLDEN: dict[str, Any] = {
 LENGTHS = (64, 3, 5, 40, 41, 63, 17, 17, 30)
 
 
-def pairs_of(model: NativeCrossEncoder, lengths: tuple[int, ...] = LENGTHS) -> list[PairIds]:
+def pairs_of(model: CrossEncoder, lengths: tuple[int, ...] = LENGTHS) -> list[PairIds]:
     """Random ids above the special tokens' ids; the second half is the document."""
     rng = np.random.default_rng(5)
     types = (0, 1) if model.token_types > 1 else (0, 0)
@@ -38,7 +37,7 @@ def pairs_of(model: NativeCrossEncoder, lengths: tuple[int, ...] = LENGTHS) -> l
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_pair_gets_the_ids_the_logit_and_the_score_of_sentence_transformers(tiny, name: str) -> None:
     folder = tiny.model(name)
-    model = open_cross_encoder(folder)
+    model = CrossEncoder.open(folder)
     reader = open_pair_reader(folder, model)
     tokenizer = reader.tokenizer
     for golden in GOLDEN[name]:
@@ -54,11 +53,11 @@ def test_a_pair_gets_the_ids_the_logit_and_the_score_of_sentence_transformers(ti
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_batch_gives_each_pair_what_it_gets_alone(tiny, name: str) -> None:
-    model = NativeCrossEncoder.open(tiny.model(name))
+    model = CrossEncoder.open(tiny.model(name))
     pairs = pairs_of(model)
 
-    together = score_all(NativePairScorer(model.session), pairs, RunContext())
-    in_parts = score_all(NativePairScorer(model.session, PairLimits(tokens=100, padded=120)), pairs, RunContext())
+    together = score_all(CrossEncoderScorer(model.session), pairs, RunContext())
+    in_parts = score_all(CrossEncoderScorer(model.session, PairLimits(tokens=100, padded=120)), pairs, RunContext())
     alone = score_all(model.new_scorer(is_packed=False), pairs, RunContext())
 
     assert together == pytest.approx(alone, abs=1e-5)
@@ -68,7 +67,7 @@ def test_a_batch_gives_each_pair_what_it_gets_alone(tiny, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "modernbert, mean, biases", "modernbert, local at the end"])
 def test_the_numpy_reference_gives_the_same_logits(tiny, name: str) -> None:
-    model, reference = NativeCrossEncoder.open(tiny.model(name)), NumpyCrossEncoder.open(tiny.checkpoint(name))
+    model, reference = CrossEncoder.open(tiny.model(name)), NumpyCrossEncoder.open(tiny.checkpoint(name))
     pairs = pairs_of(model)
 
     assert score_all(model.new_scorer(), pairs, RunContext()) == pytest.approx(
@@ -79,7 +78,7 @@ def test_the_numpy_reference_gives_the_same_logits(tiny, name: str) -> None:
 @pytest.mark.parametrize("name", ["bert", "modernbert, mean, biases"])
 @pytest.mark.parametrize("precision", [Precision.INT8, Precision.FP16])
 def test_a_lower_precision_is_near_and_independent_of_the_batch(tiny, name: str, precision: Precision) -> None:
-    exact, model = NativeCrossEncoder.open(tiny.model(name)), NativeCrossEncoder.open(tiny.model(name, precision))
+    exact, model = CrossEncoder.open(tiny.model(name)), CrossEncoder.open(tiny.model(name, precision))
     pairs = pairs_of(model)
 
     found = score_all(model.new_scorer(), pairs, RunContext())

@@ -12,7 +12,8 @@ from jobs.outcome import Flag, Ranking
 from jobs.ranking import NO_TEXT
 from jobs.tasks.rerank import Method, RerankOptions
 from tests.cross_encoder_checkpoints import POSITIONS, write_cross_encoder_checkpoint
-from worker.engine.cross_encoder.open import open_cross_encoder, open_pair_reader
+from worker.engine.cross_encoder.model import CrossEncoder
+from worker.engine.cross_encoder.pair_reader import open_pair_reader
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.pair_reranking import PairReranker
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD
@@ -26,7 +27,7 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> PairReranker:
     folder: Path = tmp_path_factory.mktemp("pair-reranking")
     source = write_cross_encoder_checkpoint(folder / "checkpoint", "bert", seed=3)
     path = Path(add_model(Request(source=str(source), name="tiny"), folder / "models").path)
-    model = open_cross_encoder(path)
+    model = CrossEncoder.open(path)
     return PairReranker(model, open_pair_reader(path, model))
 
 

@@ -15,8 +15,8 @@ from functools import cache
 from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.tasks.rerank import RerankOptions
-from worker.engine.cross_encoder.open import PairReader
-from worker.engine.cross_encoder.protocol import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.model import CrossEncoder, PairIds, score_all
+from worker.engine.cross_encoder.pair_reader import PairReader
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, ranking_of, read_candidates, sequences_of

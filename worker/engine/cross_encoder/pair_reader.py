@@ -1,14 +1,11 @@
-"""Opening a cross-encoder, and what turns two texts into its ids and its logit into a score."""
+"""What turns two texts into the ids of a cross-encoder, and its logit into a score."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import ModelError
-from worker.engine.cross_encoder.native import NativeCrossEncoder
-from worker.engine.cross_encoder.protocol import CrossEncoder
-from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.cross_encoder.model import CrossEncoder
 from worker.models.relevance_settings import Activation, RelevanceSettings
 from worker.text.text_pair_tokenizer import TextPairTokenizer
 
@@ -28,13 +25,6 @@ class PairReader:
         if logit < 0:  # each branch takes the exponential of a number that is not positive
             return math.exp(logit) / (1 + math.exp(logit))
         return 1 / (1 + math.exp(-logit))
-
-
-def open_cross_encoder(
-    folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
-) -> CrossEncoder:
-    """Open the model in `folder`; raise ModelError now, not at the first document."""
-    return NativeCrossEncoder.open(folder, threads=threads, providers=providers)
 
 
 def open_pair_reader(folder: Path, model: CrossEncoder) -> PairReader:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession
 
 from jobs.errors import ModelError
-from worker.engine.cross_encoder.protocol import PairIds
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.native_session import native_precision, open_native_session
@@ -30,6 +29,14 @@ from worker.graphs.file_names import CROSS_ENCODER
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class PairIds:
+    """A query with a document, as the model reads them."""
+
+    ids: Sequence[int]  # special tokens included
+    types: Sequence[int]  # for each token the type of query or document, by the tokenizer's template
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ LIMITS = PairLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class NativeCrossEncoder:
+class CrossEncoder:
     """A cross-encoder with a native graph, shared by all lanes of a process and never changed after `open`."""
 
     session: InferenceSession
@@ -75,6 +82,7 @@ class NativeCrossEncoder:
 
     @property
     def max_positions(self) -> int:
+        """The longest pair that the model reads, in tokens, special tokens included."""
         return self.network.max_positions
 
     @property
@@ -83,23 +91,24 @@ class NativeCrossEncoder:
 
     @property
     def token_types(self) -> int:
+        """How many types of tokens the model tells apart; 0: none."""
         return self.network.token_types
 
     @property
     def padding_id(self) -> int | None:
-        """RoBERTa's padding id, from which it counts positions; None for other models."""
+        """RoBERTa's padding id, from which it counts positions, so that no pair may have it; None for other models."""
         return self.network.first_position - 1 if self.network.first_position else None
 
     def computes_in_float32(self) -> bool:
-        """Whether weights and products are float32."""
+        """Whether weights and products are float32, so that only the order of sums can change a result."""
         return self.precision is Precision.FP32
 
-    def new_scorer(self, *, is_packed: bool = True) -> "NativePairScorer":
-        """One lane's scorer."""
-        return NativePairScorer(self.session, LIMITS if is_packed else PairLimits(tokens=1, padded=1))
+    def new_scorer(self, *, is_packed: bool = True) -> "CrossEncoderScorer":
+        """One lane's scorer. `is_packed`: many pairs per call; else one pair after another."""
+        return CrossEncoderScorer(self.session, LIMITS if is_packed else PairLimits(tokens=1, padded=1))
 
 
-class NativePairScorer:
+class CrossEncoderScorer:
     """One lane's scorer; it keeps no memory between calls."""
 
     buffer_stats = BufferStats()  # it keeps nothing between two calls
@@ -110,7 +119,12 @@ class NativePairScorer:
         self._limits = limits
 
     def score(self, pairs: Sequence[PairIds], run: RunContext) -> Iterator[tuple[int, float]]:
-        """As `protocol.CrossEncoderScorer.score`; the longest pairs come first."""
+        """Yield the logit of each pair once, the longest first, by its index among `pairs`. No pair affects another.
+        NaN and infinities come out as the model gave them.
+
+        No pair is empty or longer than `max_positions`. Raises what the model raises, and Stopped between two of its
+        calls.
+        """
         for pack in _packs([len(pair.ids) for pair in pairs], self._limits):
             run.raise_if_stopped("calls of the model")
             packed = PackedPairs.of([pairs[index] for index in pack])
@@ -165,3 +179,9 @@ class PackedPairs:
             lengths=lengths.astype(np.int32),
             firsts=firsts,
         )
+
+
+def score_all(scorer: CrossEncoderScorer, pairs: Sequence[PairIds], run: RunContext) -> list[float]:
+    """The logit of every pair, in the order of the pairs."""
+    by_pair = dict(scorer.score(pairs, run))
+    return [by_pair[index] for index in range(len(pairs))]
