@@ -102,7 +102,8 @@ class BatchSums:
 
     def batch(self) -> Row:
         """The row of `batches`."""
-        tokens = {name: SUMMED[self.table][name].key for name in ("source_tokens", "target_tokens")}
+        summed = SUMMED[self.table]
+        tokens = {name: summed[name].key if name in summed else None for name in ("source_tokens", "target_tokens")}
         timed = _sums(timing for timing in self.timings if not timing.phase.startswith(STAGE))
         busy_s = timed.pop("seconds")
         return {
@@ -110,7 +111,7 @@ class BatchSums:
             "ended_at": self.ended_at,
             "documents": len(self.results),
             "failed": self.failed,
-            **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
+            **{name: sum(row[column] for row in self.results) if column else 0 for name, column in tokens.items()},
             **timed,
             "busy_s": busy_s,
             "model_s": math.fsum(timing.seconds for timing in self.timings if timing.phase in MODEL_PHASES),

@@ -8,8 +8,13 @@ from sqlalchemy import Float, ForeignKey, Index, Text, text
 from sqlalchemy.orm import Mapped
 
 from jobs.store.schema.declarative import Base, BigId, column
+from jobs.tasks.filter import FILTER
+from jobs.tasks.generate import GENERATE
 from jobs.tasks.kind import Field, Kind, Type
 from jobs.tasks.kinds import KINDS
+from jobs.tasks.rerank import RERANK
+from jobs.tasks.score import SCORE
+from jobs.tasks.translate import TRANSLATE
 
 
 class ResultRow(Base):
@@ -65,4 +70,6 @@ def _index_of_means(kind: Kind) -> Index:
 
 # The table of each task, by its name.
 RESULTS: Mapping[str, Any] = {kind.name: _table_of(kind) for kind in KINDS.values()}
-Translation, Score, Ranking, Generation, Pass = RESULTS.values()  # in the order of KINDS
+Translation, Score, Ranking, Generation, Pass = (
+    RESULTS[kind.name] for kind in (TRANSLATE, SCORE, RERANK, GENERATE, FILTER)
+)

@@ -79,7 +79,7 @@ def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
     if result is Pass:
         return {}
     none, batch = literal(0), RecordedBatch
-    tokens = [func.sum(SUMMED[result][name]) for name in ("source_tokens", "target_tokens")]
+    tokens = [func.sum(SUMMED[result].get(name, literal(0))) for name in ("source_tokens", "target_tokens")]
     minute = _minute(connection, result.finished_at)
     recorded = select(minute, func.count(), none, *tokens, none, none).where(result.job_id == job_id).group_by(minute)
     minute = _minute(connection, batch.ended_at)
