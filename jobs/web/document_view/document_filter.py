@@ -94,9 +94,10 @@ class DocumentFilter:
             elif bound is not None:
                 parts.append(f"perplexity {sign} {bound:.17g}")
         for sign, length in ((">=", self.min_length), ("<=", self.max_length)):
-            if length is not None and kind.length is None:
-                raise SpecError("what a filter keeps has no length")
-            parts += [f"{kind.length} {sign} {length}"] if length is not None else []
+            if length is not None:
+                if kind.length is None:
+                    raise SpecError("what a filter keeps has no length")
+                parts.append(f"{kind.field(kind.length).view_name} {sign} {length}")
         return parts
 
     def _of_fields(self) -> list[str]:

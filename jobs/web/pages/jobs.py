@@ -6,11 +6,10 @@ from fastapi import APIRouter, Query
 
 from jobs.choices import SHOWN_STATES
 from jobs.control.actions import Action
-from jobs.stage import FILTER
 from jobs.store.report.action_list import find_actions
 from jobs.store.report.job_lines import list_job_lines
 from jobs.store.report.job_summary import LARGEST_ID
-from jobs.tasks.task import Task
+from jobs.tasks.kinds import KINDS
 from jobs.web.live import list_stamp
 from jobs.web.pages.overview import OPEN
 from jobs.web.parameters import Reading, SettingsOfApp
@@ -19,6 +18,7 @@ from jobs.web.unserved_work import unserved_work
 
 A_PAGE = 25
 MOST_ACTIONS = 100  # whose outcome is shown
+TaskName = Literal["", *map(str, KINDS)]  # type: ignore[valid-type]  # known when the tasks are
 State = Literal["", "open", "ingesting", "running", "waiting", "paused", "cancelling", "done", "cancelled", "failed"]
 
 router = APIRouter()
@@ -28,7 +28,7 @@ def jobs(
     connection: Reading,
     settings: SettingsOfApp,
     state: State = "",
-    task: Literal["", "translate", "score", "rerank", "generate", "filter"] = "",
+    task: TaskName = "",
     search: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
     acted: Annotated[list[Annotated[int, Query(ge=1, le=LARGEST_ID)]] | None, Query(max_length=MOST_ACTIONS)] = None,
@@ -43,7 +43,7 @@ def jobs(
         "jobs": page,
         "next_before": page[-1].job_id if len(found) > A_PAGE else None,
         "filter": {"state": state, "task": task, "search": search, "before": before},
-        "choices": {"state": ("open", *SHOWN_STATES), "task": (*(task.value for task in Task), FILTER)},
+        "choices": {"state": ("open", *SHOWN_STATES), "task": (*map(str, KINDS),)},
         "actions": [action.value for action in Action],
         "acted": find_actions(connection, acted) if acted else [],
         "unserved": unserved_work(connection, settings.lease_s),
