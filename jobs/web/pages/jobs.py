@@ -28,7 +28,7 @@ def jobs(
     connection: Reading,
     settings: SettingsOfApp,
     state: State = "",
-    task: TaskName = "",
+    task: TaskName = "",  # type: ignore[valid-type]  # a type made of the tasks
     search: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
     acted: Annotated[list[Annotated[int, Query(ge=1, le=LARGEST_ID)]] | None, Query(max_length=MOST_ACTIONS)] = None,

@@ -35,12 +35,10 @@ function passing(buckets, value) {
   return `Between ${grouped(atLeast)} and ${grouped(atMost)} of ${counted(total)} are below ${text}; at the end of a bar the count is exact.`;
 }
 
-function exportCommand(buckets, value) {
+// The command as the server wrote it, `perplexity < 50` or `log_prob > -3.91 * num_new_tokens`, with another number.
+function exportCommand(command, value) {
   const text = written(value, 6);
-  const condition = buckets.task === "score"
-    ? `perplexity < ${text}`
-    : `log_prob > ${written(-Math.log(Number(text)), 6)} * num_target_tokens`;
-  return `kvjobs export ${buckets.job} --where '${condition}' --format original`;
+  return command.replace(/< \S+'/, `< ${text}'`).replace(/> \S+/, `> ${written(-Math.log(Number(text)), 6)}`);
 }
 
 function dragThreshold(form) {
@@ -56,7 +54,8 @@ function dragThreshold(form) {
   function show(value) {
     const below = ends.filter((end, at) => at > 0 && end <= value * (1 + SAME)).length;
     form.querySelector("output").textContent = passing(buckets, value);
-    form.querySelector("[data-command]").textContent = exportCommand(buckets, value);
+    const command = form.querySelector("[data-command]");
+    command.textContent = exportCommand(command.textContent, value);
     slider.setAttribute("aria-valuetext", `perplexity ${written(value, 6)}`);
     plot.dispatchEvent(new CustomEvent("mark", { detail: below }));
     return below;
