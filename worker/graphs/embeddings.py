@@ -2,13 +2,15 @@
 Tables of embeddings (V, D), of which a graph gathers a row for each token: in float, or in int8 with a scale a row.
 
 In int8 the rows are mixed as the weights of products are, and a gathered row is mixed back (`worker.kernels.mixing`).
-So a tied head reads the same bytes: its columns are the rows, with the same scales. A small table stays in float.
+So a tied head reads the same bytes: its columns are the rows, with the same scales. Where the channels of the head are
+scaled (`worker.graphs.causal.scaled_weights`), a gathered row is divided by their scales. A small table stays in float.
 
 Shapes: M tokens · V vocabulary · D width.
 """
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.matrix_products import Load, QuantizedWeight
 from worker.graphs.mixing import add_mixing_back
 from worker.graphs.precision import Precision
-from worker.graphs.rounding import round_to_nearest, row_scales
+from worker.graphs.rounding import Array, round_to_nearest, row_scales
 from worker.kernels.mixing import can_be_mixed, mix
 
 # Numbers of a table in int8, at least: less take up to 4 MB in float, and a step of a small model 4 % longer in int8
@@ -27,10 +29,18 @@ _AT_ONCE = 4096  # rows that are rounded, so that no copy of a whole table is in
 
 
 def add_embeddings(
-    net: GraphBuilder, ids: str, name: str, shape: tuple[int, int], load: Load, precision: Precision, *, result: str
+    net: GraphBuilder,
+    ids: str,
+    name: str,
+    shape: tuple[int, int],
+    load: Load,
+    precision: Precision,
+    channel_scales: Array | None = None,
+    *,
+    result: str,
 ) -> str:
     """ids (M,) -> rows (M, D) of the table `name`, as the tensor `result`. `load` gives the table, of this shape, in
-    float32.
+    float32; `channel_scales` (D,) is by what it is multiplied before it is stored in int8.
 
     A table that the store has in float is read as it is: int8 models were written with such ones.
     """
@@ -39,13 +49,21 @@ def add_embeddings(
     in_float = net.stores(name) or (math.prod(shape) < LEAST and not net.stores(integers))
     if precision is not Precision.INT8 or in_float:
         return net.op("Gather", net.weight(name, lambda: load().astype(precision.float_dtype)), ids, name=result)
-    table = cache(lambda: _rounded_rows(load()))
+    table = cache(lambda: _rounded_rows(load() if channel_scales is None else load() * channel_scales))
     rows = net.op("Gather", net.weight(integers, lambda: table()[0]), ids, name=f"{result}.int8")
     scale = net.op("Gather", net.weight(scales, lambda: table()[1]), ids, name=f"{result}.scales")
-    if not can_be_mixed(width):
-        return net.op("DequantizeLinear", rows, scale, name=result, axis=0)
-    mixed = net.op("DequantizeLinear", rows, scale, name=f"{result}.mixed", axis=0)
-    return add_mixing_back(net, mixed, width, name=result)
+    divisors = f"{name}.divisors"
+    is_scaled = channel_scales is not None or net.stores(divisors)
+    unmixed = f"{result}.scaled" if is_scaled else result
+    if can_be_mixed(width):
+        mixed = net.op("DequantizeLinear", rows, scale, name=f"{result}.mixed", axis=0)
+        add_mixing_back(net, mixed, width, name=unmixed)
+    else:
+        net.op("DequantizeLinear", rows, scale, name=unmixed, axis=0)
+    if not is_scaled:
+        return result
+    divisor = net.weight(divisors, _stored_before if channel_scales is None else channel_scales.copy)
+    return net.op("Div", unmixed, divisor, name=result)
 
 
 def has_rows(net: GraphBuilder, name: str, width: int, start: int) -> bool:
@@ -79,5 +97,5 @@ def _rounded_rows(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray
     return integers, scales
 
 
-def _stored_before() -> NDArray[np.int8]:
-    raise AssertionError("the embeddings are stored before the head")
+def _stored_before() -> NDArray[Any]:
+    raise AssertionError("the store has the tensors of the embeddings")

@@ -97,16 +97,18 @@ class FloatProducts:
 
 
 class ReadProducts(FloatProducts):
-    """Products in float32 that record the tensors that they read."""
+    """Products in float32 that record the tensors that they read, and their weights."""
 
     def __init__(self) -> None:
         super().__init__(Precision.FP32)
         self.inputs: dict[str, str] = {}  # by product, the tensor (M, K)
+        self.weights: dict[str, Load] = {}  # by product, (N, K)
 
     def linear(
         self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
         self.inputs[name] = x
+        self.weights[name] = weight
         return super().linear(net, x, name, weight, bias, lowest=lowest)
 
     def show(self, net: GraphBuilder) -> list[str]:

@@ -1,6 +1,7 @@
 """The progress of reading a corpus, the documents of a job, or of other work: a live line on a terminal, nothing
 elsewhere."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -65,3 +66,22 @@ def status_line() -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True, highlight=False, markup=False, emoji=False).status("") as status:
         yield lambda text: status.update(text)
+
+
+@contextmanager
+def logged_status(logger: str) -> Iterator[None]:
+    """Show what `logger` and those below it log at level INFO as a status line, and nowhere else."""
+    log = logging.getLogger(logger)
+    with status_line() as tell:
+        handler = logging.Handler()
+        handler.emit = lambda record: tell(record.getMessage())  # type: ignore[method-assign]
+        level, propagates = log.level, log.propagate
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)
+            log.propagate = propagates

@@ -24,12 +24,16 @@ def small_tables_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "LEAST", 0)
 
 
-def gather(folder: Path, table: np.ndarray, *ids: list[int]) -> list[np.ndarray]:
+def gather(
+    folder: Path, table: np.ndarray, *ids: list[int], channel_scales: np.ndarray | None = None
+) -> list[np.ndarray]:
     """The rows of each list of ids, of a table in int8."""
     with WeightsFile(folder / "weights.data") as store:
         net = GraphBuilder("gather", store)
         tokens = net.input("ids", np.int64, ["M"])
-        rows = add_embeddings(net, tokens, "table", table.shape, lambda: table, Precision.INT8, result="rows")
+        rows = add_embeddings(
+            net, tokens, "table", table.shape, lambda: table, Precision.INT8, channel_scales, result="rows"
+        )
         net.output(rows, "rows", np.float32, ["M", table.shape[1]])
     (folder / "gather.onnx").write_bytes(net.model().SerializeToString())
     session = onnxruntime.InferenceSession(folder / "gather.onnx")
@@ -46,6 +50,19 @@ def test_each_row_is_within_half_a_step(tmp_path: Path, width: int) -> None:
     (found,) = gather(tmp_path, table, ids)
 
     found, wanted = (mix(rows) if width == 48 else rows for rows in (found, table[ids]))
+    steps = np.abs(wanted).max(axis=1, keepdims=True) / 127
+    assert (np.abs(found - wanted) <= 0.501 * steps).all()
+
+
+@pytest.mark.parametrize("width", [48, 40])
+def test_a_row_of_a_table_with_scaled_channels_is_divided_again(tmp_path: Path, width: int) -> None:
+    table = np.random.default_rng(width).normal(size=(300, width)).astype(np.float32)
+    table[:, 3] *= 100
+    scales = (1 / np.abs(table).max(axis=0)).astype(np.float32)
+
+    (found,) = gather(tmp_path, table, list(range(300)), channel_scales=scales)
+
+    found, wanted = (mix(rows * scales) if width == 48 else rows * scales for rows in (found, table))
     steps = np.abs(wanted).max(axis=1, keepdims=True) / 127
     assert (np.abs(found - wanted) <= 0.501 * steps).all()
 

@@ -10,6 +10,7 @@ from jobs.cli.choice import Choice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
+from jobs.cli.render.reading_progress import logged_status
 from jobs.text.formatting import counted, duration, plain, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
@@ -101,7 +102,8 @@ def add(
         accept_departures=accept_departures,
         checkpoint=checkpoint,
     )
-    added = add_model(request, context.settings.models_dir)
+    with logged_status("worker.model_tools.add"):
+        added = add_model(request, context.settings.models_dir)
     if added.note:
         print_message(added.note)
     from jobs.cli.render.layout import print_page

@@ -34,6 +34,7 @@ from worker.graphs.causal.block import ACTIVATIONS
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.head import EMBEDDINGS, head_graph
 from worker.graphs.causal.normalization import normalize
+from worker.graphs.causal.scaled_weights import ScaledWeights
 from worker.graphs.causal.sizes import CausalSizes
 from worker.graphs.causal.tensor_names import (
     AFTER_ATTENTION,
@@ -60,15 +61,16 @@ def write_causal(
     weights: Weights,
     *,
     precision: Precision,
+    scales: Mapping[str, Array] | None = None,
     factors: Factors | None = None,
 ) -> None:
-    """Write body, head and their weights into `folder`. `factors`: for each product the factor by which its int8
-    weights are rounded (`rounding.inverse_factor`).
+    """Write body, head and their weights into `folder`. For int8, `scales` are those of the channels that each product
+    reads (`scaled_weights`), and `factors` what its weights are rounded by (`rounding.inverse_factor`).
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
     sizes = read_sizes(config)
-    named = CausalWeights(weights, sizes)
+    named = ScaledWeights(weights, sizes, scales) if scales else CausalWeights(weights, sizes)
     with WeightsFile(folder / WEIGHTS) as file:
         graphs = {
             BODY: body_graph(
@@ -136,7 +138,9 @@ class _Body:
         """(M,) -> (M, D)."""
         net, sizes, weights = self._net, self._sizes, self._weights
         shape = sizes.vocab_size, sizes.width
-        x = add_embeddings(net, ids, EMBEDDINGS, shape, weights.embeddings, self._precision, result="embedded")
+        x = add_embeddings(
+            net, ids, EMBEDDINGS, shape, weights.embeddings, self._precision, weights.table_scales(), result="embedded"
+        )
         if (scale := self._block.embedding_scale) != 1:
             x = net.op("Mul", x, net.constant("embedding_scale", scale, self.dtype), name="embedded_scaled")
         if sizes.has_learned_positions:

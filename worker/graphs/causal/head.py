@@ -29,6 +29,7 @@ from worker.graphs.weights import Store, WrittenWeights
 
 BLOCK = 4096  # ids
 EMBEDDINGS = "embeddings"  # the table
+HEAD_PRODUCT = "head"
 _BIAS = "head.bias"  # float32 in every precision
 
 
@@ -158,7 +159,7 @@ class _Blocks:
         self._sizes = sizes
         self._load = functools.cache(weights.head)  # loaded once for all blocks
         self._load_bias = weights.head_bias
-        self._factor = None if factors is None else functools.partial(factors, "head")
+        self._factor = None if factors is None else functools.partial(factors, HEAD_PRODUCT)
         if precision is Precision.INT8:
             first = self._stored(0, min(BLOCK, sizes.vocab_size))  # the other blocks are like it
             rows = add_mixing(net, hidden, sizes.width) if first.is_mixed else hidden

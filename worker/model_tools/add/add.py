@@ -11,6 +11,7 @@ Knows: the forms of sources. Does not know: which files a kind of model needs, t
 Where anything fails, no incomplete model gets a name.
 """
 
+import logging
 import os
 import re
 import time
@@ -55,6 +56,9 @@ from worker.text.tokenizer_files import UnknownVocabularyError
 from worker.text.tokenizer_trial import try_tokenizer
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +220,7 @@ def _record_drift(
         return manifest, "it is a copy of a model, without its checkpoint"
     try:
         with stage.scratch() as scratch:
+            log.info("measuring how far int8 is from fp32")
             drift = measure_drift(model, manifest, origin.gguf or origin.folder, scratch)
     except KvjobsError as error:
         return manifest, str(error)

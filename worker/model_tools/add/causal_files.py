@@ -45,11 +45,11 @@ def write_graphs(folder: Path, checkpoint: Checkpoint, precision: Precision) -> 
     """Write native graphs. The tokenizer is in `folder`: weights in int8 are rounded by what a few paragraphs need."""
     # These load onnx, which a copy does not need.
     from worker.graphs.causal.graphs import write_causal
-    from worker.model_tools.add.input_moments import sample_factors
+    from worker.model_tools.add.input_moments import sample_rounding
 
     config, weights = checkpoint.config, checkpoint.weights
-    factors = sample_factors(folder, config, weights) if precision is Precision.INT8 else None
-    write_causal(folder, config, weights, precision=precision, factors=factors)
+    scales, factors = sample_rounding(folder, config, weights) if precision is Precision.INT8 else (None, None)
+    write_causal(folder, config, weights, precision=precision, scales=scales, factors=factors)
 
 
 def copy_causal_export(

@@ -1,14 +1,17 @@
 """
-The second moments of what the products of a causal model read on a few paragraphs: by them, `worker.graphs.rounding`
-rounds weights to int8.
+What the products of a causal model read on a few paragraphs: by it, the channels of an int8 model are scaled
+(`worker.graphs.causal.scaled_weights`) and its weights rounded (`worker.graphs.rounding`).
 
-A layer at a time is built in fp32, run and removed, so that no more of the model is in memory.
+A layer at a time is built in fp32, run and removed, so that no more of the model is in memory: once for the sizes of
+the channels, and once with scaled channels for the second moments.
 
 Shapes: T tokens of a text · M of all texts · K size of a row that a product reads.
 """
 
+import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,10 @@ from jobs.system.process import available_cores
 from worker.engine.runtime.native_session import open_native_session
 from worker.graphs.causal.families import read_sizes
 from worker.graphs.causal.graphs import body_graph
+from worker.graphs.causal.head import HEAD_PRODUCT
+from worker.graphs.causal.scaled_weights import ScaledWeights, channel_scales
+from worker.graphs.causal.sizes import CausalSizes
+from worker.graphs.causal.tensor_names import OUT
 from worker.graphs.causal.weights import CausalWeights
 from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import BODY, WEIGHTS
@@ -38,73 +45,127 @@ TEXTS = Path(__file__).with_name("rounding_text.jsonl")
 _WIDEST = 16_384
 _HIDDEN = "hidden"  # the output of the last layer, which the head reads
 
+log = logging.getLogger(__name__)  # at level INFO, what `kvjobs models add` shows on a terminal
 
-def sample_factors(folder: Path, config: Mapping[str, Any], weights: Weights) -> Factors:
-    """How the weights of a checkpoint are rounded. Its tokenizer is in `folder`, which also gets the graphs of a layer
-    for as long as that runs."""
+See = Callable[[str, Array], None]  # takes the name of a tensor, and its rows of one text (T, K)
+
+
+def sample_rounding(folder: Path, config: Mapping[str, Any], weights: Weights) -> tuple[dict[str, Array], Factors]:
+    """By product the scales of the channels that it reads, and how its weights are rounded. The tokenizer is in
+    `folder`, which also gets the graphs of a layer for as long as that runs."""
     texts = read_documents(str(TEXTS), CausalTokenizer.open(folder), limit=100)
-    return InputMoments(config, weights, texts, folder).factor
+    sizes = read_sizes(config)
+    scales = read_scales(sizes, weights, texts, folder)
+    return scales, InputMoments(sizes, ScaledWeights(weights, sizes, scales), texts, folder).factor
+
+
+def read_scales(
+    sizes: CausalSizes, weights: Weights, texts: Sequence[Sequence[int]], scratch: Path
+) -> dict[str, Array]:
+    """By product, the scales d (K,) of the channels that it reads. `scratch`: a folder for the graphs of a layer."""
+    named = CausalWeights(weights, sizes)
+    run, scales = _LayerRun(sizes, named, texts, scratch), dict[str, Array]()
+    for layer in range(sizes.layers):
+        log.info("reading a sample in fp32: layer %d of %d", layer + 1, sizes.layers)
+        squares: dict[str, NDArray[np.float64]] = {}
+
+        def see(name: str, x: Array, squares: dict[str, NDArray[np.float64]] = squares) -> None:
+            # The error of a row is proportional to its norm, so each counts as much as another.
+            norms = np.maximum((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True), 1e-30)
+            squares[name] = squares.get(name, 0) + (x**2 / norms).sum(axis=0)
+
+        products = run.next_layer(see)
+        inputs, loads = dict(products.inputs), dict(products.weights)
+        if run.is_done:
+            inputs[HEAD_PRODUCT], loads[HEAD_PRODUCT] = _HIDDEN, named.head
+        columns: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(1))
+        for product, name in inputs.items():
+            columns[name] = columns[name] + np.einsum("nk,nk->k", loads[product](), loads[product](), dtype=np.float64)
+        for product, name in inputs.items():
+            heads = (sizes.heads, sizes.kv_heads) if product.endswith(f".{OUT}") else (1, 1)
+            scales[product] = channel_scales(squares[name], columns[name], heads)
+    return scales
 
 
 class InputMoments:
     """Of one model, on texts of ids. Products have to be asked for in the order of their layers."""
 
     def __init__(
-        self, config: Mapping[str, Any], weights: Weights, texts: Sequence[Sequence[int]], scratch: Path
+        self, sizes: CausalSizes, weights: CausalWeights, texts: Sequence[Sequence[int]], scratch: Path
     ) -> None:
         """`scratch`: a folder for the graphs of a layer."""
-        self._sizes = read_sizes(config)
-        self._weights = CausalWeights(weights, self._sizes)
-        self._scratch = scratch
-        # Without ids that the model does not have: a tokenizer of another model is refused when the model is tried.
-        known = ([one for one in text if one < self._sizes.vocab_size] for text in texts)
-        self._ids = [np.asarray(text[: self._sizes.max_positions], np.int64) for text in known if text]
-        self._residuals: list[Array] = []
-        self._layer = -1  # that has run
-        self._inputs: dict[str, str] = {}  # of its products
+        self._run = _LayerRun(sizes, weights, texts, scratch)
+        self._num_layers = sizes.layers
+        self._inputs: dict[str, str] = {}  # of the products of the layer that has run
         self._factors: dict[str, Array | None] = {}  # by their inputs
 
     def factor(self, product: str) -> Array | None:
         """See `worker.graphs.matrix_products.Factors`."""
         while product not in self._inputs:
-            self._run_layer(self._layer + 1)
+            self._read_next_layer()
         return self._factors.get(self._inputs[product])
 
-    def _run_layer(self, layer: int) -> None:
+    def _read_next_layer(self) -> None:
+        moments: dict[str, NDArray[np.float32]] = {}
+        log.info("rounding weights to int8: layer %d of %d", self._run.layer + 1, self._num_layers)
+
+        def see(name: str, x: Array) -> None:
+            if x.shape[1] <= _WIDEST:
+                mixed = mix(x) if can_be_mixed(x.shape[1]) else x
+                moments[name] = moments.get(name, 0) + mixed.T @ mixed
+
+        self._inputs = dict(self._run.next_layer(see).inputs)
+        if self._run.is_done:
+            self._inputs[HEAD_PRODUCT] = _HIDDEN
+        self._factors = {name: inverse_factor(sums) for name, sums in moments.items()}
+
+
+class _LayerRun:
+    """The texts on their way through the layers."""
+
+    def __init__(
+        self, sizes: CausalSizes, weights: CausalWeights, texts: Sequence[Sequence[int]], scratch: Path
+    ) -> None:
+        self._sizes = sizes
+        self._weights = weights
+        self._scratch = scratch
+        # Without ids that the model does not have: a tokenizer of another model is refused when the model is tried.
+        known = ([one for one in text if one < sizes.vocab_size] for text in texts)
+        self._residuals: list[NDArray[Any]] = [  # ids before the first layer
+            np.asarray(text[: sizes.max_positions], np.int64) for text in known if text
+        ]
+        self.layer = 0  # to run next
+
+    @property
+    def is_done(self) -> bool:
+        return self.layer == self._sizes.layers
+
+    def next_layer(self, see: See) -> ReadProducts:
+        """Run a layer on all texts, and show what its products read, and behind the last one what the head reads."""
         products = ReadProducts()
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             with WeightsFile(Path(folder) / WEIGHTS) as file:
-                layers = range(layer, layer + 1)
+                layers = range(self.layer, self.layer + 1)
                 net = body_graph(self._sizes, file, self._weights, Precision.FP32, layers, products)
                 read = products.show(net)
             graph = Path(folder) / BODY
             graph.write_bytes(net.model().SerializeToString())
-            self._run(open_native_session(graph, Precision.FP32, threads=available_cores()), read)
-        self._layer, self._inputs = layer, products.inputs
-        if layer == self._sizes.layers - 1:
-            self._inputs = {**products.inputs, "head": _HIDDEN}
+            self._run(open_native_session(graph, Precision.FP32, threads=available_cores()), read, see)
+        self.layer += 1
+        return products
 
-    def _run(self, session: InferenceSession, read: list[str]) -> None:
-        """Run a layer on all texts, and sum the moments of what its products read."""
+    def _run(self, session: InferenceSession, read: list[str], see: See) -> None:
         result = session.get_outputs()[-1 - len(read)].name
         past = [one for one in session.get_inputs() if one.name.startswith("past.")]
-        given = "ids" if not self._residuals else "residual"
-        moments: dict[str, NDArray[np.float32]] = {}
-        residuals = []
-        for text in self._residuals or self._ids:
+        given = "ids" if self.layer == 0 else "residual"
+        for number, text in enumerate(self._residuals):
             no_past = np.zeros((1, self._sizes.kv_heads, 0, self._sizes.head_size), np.float32)
             feeds = {given: text} | one_row(len(text)) | {one.name: no_past for one in past}
-            residual, *rows = session.run([result, *read], feeds)
-            residuals.append(residual)
-            found = dict(zip(read, rows, strict=True))
+            self._residuals[number], *rows = session.run([result, *read], feeds)
+            for name, x in zip(read, rows, strict=True):
+                see(name, x)
             if result == _HIDDEN:
-                found[result] = residual
-            for name, x in found.items():
-                if x.shape[1] <= _WIDEST:
-                    mixed = mix(x) if can_be_mixed(x.shape[1]) else x
-                    moments[name] = moments.get(name, 0) + mixed.T @ mixed
-        self._residuals = residuals
-        self._factors = {name: inverse_factor(sums) for name, sums in moments.items()}
+                see(_HIDDEN, self._residuals[number])
 
 
 def one_row(length: int) -> dict[str, NDArray[Any]]:

@@ -31,8 +31,8 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def test_a_layer_at_a_time_reads_what_the_whole_body_reads(checkpoint, tmp_path):
     config, weights = read_json(checkpoint / "config.json"), load_file(checkpoint / "model.safetensors")
-    moments = input_moments.InputMoments(config, weights, TEXTS, tmp_path)
     sizes, products = read_sizes(config), ReadProducts()
+    moments = input_moments.InputMoments(sizes, CausalWeights(weights, sizes), TEXTS, tmp_path)
     with WeightsFile(tmp_path / WEIGHTS) as store:
         net = body_graph(sizes, store, CausalWeights(weights, sizes), Precision.FP32, products=products)
     products.show(net)
