@@ -157,6 +157,5 @@ class RecordedBatch(Base):
     __table_args__ = (Index(None, "job_id", "id"),)
 
 
-# Sums, which have a row for each key; and the rows of all of these belong to a job.
+# Of a job: sums, which have a row for each key.
 SUMS = (PhaseSums, StepSums, PastLengthSums, MinuteSums, MeasureCounts, FailureCounts)
-ROLLUPS = (*SUMS, RecordedBatch)

@@ -14,7 +14,7 @@ from jobs.store.schema import result_tables, tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade
 from jobs.store.schema.results import as_stored
-from jobs.store.schema.rollup_tables import ROLLUPS
+from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from tests.databases import ON_SQLITE, as_superuser, own_database
 from tests.machine import PATIENCE_S
 from tests.rows import insert_waiting_job, translated
@@ -104,7 +104,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert after.pop("passes") == []
     assert after.pop("job_turns") == [{"job_id": 1}, {"job_id": 2}]
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
-    rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in ROLLUPS}
+    rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in (*SUMS, RecordedBatch)}
     assert {name for name, found in rollups.items() if found} == {"minute_sums", "measure_counts"}  # of a translation
     assert after == before
     assert {name: len(found) for name, found in after.items() if found} == {

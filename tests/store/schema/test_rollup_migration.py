@@ -22,7 +22,7 @@ from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
-from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
+from jobs.store.schema.rollup_tables import SUMS, MinuteSums, RecordedBatch
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
@@ -128,7 +128,7 @@ def rollups(database: Database) -> dict[str, list[dict[str, Any]]]:
     by lease: a test records several within a millisecond, which is all that SQLite's times tell apart."""
     found = {}
     with database.reading() as connection:
-        for rollup in ROLLUPS:
+        for rollup in (*SUMS, RecordedBatch):
             names = [one.name for one in rollup.__table__.columns if one.name not in ("id", "ended_at")]
             key = [column.name for column in rollup.__table__.primary_key]
             columns = ", ".join(names)

@@ -97,7 +97,12 @@ def read_documents(
         after = rows[-1].position if condition is None else after + limit
         if condition is not None and after >= (-1 if last is None else last):
             return
-        limit = max(1, min(LARGEST_PAGE, CHARACTERS_PER_PAGE * len(rows) // max(size, 1))) if rows else LARGEST_PAGE
+        limit = next_page(len(rows), size, LARGEST_PAGE)
+
+
+def next_page(num_rows: int, num_characters: int, largest: int) -> int:
+    """How many rows the next page has, by the characters of this one."""
+    return max(1, min(largest, CHARACTERS_PER_PAGE * num_rows // max(num_characters, 1))) if num_rows else largest
 
 
 def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:

@@ -22,6 +22,7 @@ from sqlalchemy.types import TypeEngine
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
+from jobs.store.report.documents.export import FIRST_PAGE, next_page
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, ResultTable, is_of_document
 from jobs.store.schema.tables import Document, Job
@@ -29,9 +30,7 @@ from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
 from jobs.tolerance import MAX_REJECTED
 
-FIRST_PAGE = 100  # documents; the size of later pages depends on the length of these
 LARGEST_PAGE = 2_000
-CHARACTERS_PER_PAGE = 4_000_000
 SEARCHED_FOR_IDS = 1_000  # first documents of a job, among which an id of the corpus is looked for
 
 # The columns of a result that a comparison needs.
@@ -113,7 +112,7 @@ def matched_pages(
         size = sum(len(value) for row in (*rows, *found.values()) for value in row if isinstance(value, str))
         yield [_match(row, found.get(row.key), width) for row in rows]
         after = rows[-1].position
-        limit = max(1, min(largest_page, CHARACTERS_PER_PAGE * len(rows) // max(size, 1)))
+        limit = next_page(len(rows), size, largest_page)
 
 
 def read_details(connection: Connection, job: JobSummary, positions: Sequence[int]) -> dict[int, Detail]:
