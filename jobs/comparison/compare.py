@@ -136,7 +136,7 @@ def compare(
         for one in page if bounds.documents is None else page[: bounds.documents - coverage.read]:
             _count(coverage, one)
             if one.a is not None and one.b is not None:
-                collector.add(one)
+                collector.add(one, one.a, one.b)
         tell_read(coverage.read)
         is_over = deadline is not None and time.monotonic() > deadline
         if is_over or (bounds.documents is not None and coverage.read >= bounds.documents):
@@ -166,8 +166,8 @@ class _Collector(ABC):
         self._largest: Largest[Matched] = Largest(wanted.largest)
 
     @abstractmethod
-    def add(self, one: Matched) -> None:
-        """Take a document that both jobs have."""
+    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+        """Take a document of both jobs, and its results in them."""
 
     @abstractmethod
     def agreement(self) -> Agreement:
@@ -197,14 +197,12 @@ class _Translations(_Collector):
         self._compared = TranslationsCompared()
         self._references = None if wanted.reference is None else ReferenceScores(wanted.with_test)
 
-    def add(self, one: Matched) -> None:
-        assert one.a is not None
-        assert one.b is not None
-        changed = self._compared.add(one.a[0], one.b[0])
-        if one.a[0] != one.b[0]:
+    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+        changed = self._compared.add(a[0], b[0])
+        if a[0] != b[0]:
             self._largest.add(changed, one)
         if self._references is not None and one.reference:
-            self._references.add(one.a[0], one.b[0], one.reference)
+            self._references.add(a[0], b[0], one.reference)
 
     def agreement(self) -> TranslationAgreement:
         return self._compared.result()
@@ -220,10 +218,8 @@ class _Scores(_Collector):
         # The unit is known at the end only, so both are kept.
         self._by_unit = [Largest[tuple[float, Matched]](wanted.largest) for _ in range(2)]
 
-    def add(self, one: Matched) -> None:
-        assert one.a is not None
-        assert one.b is not None
-        for largest, value in zip(self._by_unit, self._compared.add(one.a, one.b) or (), strict=False):
+    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+        for largest, value in zip(self._by_unit, self._compared.add(a, b) or (), strict=False):
             if value:
                 largest.add(abs(value), (value, one))
 
@@ -257,15 +253,13 @@ class _Rankings(_Collector):
         self._compared = RankingsCompared()
         self._judged = None if wanted.qrels is None else JudgedRankings(wanted.qrels, wanted.measures)
 
-    def add(self, one: Matched) -> None:
-        assert one.a is not None
-        assert one.b is not None
-        a, b = self.show(one.a), self.show(one.b)
-        distance = self._compared.add(a, b)
-        if a != b:
+    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+        first, second = self.show(a), self.show(b)
+        distance = self._compared.add(first, second)
+        if first != second:
             self._largest.add(distance, one)
         if self._judged is not None and one.id is not None:
-            self._judged.add(one.id, a, b)
+            self._judged.add(one.id, first, second)
 
     def agreement(self) -> RankingAgreement:
         return self._compared.result()

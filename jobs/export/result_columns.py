@@ -94,7 +94,7 @@ class Shape:
             items = self._main(result)[self.main]
             yield from ({name: item.get(key) for name, key in self.kind.rows.items()} for item in items)
         elif self._result:
-            cells = {key: result.get(field.name) for key, field in self._values.items()}
+            cells = {key: result.get(field.name) for key, field in {**self._result, **self._optional}.items()}
             yield self._with_derived(cells, result) if result else cells
         else:
             yield self._main(result)
@@ -136,10 +136,6 @@ class Shape:
     @cached_property
     def _optional(self) -> Mapping[str, Field]:
         return self._exported(Exported.WHERE_ASKED)
-
-    @cached_property
-    def _values(self) -> Mapping[str, Field]:
-        return {**self._result, **self._optional}
 
     @cached_property
     def _columns(self) -> Mapping[str, str]:

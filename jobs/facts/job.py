@@ -94,21 +94,13 @@ def numbers(job: LiveJob) -> Iterator[Fact]:
         yield dataclasses.replace(reused, remark=f"{percent(reused.value / reused.whole)} of {count(reused.whole)}")
 
 
-def tokens_of(job: JobSummary) -> Fact:
-    """Those by which the speed is measured, and behind them the others."""
-    return Fact("tokens", job.tokens, remark=_tokens_in_words(job)[1])
-
-
-def token_line(job: JobSummary) -> str:
-    """All of them in a line: `75,718 through the model, 20,340 scored`."""
-    return _tokens_in_words(job)[0]
-
-
-def _tokens_in_words(job: JobSummary) -> tuple[str, str]:
+def tokens_of(job: JobSummary, *, in_line: bool = False) -> Fact:
+    """Those by which the speed is measured. The remark stands behind them; `in_line`: it has all of them, in a line."""
     kind = job.kind
     line, remark = kind.made_words if kind.made_words and not job.source_tokens else kind.token_words
-    read, made = count(job.source_tokens), count(job.target_tokens)
-    return line.format(read=read, made=made), remark.format(read=read, made=made)
+    words = line if in_line else remark
+    numbers = {"read": count(job.source_tokens), "made": count(job.target_tokens)}
+    return Fact("tokens", job.tokens, remark=words.format(**numbers))
 
 
 def reused_of(job: JobSummary) -> Fact | None:

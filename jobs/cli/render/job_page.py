@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.choices import state_in_words
-from jobs.facts.job import Fact, asked, reused_of, token_line
+from jobs.facts.job import Fact, asked, reused_of, tokens_of
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.text.formatting import count, counted, duration, figure, moment, percent, speed
 
@@ -114,7 +114,7 @@ def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
 
 def _tokens(job: "JobSummary") -> str:
     reused = reused_of(job)
-    return token_line(job) + (f"; {count(reused.value)} {reused.remark} reused" if reused else "")
+    return tokens_of(job, in_line=True).remark + (f"; {count(reused.value)} {reused.remark} reused" if reused else "")
 
 
 def _options(options: Sequence[Fact]) -> str:

@@ -31,7 +31,7 @@ class StageValues:
     @property
     def columns(self) -> list[tuple[str, str]]:
         """Of a table: the name of each, and the name of its value."""
-        of_result = (self.shape.main,) if self._is_ranking else self.shape.columns
+        of_result = (self.shape.main,) if self.shape.kind.rows else self.shape.columns  # a list is one cell
         values = (*of_result, "flags", *self.optional, *self.extras)
         return [(self._name(value), value) for value in values]
 
@@ -49,14 +49,9 @@ class StageValues:
     def in_table(self, document: ExportedDocument | None) -> dict[str, Any]:
         """Its cells in the row of a document, flags as a text of several words."""
         result = document.result if document else {}
-        (cells,) = (self.shape.in_json(result),) if self._is_ranking else self.shape.in_table(result)
+        (cells,) = (self.shape.in_json(result),) if self.shape.kind.rows else self.shape.in_table(result)
         cells |= {key: self.shape.stored(key, result) for key in ("flags", *self.extras)}
         return {name: cells.get(value) for name, value in self.columns}
-
-    @property
-    def _is_ranking(self) -> bool:
-        """Whether its result has several rows in a table of its own; in that of a chain it is one cell, a list."""
-        return bool(self.shape.kind.rows)
 
     def _name(self, value: str) -> str:
         return self.renamed.get(value, value)

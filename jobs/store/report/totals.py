@@ -81,16 +81,8 @@ def _require_scores(job: JobSummary) -> None:
 
 
 def _read(group: Any, row: Sequence[Any]) -> Totals:
-    documents, unscored, num_tokens, num_words, num_bytes, nll_sum = row
-    return Totals(
-        group=group,
-        documents=int(documents),
-        unscored=int(unscored),
-        num_tokens=int(num_tokens),
-        num_words=int(num_words),
-        num_bytes=int(num_bytes),
-        nll_sum=float(nll_sum),
-    )
+    documents, unscored, tokens, words, num_bytes = map(int, row[:-1])  # in the order of `_sums`
+    return Totals(group, documents, unscored, tokens, words, num_bytes, float(row[-1]))
 
 
 def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) -> Any:
