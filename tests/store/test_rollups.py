@@ -26,7 +26,7 @@ from jobs.store.report.job_summary import find_job
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema import tables
 from jobs.store.schema.results import RESULTS
-from jobs.store.schema.rollup_tables import ROLLUPS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch
+from jobs.store.schema.rollup_tables import SUMS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch
 from jobs.store.schema.states import JobState
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
@@ -64,7 +64,7 @@ def number_of_rows(database: Database, job: int) -> dict[str, int]:
             rollup.__tablename__: connection.execute(
                 select(func.count()).select_from(rollup).where(rollup.job_id == job)
             ).scalar_one()
-            for rollup in ROLLUPS
+            for rollup in (*SUMS, RecordedBatch)
         }
 
 
