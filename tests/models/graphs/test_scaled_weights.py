@@ -77,10 +77,12 @@ def error(squares: np.ndarray, weights: np.ndarray, d: np.ndarray) -> float:
     return float((d**2 * weights).sum() * (squares / d**2).sum())
 
 
-@pytest.mark.parametrize("nothing", [0, 3])
-def test_channels_that_are_always_zero_get_a_finite_scale(nothing: int) -> None:
+@pytest.mark.parametrize("used", [0, 3])
+@pytest.mark.parametrize("last", [0, np.inf, np.nan])
+def test_channels_that_are_zero_or_not_finite_get_a_finite_scale(used: int, last: float) -> None:
     squares, weights = np.zeros(8), np.zeros(8)
-    squares[:nothing], weights[: nothing + 1] = 1, 1
+    squares[:used], weights[: used + 1] = 1, 1
+    squares[-1] = last
 
     d = channel_scales(squares, weights)
 

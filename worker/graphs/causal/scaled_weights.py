@@ -113,7 +113,8 @@ class ScaledWeights(CausalWeights):
 def channel_scales(
     squares: NDArray[np.floating], weights: NDArray[np.floating], heads: tuple[int, int] = (1, 1)
 ) -> Array:
-    """d (K,) from the mean squares of the channels of x (K,) and the sums of squares of the columns of W (K,).
+    """d (K,) from the mean squares of the channels of x (K,) and the sums of squares of the columns of W (K,). Channels
+    count as equal if they are all zero, or one is not finite.
 
     `heads`: N, K of attention's output, whose query heads of a group share the scales of their values.
     """
@@ -131,4 +132,4 @@ def _of_groups(values: NDArray[np.floating], heads: tuple[int, int]) -> NDArray[
 
 def _positive(squares: NDArray[np.float64]) -> NDArray[np.float64]:
     least = _LEAST_SHARE**2 * squares.mean()
-    return np.maximum(squares, least) if least > 0 else np.ones_like(squares)
+    return np.maximum(squares, least) if 0 < least < np.inf else np.ones_like(squares)

@@ -67,24 +67,32 @@ def read_scales(
     run, scales = _LayerRun(sizes, named, texts, scratch), dict[str, Array]()
     for layer in range(sizes.layers):
         log.info("reading a sample in fp32: layer %d of %d", layer + 1, sizes.layers)
-        squares: dict[str, NDArray[np.float64]] = {}
-
-        def see(name: str, x: Array, squares: dict[str, NDArray[np.float64]] = squares) -> None:
-            # The error of a row is proportional to its norm, so each counts as much as another.
-            norms = np.maximum((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True), 1e-30)
-            squares[name] = squares.get(name, 0) + (x**2 / norms).sum(axis=0)
-
-        products = run.next_layer(see)
+        products, squares = _read_squares(run)
         inputs, loads = dict(products.inputs), dict(products.weights)
         if run.is_done:
             inputs[HEAD_PRODUCT], loads[HEAD_PRODUCT] = _HIDDEN, named.head
-        columns: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(1))
+        columns: dict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(1))  # by tensor: products share one
         for product, name in inputs.items():
-            columns[name] = columns[name] + np.einsum("nk,nk->k", loads[product](), loads[product](), dtype=np.float64)
+            weight = loads[product]()
+            columns[name] = columns[name] + np.einsum("nk,nk->k", weight, weight, dtype=np.float64)
         for product, name in inputs.items():
+            if name not in squares:
+                continue  # no text has an id that the model knows
             heads = (sizes.heads, sizes.kv_heads) if product.endswith(f".{OUT}") else (1, 1)
             scales[product] = channel_scales(squares[name], columns[name], heads)
     return scales
+
+
+def _read_squares(run: "_LayerRun") -> tuple[ReadProducts, dict[str, NDArray[np.float64]]]:
+    """Run the next layer; its products, and by tensor that they read the sums of squares of its channels (K,)."""
+    squares: dict[str, NDArray[np.float64]] = {}
+
+    def see(name: str, x: Array) -> None:
+        # The error of a row is proportional to its norm, so each row counts as much as another.
+        norms = np.maximum((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True), 1e-30)
+        squares[name] = squares.get(name, 0) + (x**2 / norms).sum(axis=0)
+
+    return run.next_layer(see), squares
 
 
 class InputMoments:
