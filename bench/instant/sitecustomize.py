@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 MODULE = "worker.providers.local_engines"
-REPLACED = "LocalEngines.translator"  # the method that gives a lane its engine
+REPLACED = "LocalEngines.of_translation"  # the method that gives a lane its engine
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -58,7 +58,7 @@ def test_the_bare_engine_translates_a_corpus_and_prints_its_seconds(
 
 def test_the_instant_engine_takes_the_place_of_the_one_that_a_lane_uses(instant: Any, tmp_path: Path) -> None:
     assert LocalEngines.__module__ == instant.MODULE
-    assert LocalEngines.translator.__qualname__ == instant.REPLACED
+    assert LocalEngines.of_translation.__qualname__ == instant.REPLACED
     spec = JobSpec(task=Task.TRANSLATE, model="no-such-model", model_revision="0" * 64, options=TranslateOptions())
 
     replaced = loaded(sys.meta_path[0].find_spec(instant.MODULE, providers.__path__))

@@ -90,7 +90,7 @@ class LocalEngines:
             case TranslateOptions() as options:
                 return self._translate(spec, texts, options, run)
             case ScoreOptions(pairs=True) as options:
-                return score_with_reuse(self._of_translation(spec, PairScorer), texts, options, run)
+                return score_with_reuse(self.of_translation(spec, PairScorer), texts, options, run)
             case ScoreOptions() as options:
                 return score_with_reuse(self.of_causal(spec, Scorer), texts, options, run)
             case RerankOptions(method=Method.CROSS_ENCODER) as options:
@@ -111,7 +111,7 @@ class LocalEngines:
         return [file for model in self._used for file in model.files.changed()]
 
     def _translate(self, spec: JobSpec, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
-        translator = self._of_translation(spec, Translator)
+        translator = self.of_translation(spec, Translator)
         started = time.perf_counter()
         answers = translator.translate(texts, options, run)
         if translator.is_batch_invariant(options):
@@ -130,7 +130,7 @@ class LocalEngines:
         used: list[LoadedModel] = []
         for leg in spec.legs:
             assert isinstance(leg.options, TranslateOptions)
-            legs.append(PivotLeg(leg.model, self._of_translation(leg, Translator), leg.options, leg.memory_digest()))
+            legs.append(PivotLeg(leg.model, self.of_translation(leg, Translator), leg.options, leg.memory_digest()))
             used += self._used
         self._used = tuple(used)
         first, second = legs
@@ -142,7 +142,7 @@ class LocalEngines:
         model = self._opened(spec, LoadedCausal, ModelKind.CAUSAL)
         return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
-    def _of_translation(self, spec: JobSpec, kind: type[OfTranslation]) -> OfTranslation:
+    def of_translation(self, spec: JobSpec, kind: type[OfTranslation]) -> OfTranslation:
         model = self._opened(spec, LoadedTranslation, ModelKind.TRANSLATION)
         return self._engine(spec, model, kind, lambda: kind(model.model, model.tokenizer))
 
