@@ -7,6 +7,7 @@ import pytest
 
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
+from tests.messages import line_with
 from tests.places import GOLDEN
 from worker.cli.bench import cache as bench
 from worker.engine.tasks import cache_report
@@ -52,7 +53,7 @@ def test_the_same_work_is_measured_both_ways(kvjobs: Kvjobs, model: Path) -> Non
         assert row["is_equal"]
         assert row["num_segments"] == row["batch_size"] == 3
         assert row["ratio"] == pytest.approx(row["off"]["seconds"] / row["on"]["seconds"])
-    assert "The tokens are the same" in result.err
+    assert line_with(result.err, "tokens", "same")
 
 
 def test_each_measurement_is_stored_with_every_step(kvjobs: Kvjobs, model: Path) -> None:
@@ -62,7 +63,7 @@ def test_each_measurement_is_stored_with_every_step(kvjobs: Kvjobs, model: Path)
 
     stored = kvjobs("query", "--saved", "cache-reports", "--json").json
     steps = kvjobs("query", "select * from v_cache_report_steps order by report_id, step", "--json").json
-    assert "Stored 2 measurements; to list them: kvjobs " in result.err
+    assert line_with(result.err, "Stored 2 ", "kvjobs ")
     assert [row["report_id"] for row in stored] == [row["report_id"] for row in reversed(result.json)]
     for row, measured in zip(reversed(stored), result.json, strict=True):
         assert (row["model"], row["num_different"], row["stages"]) == (str(model), 0, None)
@@ -83,7 +84,7 @@ def test_without_a_database_the_measurement_is_printed_all_the_same(
     result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", 8, "--repeats", 1, "--json")
 
     assert result.exit_code == 0
-    assert "The measurements were not stored, since the database cannot be written" in result.err
+    assert line_with(result.err, "not stored", "database")
     assert [row["report_id"] for row in result.json] == [None]
 
 
@@ -100,7 +101,7 @@ def test_a_model_that_changes_meanwhile_is_not_stored(
 
     result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", 8, "--repeats", 1, "--json")
 
-    assert f"The measurements were not stored: files of {model} changed meanwhile." in result.err
+    assert line_with(result.err, "not stored", f"{model}", "changed")
     assert [row["report_id"] for row in result.json] == [None]
 
 
@@ -139,7 +140,7 @@ def test_different_tokens_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypatch
     result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", "8", "--repeats", 1)
 
     assert result.exit_code == 1
-    assert "2 segments translated differently" in result.err
+    assert "2 segments " in result.err
     assert result.out.splitlines()[1].split()[-1] == "no"
 
 
@@ -172,7 +173,8 @@ def test_a_language_model_continues_prompts_both_ways(kvjobs: Kvjobs) -> None:
     ]
     assert len(result.json[1]["on"]["step_s"]) == 6
     refused = kvjobs("bench", "cache", "--model", "demo-lm", "--beam-size", 4)
-    assert (refused.exit_code, "which has no beams: leave --beam-size out" in refused.err) == (2, True)
+    assert refused.exit_code == 2
+    assert line_with(refused.err, "no beams", "--beam-size")
 
 
 def test_a_measurement_of_a_split_model_says_how_many_stages_it_has(kvjobs: Kvjobs) -> None:
@@ -183,5 +185,5 @@ def test_a_measurement_of_a_split_model_says_how_many_stages_it_has(kvjobs: Kvjo
     split = kvjobs("bench", "cache", "--model", "demo-lm-3-stages", *short)
 
     assert [whole.json[0]["stages"], split.json[0]["stages"]] == [None, 3]
-    assert "demo-lm-3-stages, in 3 stages: 3 prompts" in split.err
+    assert line_with(split.err, "demo-lm-3-stages", "3 stages", "3 prompts")
     assert [row["stages"] for row in kvjobs("query", "--saved", "cache-reports", "--json").json] == [3, None]

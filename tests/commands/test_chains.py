@@ -7,6 +7,7 @@ import pytest
 
 from jobs.store.database import Database
 from tests.command_line import Kvjobs
+from tests.messages import line_with
 from tests.small_chains import KEPT, LINES, SCORED, begin, finish_all
 
 
@@ -18,46 +19,46 @@ def corpus(home: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("stage", "code", "says"),
+    ("stage", "code", "facts"),
     [
         (
             "scoer --model x",
             2,
-            "'scoer' is no stage (did you mean score?); write one of translate, score, generate, filter first",
+            ["'scoer'", "mean score?", "translate, score, generate", "filter"],
         ),
-        ("score --modle x", 2, "No such option '--modle'"),
-        ("score --model nope", 5, "there is no model 'nope'"),
+        ("score --modle x", 2, ["No such option '--modle'"]),
+        ("score --model nope", 5, ["no model 'nope'"]),
         (
             "score --model demo-en-zh --field text",
             2,
-            "scores a translation given its source, and this stage reads none",
+            ["scores a translation", "reads none"],
         ),
-        ("score --beam-size 3", 2, "--beam-size is for --task translate, and the task is score"),
-        ("score --stride 'x", 2, "its quotes do not match"),
-        ("score --source-field x", 2, "is for reading a corpus; a stage reads one --field"),
-        ("translate --via en", 2, "--via is for the first stage; write two stages that translate"),
-        ("translate --model auto", 2, "--model auto is for the first stage; name a model here"),
-        ("score --field generation", 2, "no stage before it makes a generation"),
-        ("score --field nothing", 2, "'nothing' is not one of 'text', 'translation', 'generation'"),
-        ("rerank", 2, "rerank needs a query with candidates"),
-        ("filter", 2, "a filter needs a condition"),
-        ("filter perplexity <", 2, "the condition ends in the middle"),
-        ("filter perplexity < 50", 2, "no stage before the filter has a value 'perplexity'; --task score computes it"),
-        ("filter translation", 2, "translation is a text, where a condition is needed"),
+        ("score --beam-size 3", 2, ["--beam-size", "--task translate", "task is score"]),
+        ("score --stride 'x", 2, ["quotes"]),
+        ("score --source-field x", 2, ["corpus", "--field"]),
+        ("translate --via en", 2, ["--via", "first stage", "two stages"]),
+        ("translate --model auto", 2, ["--model auto", "first stage"]),
+        ("score --field generation", 2, ["no stage", "generation"]),
+        ("score --field nothing", 2, ["'nothing'", "'text'", "'translation'", "'generation'"]),
+        ("rerank", 2, ["rerank", "query", "candidates"]),
+        ("filter", 2, ["filter", "condition"]),
+        ("filter perplexity <", 2, ["condition ends"]),
+        ("filter perplexity < 50", 2, ["no stage", "'perplexity'", "--task score"]),
+        ("filter translation", 2, ["translation", "text", "condition"]),
         (
             "filter perplexty < 50",
             2,
-            "'perplexty' is no value of a stage before it and no field of",
+            ["'perplexty'", "no value", "no field"],
         ),
     ],
 )
 def test_a_stage_that_is_not_possible_is_refused_before_anything_is_stored(
-    kvjobs: Kvjobs, corpus: Path, stage: str, code: int, says: str
+    kvjobs: Kvjobs, corpus: Path, stage: str, code: int, facts: list[str]
 ) -> None:
     refused = kvjobs("submit", corpus, "--then", stage)
 
     assert (refused.exit_code, refused.err.count(f"--then {stage!r}: ")) == (code, 1)
-    assert says in refused.err
+    assert line_with(refused.err, *facts)
     assert kvjobs("ls", "-q").out == ""
 
 
@@ -89,8 +90,8 @@ def test_a_stage_alone_is_exported_and_shown_by_its_number(kvjobs: Kvjobs, datab
     rewritten = kvjobs("export", 3, "--format", "original").out.splitlines()
     assert [json.loads(line)["text"] for line in rewritten] == ["text 0", "text 3", "text 5"], "not the translations"
     page = kvjobs("show", 3).out
-    assert "documents  3 of 7 documents ok, 4 skipped" in page
-    assert "  2  job 2  score (lm): done, 6 of 7 documents ok, 1 skipped" in page
+    assert line_with(page, "documents ", "3 of 7 ", "4 skipped")
+    assert line_with(page, "  2  job 2 ", "score (lm)", "done", "6 of 7 ", "1 skipped")
     assert kvjobs("db", "check").exit_code == 0
 
 
@@ -107,4 +108,4 @@ def test_the_exit_code_is_that_of_the_worst_stage(kvjobs: Kvjobs, database: Data
 def test_what_is_no_chain_has_no_export_of_one(kvjobs: Kvjobs, corpus: Path) -> None:
     kvjobs("submit", corpus)
 
-    assert "job 1 belongs to no chain; leave --chain out" in kvjobs("export", 1, "--chain").err
+    assert line_with(kvjobs("export", 1, "--chain").err, "job 1 ", "--chain")

@@ -11,6 +11,7 @@ import pytest
 from jobs.cli.commands import doctor
 from jobs.system.private import is_readable_by_others
 from tests.command_line import Kvjobs
+from tests.messages import line_with
 
 
 def checks(kvjobs: Kvjobs) -> dict[str, dict[str, Any]]:
@@ -23,7 +24,7 @@ def test_doctor_changes_nothing(kvjobs: Kvjobs, home: Path) -> None:
     assert list(home.iterdir()) == []
     for name in ("python", "package jobs", "package worker", "sqlalchemy", "sqlite", "machine", "home", "database"):
         assert found[name]["ok"], found[name]
-    assert "first submit creates it" in found["database"]["found"]
+    assert "first submit" in found["database"]["found"]
 
 
 def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +34,7 @@ def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.Mo
 
     assert result.exit_code == 1
     assert "PROBLEM  sqlite" in result.out
-    assert "-> use a Python built with SQLite 99.0.0" in result.out
+    assert line_with(result.out, "-> ", "SQLite 99.0.0")
 
 
 def test_a_missing_or_outdated_dependency_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +98,7 @@ def test_invalid_settings_do_not_stop_the_other_checks(kvjobs: Kvjobs, monkeypat
 
     found = checks(kvjobs)
 
-    assert "not a whole number" in found["settings"]["found"]
+    assert "whole number" in found["settings"]["found"]
     assert found["python"]["ok"]
 
 

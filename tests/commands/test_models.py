@@ -14,6 +14,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
 from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
+from tests.messages import line_with
 from worker.cli.models.inspect import describe
 from worker.model_tools.add import gguf_files
 from worker.model_tools.inspect.description import ModelDescription
@@ -63,7 +64,7 @@ def test_ls_without_models_is_an_empty_list(kvjobs: Kvjobs, monkeypatch: pytest.
     monkeypatch.setattr(registry, "BUNDLED", {})
 
     assert kvjobs("models", "ls", "--json").out == "[]\n"
-    assert "There is no model" in kvjobs("models", "ls").err
+    assert "no model" in kvjobs("models", "ls").err
 
 
 def test_inspect_says_why_a_model_cannot_run(kvjobs: Kvjobs, half_a_model: Path) -> None:
@@ -78,7 +79,7 @@ def test_an_unknown_model_exits_with_5(kvjobs: Kvjobs, half_a_model: Path) -> No
     result = kvjobs("models", "inspect", "hlaf")
 
     assert result.exit_code == 5
-    assert "did you mean half?" in result.err
+    assert "half?" in result.err
 
 
 def test_inspect_shows_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Path) -> None:
@@ -87,12 +88,15 @@ def test_inspect_shows_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     page = kvjobs("models", "inspect", "opus-tiny-int8").out
 
     assert page.startswith("Model opus-tiny-int8: can run\n")
-    assert f"\n  source     {checkpoint}\n  verified   never (kvjobs models verify)\n" in page
-    assert "\n  kind       translation\n  layout     kv: native graphs" in page
-    assert "\n  precision  int8\n  cache      2 layers, 2 heads of size 8, int8\n" in page
-    assert "72 source tokens, 72 target tokens; the model generates " in page
-    assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
-    assert "\n  input  past.0.key: tensor(int8) [R, 2, C, 8]\n" in page
+    assert line_with(page, "source ", f"{checkpoint}\n")
+    assert line_with(page, "verified ", "never", "kvjobs models verify")
+    assert line_with(page, "kind ", "translation\n")
+    assert line_with(page, "layout ", "kv: ", "native")
+    assert line_with(page, "precision ", "int8\n")
+    assert line_with(page, "cache ", "2 layers", "2 heads", "size 8", "int8\n")
+    assert line_with(page, "72 source tokens", "72 target tokens", "generates ")
+    assert line_with(page, "\ndecoder.onnx\n  IR version 10", "ai.onnx 21", "com.microsoft 1", "kvjobs\n")
+    assert line_with(page, "input ", "past.0.key: tensor(int8)", "[R, 2, C, 8]\n")
 
 
 def test_only_some_of_many_languages_are_shown() -> None:
@@ -177,7 +181,7 @@ def test_a_verification_stays_known_until_the_model_changes(kvjobs: Kvjobs, adde
     inspected = kvjobs("models", "inspect", "opus-tiny", "--json").json["verification"]
     assert (listed["verified"], listed["verdict"]) == ("same as its checkpoint", inspected["verdict"])
     assert inspected["is_current"]
-    assert "same as its checkpoint: " in kvjobs("models", "inspect", "opus-tiny").out
+    assert line_with(kvjobs("models", "inspect", "opus-tiny").out, "same", "checkpoint: ")
 
     config = added / "config.json"
     config.write_text(config.read_text() + "\n")
@@ -194,7 +198,7 @@ def test_a_verification_that_cannot_be_stored_is_printed_all_the_same(
     result = kvjobs("models", "verify", "opus-tiny", "--sample", tmp_path / "corpus.txt", "--json")
 
     assert result.exit_code == 0
-    assert "The result was not stored" in result.err
+    assert "not stored" in result.err
     assert len(result.json) == 2
 
 
@@ -216,7 +220,7 @@ def test_verify_with_a_corpus_without_a_sentence_exits_with_2(kvjobs: Kvjobs, ad
     result = kvjobs("models", "verify", "opus-tiny", "--sample", corpus)
 
     assert result.exit_code == 2
-    assert "has no sentence that could be translated" in result.err
+    assert "no sentence" in result.err
 
 
 def test_verify_of_a_wrong_model_exits_with_1(kvjobs: Kvjobs, added: Path) -> None:
@@ -264,7 +268,7 @@ def test_a_language_model_in_int8_is_listed_and_described_with_its_drift(kvjobs:
     assert measured["num_languages"] == 10
     assert (listed["drift"], listed["perplexity_change"]) == (measured["mean"], measured["perplexity_change"])
     assert kvjobs("models", "inspect", "tiny-lm-int8", "--json").json["drift"] == measured
-    assert "\n  drift      from fp32, on " in kvjobs("models", "inspect", "tiny-lm-int8").out
+    assert line_with(kvjobs("models", "inspect", "tiny-lm-int8").out, "drift ", "from fp32")
 
 
 def test_add_says_how_many_bits_a_quantized_file_had_and_what_int8_costs_on_top(
@@ -321,7 +325,7 @@ def test_add_and_verify_warn_of_a_drift_above_the_bound_alone(
     assert near.err.startswith("int8 drift on ")
     assert far.err.startswith("Warning: tiny-lm-int8 is far from fp32: int8 drift on ")
     assert "--precision fp32" in far.err
-    assert "Warning: tiny-lm-int8 is far from fp32 on these texts: perplexity " in far_verified.err
+    assert line_with(far_verified.err, "Warning: tiny-lm-int8", "fp32", "perplexity ")
     assert far_verified.exit_code == 0
 
 
@@ -346,7 +350,7 @@ def test_verify_warns_of_other_kinds_of_models_above_their_bound_alone(
 
     near, far = verified
     assert "Warning" not in near.err
-    assert f"Warning: tiny-int8 is far from fp32 on these texts: {figure}" in far.err
+    assert line_with(far.err, "Warning: tiny-int8", "fp32", figure)
     assert (near.exit_code, far.exit_code) == (0, 0)
 
 
@@ -354,7 +358,7 @@ def test_add_of_a_language_model_with_the_head_option_exits_with_2(kvjobs: Kvjob
     result = kvjobs("models", "add", language_model, "--head", "target")
 
     assert result.exit_code == 2
-    assert "--head is a choice for translation models" in result.err
+    assert line_with(result.err, "--head", "translation")
 
 
 def test_inspect_of_a_language_model_shows_heads_and_special_tokens(kvjobs: Kvjobs, language_model: Path) -> None:
@@ -362,10 +366,12 @@ def test_inspect_of_a_language_model_shows_heads_and_special_tokens(kvjobs: Kvjo
 
     page = kvjobs("models", "inspect", "tiny-lm").out
 
-    assert "\n  kind       causal, qwen2\n  layout     kv: native graphs" in page
-    assert "\n  cache      2 layers, 2 heads of size 16 for 4 query heads, float32\n" in page
-    assert "\n  positions  256 (the longest sequence, in tokens)\n" in page
-    assert "\n  vocabulary 300 tokens; no BOS, EOS is id 0\n  chat       no chat template; submit" in page
+    assert line_with(page, "kind ", "causal", "qwen2\n")
+    assert line_with(page, "layout ", "kv: ", "native")
+    assert line_with(page, "cache ", "2 layers", "2 heads", "size 16", "4 query heads", "float32\n")
+    assert line_with(page, "positions ", "256 ")
+    assert line_with(page, "vocabulary ", "300 tokens", "no BOS", "EOS", "id 0\n")
+    assert line_with(page, "chat ", "no chat template")
     assert "sentence" not in page
 
 
@@ -373,10 +379,8 @@ def test_inspect_says_whether_a_model_has_a_chat_template(kvjobs: Kvjobs, langua
     (language_model / "chat_template.jinja").write_text("{{ messages[0].content }}")
     kvjobs("models", "add", language_model)
 
-    assert (
-        "\n  chat       has a chat template (submit --task generate --chat)\n"
-        in kvjobs("models", "inspect", "tiny-lm").out
-    )
+    page = kvjobs("models", "inspect", "tiny-lm").out
+    assert line_with(page, "chat ", "has a ", "--task generate --chat")
     assert json.loads(kvjobs("models", "inspect", "tiny-lm", "--json").out)["has_chat_template"] is True
 
 
@@ -418,7 +422,7 @@ def test_verify_with_a_corpus_without_a_token_to_score_exits_with_2(
     result = kvjobs("models", "verify", "tiny-lm", "--sample", corpus)
 
     assert result.exit_code == 2
-    assert "has no document with a token that could be scored" in result.err
+    assert line_with(result.err, "no document", "token")
 
 
 def test_models_of_two_kinds_cannot_be_compared(kvjobs: Kvjobs, language_model: Path, home: Path) -> None:
@@ -428,5 +432,5 @@ def test_models_of_two_kinds_cannot_be_compared(kvjobs: Kvjobs, language_model: 
     result = kvjobs("models", "verify", "tiny-lm", "--against", "opus-tiny")
 
     assert result.exit_code == 2
-    assert "tiny-lm is a causal language model and opus-tiny a translation model" in result.err
+    assert line_with(result.err, "tiny-lm ", "causal", "opus-tiny ", "translation")
     assert kvjobs("models", "verify", "tiny-lm", "--target-language", "fra").exit_code == 2

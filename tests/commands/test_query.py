@@ -23,6 +23,7 @@ from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.views import VIEW_COLUMNS, create_views, drop_views
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH, ON_POSTGRESQL, SERVER, as_superuser
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 
@@ -114,7 +115,7 @@ def test_a_query_that_writes_or_is_invalid_is_refused_with_one_sentence(
 def test_a_column_that_is_not_there_gets_those_that_are(kvjobs: Kvjobs, finished_job: int) -> None:
     said = kvjobs("query", "select v_documents.perplexty from v_documents").err
 
-    assert "did you mean perplexity? v_documents has job_id, position, " in said
+    assert line_with(said, "perplexity?", "v_documents", "job_id, position, ")
     assert "v_jobs has" not in said
 
 
@@ -137,7 +138,7 @@ def test_a_query_that_does_not_end_is_stopped(kvjobs: Kvjobs, database: Database
     result = kvjobs("query", endless, "--timeout", "0.2")
 
     assert result.exit_code == 1
-    assert "stopped after 0.2 seconds" in result.err
+    assert "0.2 seconds" in result.err
 
 
 @ON_BOTH
@@ -169,7 +170,7 @@ def test_a_row_that_is_too_large_stays_on_the_server(database: Database) -> None
     sql = "select repeat(repeat('x', 1000000), 40)"
 
     with run_query(database, sql, {}, 60) as answer, traced_memory() as peak:
-        with pytest.raises(SpecError, match="larger than 32 MB"):
+        with pytest.raises(SpecError, match=r"larger.*32 MB"):
             next(answer.rows)
         assert peak() < 10_000_000
 
@@ -197,7 +198,7 @@ def test_a_row_that_is_too_large_is_refused_whatever_stands_before_it(kvjobs: Kv
     result = kvjobs("query", f"select 1, 'one' as x union all select 2, {large}", "--csv")
 
     assert (result.exit_code, result.err.count("\n")) == (2, 1), result.err
-    assert "a row of the answer is larger than 32 MB" in result.err
+    assert line_with(result.err, "larger", "32 MB")
 
 
 @ON_POSTGRESQL
@@ -206,7 +207,7 @@ def test_a_row_whose_text_is_compressed_in_the_database_is_not_too_small(databas
         connection.execute(text("UPDATE documents SET text = repeat('x', 40000000) WHERE position = 0"))
     sql = "select text from v_documents order by position"
 
-    with pytest.raises(SpecError, match="larger than 32 MB"), run_query(database, sql, {}, 60) as answer:
+    with pytest.raises(SpecError, match=r"larger.*32 MB"), run_query(database, sql, {}, 60) as answer:
         list(answer.rows)
 
 
@@ -219,14 +220,14 @@ def test_an_answer_that_is_too_large_for_a_table_is_refused(
     result = kvjobs("query", sql)
 
     assert (result.exit_code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert "too much for a table" in result.err
+    assert line_with(result.err, "too much", "table")
     assert len(kvjobs("query", sql, "--json").json) == 4
 
 
 def test_the_size_of_a_value_is_limited(database: Database) -> None:
     sql = "select length(zeroblob(2000000000))"
 
-    with pytest.raises(SpecError, match="larger than 100 MB"), run_query(database, sql, {}, 5) as answer:
+    with pytest.raises(SpecError, match=r"larger.*100 MB"), run_query(database, sql, {}, 5) as answer:
         list(answer.rows)
 
 
@@ -261,7 +262,7 @@ def test_a_parameter_that_the_query_lacks_is_an_error(kvjobs: Kvjobs, database: 
 def test_omitted_rows_are_reported(kvjobs: Kvjobs, mixed_job: int) -> None:
     sql = "select line from v_documents order by line"
 
-    assert "Only the first 2 rows" in kvjobs("query", sql, "--limit", 2).err
+    assert line_with(kvjobs("query", sql, "--limit", 2).err, "Only", "2 rows")
     assert kvjobs("query", sql, "--limit", 5).err == ""
     assert kvjobs("query", sql, "--limit", 2, "--json").json == [{"line": 1}, {"line": 2}]
 
@@ -371,7 +372,7 @@ def test_functions_that_read_can_be_called(database: Database, finished_job: int
 def test_the_time_limit_covers_all_rows_together(database: Database, beginning: str) -> None:
     sql = f"{beginning}select md5(i::text) from generate_series(1, 100000000) i"
 
-    with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), run_query(database, sql, {}, 0.3) as answer:
+    with pytest.raises(StoreError, match=r"0\.3 seconds"), run_query(database, sql, {}, 0.3) as answer:
         list(answer.rows)
 
 
@@ -389,7 +390,7 @@ def test_a_role_with_more_rights_than_reading_tables_is_refused(
     refused = kvjobs("query", "select pg_read_file('PG_VERSION')")
 
     assert (member.exit_code, refused.exit_code, refused.out) == (2, 2, "")
-    assert f"'{url.username}' may act as 'pg_read_server_files'" in member.err
+    assert line_with(member.err, f"'{url.username}'", "'pg_read_server_files'")
     assert "is a superuser" in refused.err
     assert "db grant-reader" in refused.err
     assert kvjobs("query", "select 1 as one", "--as-superuser", "--json").json == [{"one": 1}]
@@ -413,7 +414,7 @@ def test_a_reader_role_can_read_and_nothing_else(
         monkeypatch.setenv("KVJOBS_DATABASE", reading)
 
         assert (made.exit_code, again.exit_code) == (0, 0), made.err + again.err
-        assert "was created and can read" in made.err
+        assert line_with(made.err, "reader", "created")
         assert "cr'et" not in made.err
         for command in ("show", "export", "steps", "watch"):
             assert kvjobs(command, finished_job).exit_code == 0, command
@@ -437,7 +438,7 @@ def test_a_role_with_more_rights_cannot_become_a_reader_role(kvjobs: Kvjobs, dat
         assert why in refused.err
     not_allowed = kvjobs("db", "grant-reader", "kvjobs_nobody")
     assert (not_allowed.exit_code, not_allowed.err.count("\n")) == (1, 1)
-    assert "permission denied to create role" in not_allowed.err
+    assert line_with(not_allowed.err, "permission denied", "role")
 
 
 def test_grant_reader_is_refused_for_sqlite(kvjobs: Kvjobs, database: Database) -> None:

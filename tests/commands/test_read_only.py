@@ -13,6 +13,7 @@ from sqlalchemy import text
 from jobs.store.database import Database
 from tests.command_line import Kvjobs
 from tests.databases import ON_POSTGRESQL, as_superuser
+from tests.messages import line_with
 from tests.rows import AddJob, Line, insert_job
 
 NOBODY = 65534
@@ -65,7 +66,7 @@ def check_that_reading_works_and_writing_is_refused(kvjobs: Kvjobs, before: dict
     assert outputs(kvjobs) == before
     refused = kvjobs("db", "prune", 1, "--yes")
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1), refused.err
-    assert "may only be read" in refused.err
+    assert line_with(refused.err, "only", "read")
 
 
 @pytest.mark.parametrize(("file", "folder"), [(0o444, 0o755), (0o644, 0o555)])
@@ -113,7 +114,7 @@ def test_an_unreadable_write_ahead_log_is_not_ignored(
         refused = kvjobs("ls")
 
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)
-    assert "the last changes of" in refused.err
+    assert "last changes" in refused.err
 
 
 def test_a_read_only_database_with_an_older_schema_is_refused_with_one_sentence(
@@ -130,7 +131,7 @@ def test_a_read_only_database_with_an_older_schema_is_refused_with_one_sentence(
         refused = kvjobs("ls")
 
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)
-    assert "of an older version (0001;" in refused.err
+    assert line_with(refused.err, "older", "0001")
 
 
 @ON_POSTGRESQL
@@ -144,7 +145,7 @@ def test_a_read_only_postgresql_session_can_read(kvjobs: Kvjobs, database: Datab
         assert outputs(kvjobs) == before
         refused = kvjobs("db", "prune", job, "--yes")
         assert (refused.exit_code, refused.err.count("\n")) == (1, 1), refused.err
-        assert "takes no writes now" in refused.err
+        assert "no writes" in refused.err
     finally:
         with as_superuser() as server:
             server.execute(text(f"ALTER ROLE {name} RESET default_transaction_read_only"))

@@ -15,6 +15,7 @@ from jobs.providers import ProviderOrder
 from tests import stand_in_providers
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
+from tests.messages import line_with
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.providers import available
@@ -84,7 +85,8 @@ def test_the_order_and_the_names_of_the_model_are_stored(kvjobs: Kvjobs, home: P
 def test_a_provider_that_cannot_do_the_job_is_skipped_with_a_line_that_says_why(kvjobs: Kvjobs, home: Path) -> None:
     result = kvjobs("submit", "corpus.jsonl", "--providers", "cloud,onnx")
 
-    assert (result.exit_code, "cloud is skipped: it translates nothing.\n" in result.err) == (0, True)
+    assert result.exit_code == 0
+    assert line_with(result.err, "cloud is skipped", "translates nothing")
     assert stored(home)[1]["order"] == [{"name": "cloud", "skipped": "it translates nothing"}, {"name": "onnx"}]
 
 
@@ -92,7 +94,7 @@ def test_a_model_that_is_not_on_this_machine_is_one_of_the_servers(kvjobs: Kvjob
     result = score(kvjobs, "--providers", "onnx,cloud", "--model", "Qwen/Qwen3-0.6B")
 
     assert result.exit_code == 0
-    assert "onnx is skipped: there is no folder 'Qwen/Qwen3-0.6B'" in result.err
+    assert line_with(result.err, "onnx is skipped", "'Qwen/Qwen3-0.6B'")
     assert (stored(home)[0], names(stored(home)[1])) == ("Qwen/Qwen3-0.6B", ["onnx", "cloud"])
     assert score(kvjobs, "--providers", "cloud", "--model", "other").exit_code == 0
     with closing(sqlite3.connect(home / "kvjobs.db")) as connection:
@@ -113,28 +115,29 @@ def test_a_pair_is_never_sent_to_a_provider_that_scores_texts(kvjobs: Kvjobs, co
 
     result = score(kvjobs, "--providers", "cloud,onnx", "--model", "demo-en-zh")
 
-    assert (result.exit_code, "cloud is skipped: a server scores texts, not pairs." in result.err) == (0, True)
+    assert result.exit_code == 0
+    assert line_with(result.err, "cloud is skipped", "pairs")
 
 
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--providers", "onnx", "--model", "none"], 5, "Error: there is no model 'none'"),
-        (["--providers", "cloud", "--task", "translate"], 2, "cloud cannot do this job: it translates nothing"),
+        (["--providers", "onnx", "--model", "none"], 5, "no model 'none'"),
+        (["--providers", "cloud", "--task", "translate"], 2, "cloud cannot .*translates nothing"),
         (
             ["--providers", "onnx,cloud", "--task", "translate", "--model", "none"],
             2,
             "no provider can do this job; onnx: there is no model 'none'.*; cloud: it translates nothing",
         ),
-        (["--providers", "cloud,onnx", "--task", "translate", "--no-fallback"], 2, "cloud cannot do this job: it tr"),
-        (["--providers", "onnx,cloud", "--model", "none", "--no-fallback"], 5, "Error: there is no model 'none'"),
-        (["--providers", "cluod"], 2, r"'cluod' \(did you mean cloud\?\); the providers are cloud, .*onnx"),
+        (["--providers", "cloud,onnx", "--task", "translate", "--no-fallback"], 2, "cloud cannot "),
+        (["--providers", "onnx,cloud", "--model", "none", "--no-fallback"], 5, "no model 'none'"),
+        (["--providers", "cluod"], 2, r"'cluod' .*mean cloud\?.*cloud, .*onnx"),
         (["--providers", "onnx:other"], 2, "--model names it"),
-        (["--providers", "onnx,,onnx"], 2, "onnx is named twice"),
-        (["--providers", ""], 2, "no provider is named"),
-        (["--providers", "cloud", "--model", "a\x1b[2Jb"], 2, r"'a\\\\x1b\[2Jb' cannot be the name of a model"),
-        (["--providers", "cloud:" + "x" * 300], 2, "cannot be the name of a model"),
-        (["--providers", "llamacpp_twin:none"], 2, "llamacpp_twin:none cannot do this job: there is no model 'none'"),
+        (["--providers", "onnx,,onnx"], 2, "onnx .*twice"),
+        (["--providers", ""], 2, "no provider"),
+        (["--providers", "cloud", "--model", "a\x1b[2Jb"], 2, r"'a\\\\x1b\[2Jb' cannot be"),
+        (["--providers", "cloud:" + "x" * 300], 2, "cannot be the name"),
+        (["--providers", "llamacpp_twin:none"], 2, "llamacpp_twin:none cannot .*no model 'none'"),
     ],
 )
 def test_an_order_that_cannot_do_the_job_is_refused_with_every_reason(
@@ -185,7 +188,8 @@ def test_a_counterpart_at_a_provider_that_does_not_exist_is_refused(
 
     result = score(kvjobs)
 
-    assert (result.exit_code, "names the provider cluod; the providers are cloud" in result.err) == (2, True)
+    assert result.exit_code == 2
+    assert line_with(result.err, "cluod", "providers are cloud")
 
 
 def test_advice_about_onnx_is_not_given_where_onnx_does_not_run_the_job(
@@ -204,7 +208,7 @@ def test_a_dry_run_counts_with_the_tokenizer_of_this_machine_and_else_says_that_
     other_kind = score(kvjobs, "--providers", "cloud", "--model", "demo-en-zh", "--dry-run", "--json")
 
     assert "the longest sequence" in local.out
-    assert "an estimate: the tokenizer of gpt-x is not on this machine" in remote.out
+    assert line_with(remote.out, "estimate", "gpt-x")
     assert (other_kind.json["tokens"], other_kind.json["estimated_tokens"] > 0) == (None, True)
 
 
@@ -228,12 +232,13 @@ def test_two_models_that_read_different_documents_do_not_answer_one_job(kvjobs: 
     result = score(kvjobs, "--providers", "onnx,llamacpp_twin:demo-en-zh")
 
     assert result.exit_code == 0
-    assert "llamacpp_twin:demo-en-zh is skipped: demo-en-zh reads other documents than the model of the" in result.err
+    assert line_with(result.err, "llamacpp_twin:demo-en-zh is skipped", "other documents")
 
 
 def test_a_queue_whose_device_onnx_cannot_use_is_refused_unless_another_provider_can_do_the_job(kvjobs: Kvjobs) -> None:
     alone = score(kvjobs, "--queue", "gpu")
     with_cloud = score(kvjobs, "--queue", "gpu", "--providers", "onnx,cloud")
 
-    assert (alone.exit_code, "native graphs run in fp16 only" in alone.err) == (2, True)
-    assert (with_cloud.exit_code, "No document will be answered by onnx: model tiny" in with_cloud.err) == (0, True)
+    assert (alone.exit_code, "fp16" in alone.err) == (2, True)
+    assert with_cloud.exit_code == 0
+    assert line_with(with_cloud.err, "No document", "onnx", "model tiny")

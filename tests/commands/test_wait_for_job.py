@@ -223,7 +223,7 @@ def test_a_job_that_its_worker_paused_ends_the_wait(
 ) -> None:
     mine = add_job(Line("a"), paused=True, reason="the model changed")
 
-    with pytest.raises(KvjobsError, match="is paused: the model changed"):
+    with pytest.raises(KvjobsError, match=r"paused.*model changed"):
         ensure(starter, database, mine)
 
 
@@ -252,4 +252,4 @@ def test_results_are_written_before_the_worker_finishes_a_batch_of_another_job_i
     wait_for_job.wait_for_job(read_settings({})[0], database, running, None, None, again="")
 
     assert StartedWorker.events == ["stop", "written", "ended"]
-    assert ("batch of another job" in capsys.readouterr().err) == has_shard
+    assert ("another job" in capsys.readouterr().err) == has_shard

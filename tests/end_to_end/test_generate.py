@@ -9,6 +9,7 @@ import pytest
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
 from tests.machine import Machine
+from tests.messages import line_with
 from worker.model_tools.add.add import Request, add_model
 
 TEMPLATE = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant] "
@@ -40,17 +41,17 @@ def test_prompts_are_continued_shown_and_exported(machine: Machine, kvjobs: Kvjo
     done = kvjobs("submit", "c.jsonl", *options, "-o", "out.jsonl")
 
     assert done.exit_code == 3, done.err  # a line was rejected
-    assert "5 of 6 prompts ok, 1 rejected" in " ".join(done.err.split())
+    assert line_with(" ".join(done.err.split()), "5 of 6 ", "1 rejected")
     records = [json.loads(line) for line in (machine.folder / "out.jsonl").read_text().splitlines()]
     found = [record for record in records if record["status"] == "ok"]
     assert [record["id"] for record in found] == [f"p{n}" for n in range(5)]
     assert {record["finish"] for record in found} <= {"eos", "length"}
     page = kvjobs("show", "last").out
-    assert "\n  documents  5 of 6 prompts ok, 1 rejected\n" in page
+    assert line_with(page, "documents ", "5 of 6 ", "1 rejected\n")
     assert "stop []" not in page
     counted = {name: sum(record["finish"] == name for record in found) for name in ("eos", "length")}
     assert kvjobs("show", "last", "--json").json["finishes"] == {name: n for name, n in counted.items() if n}
-    assert f"{counted['length']} at the limit (length)" in page
+    assert line_with(page, f"{counted['length']} ", "(length)")
 
 
 @pytest.mark.usefixtures("worker")
@@ -83,7 +84,7 @@ def test_a_document_whose_messages_are_wrong_is_rejected_with_its_reason(
     done = kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, "--chat", "--wait")
 
     assert done.exit_code == 3
-    assert "its role is 'robot'; known are system, user, assistant" in kvjobs("show", "last").out
+    assert line_with(kvjobs("show", "last").out, "'robot'", "system, user, assistant")
 
 
 def test_a_chat_with_a_model_without_a_template_is_refused_in_one_sentence(machine: Machine, kvjobs: Kvjobs) -> None:

@@ -11,6 +11,7 @@ from jobs.text.formatting import figure
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs, Result
 from tests.machine import Machine
+from tests.messages import line_with
 from worker.model_tools.add.add import Request, add_model
 
 
@@ -47,7 +48,7 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
         assert record["flags"] == ["unscored-first"]
         assert -math.fsum(log_probs[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
-    assert f"Perplexity of the corpus: {figure(whole)} per token" in done.err
+    assert line_with(done.err, "Perplexity", f"{figure(whole)} ")
     (total,) = kvjobs("totals", "last", "--json").json
     assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
 
@@ -70,8 +71,8 @@ def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjob
     grown = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'])
     anew = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'], "--no-reuse")
 
-    assert "; 4 of 5 documents reused." in grown.err  # of the two equal new lines one is scored
-    assert "4 of 5 documents reused" in kvjobs("show", "2").out
+    assert line_with(grown.err, "4 of 5 ", "reused")  # of the two equal new lines one is scored
+    assert line_with(kvjobs("show", "2").out, "4 of 5 ", "reused")
     counted = machine.ask(
         """select j.documents_reused, sum(s.tokens) from v_jobs j join v_steps s on s.job_id = j.job_id
            where s.phase = 'tokenize' group by 1, j.job_id order by j.job_id"""

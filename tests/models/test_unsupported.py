@@ -14,6 +14,7 @@ from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_families import FAMILIES, write_family
 from tests.checkpoints import write_marian_checkpoint
+from tests.messages import line_with
 from tests.places import GOLDEN
 from worker.graphs.causal import weights as causal_weights
 from worker.graphs.causal.families import read_sizes
@@ -71,16 +72,14 @@ def add(source: Path, models_dir: Path) -> dict[str, bytes]:
 def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder, config, method):
     change_config(folder, quantization_config=config)
 
-    with pytest.raises(
-        ModelError, match=rf"/tiny is quantized \({method}; quantization_config in config\.json\), .*int8"
-    ):
+    with pytest.raises(ModelError, match=rf"/tiny .*quantized \({method}; .*quantization_config .*int8"):
         Checkpoint.open(folder)
 
 
 def test_the_older_name_of_compressed_tensors_is_recognized_too(folder):
     change_config(folder, compression_config={"format": "pack-quantized"})
 
-    with pytest.raises(ModelError, match=r"is quantized \(.*; compression_config in config\.json\)"):
+    with pytest.raises(ModelError, match=r"quantized \(.*compression_config .*config\.json"):
         Checkpoint.open(folder)
 
 
@@ -108,9 +107,7 @@ def test_a_network_with_custom_code_is_refused_even_if_it_names_a_supported_arch
     code = {"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Qwen2Config"}
     change_config(folder, **{"auto_map": code} | change)
 
-    with pytest.raises(
-        ModelError, match=r"/tiny brings code of its own \(AutoConfig, AutoModelForCausalLM of auto_map"
-    ):
+    with pytest.raises(ModelError, match=r"/tiny .*\(AutoConfig, AutoModelForCausalLM .*auto_map"):
         Checkpoint.open(folder)
 
 
@@ -128,14 +125,14 @@ def test_code_of_a_class_that_transformers_has_is_not_run_and_the_user_is_told(t
     added = add_model(Request(source=str(checkpoint)), tmp_path / "models")
 
     assert {name: (Path(added.path) / name).read_bytes() for name in plain} == plain
-    assert f"is not run: the graph computes what {named} of transformers does" in (added.note or "")
+    assert line_with(added.note or "", "not run", f"{named}", "transformers")
 
 
 def test_code_that_lets_tokens_attend_to_later_ones_is_refused(folder):
     """gte-Qwen2 is published so, with classes of the names that transformers has."""
     change_config(folder, auto_map={"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM"}, is_causal=False)
 
-    with pytest.raises(ModelError, match=r"/tiny brings code .* attend to later ones \(is_causal = false"):
+    with pytest.raises(ModelError, match=r"/tiny .*is_causal = false"):
         Checkpoint.open(folder)
 
 
@@ -155,7 +152,7 @@ def test_an_adapter_is_refused_with_how_to_merge_it(folder, tmp_path):
     (adapter / "adapter_model.safetensors").write_bytes(b"\0")
 
     for made in (adapter, shutil.copytree(folder, adapter, dirs_exist_ok=True)):
-        with pytest.raises(ModelError, match=r"/adapter is an adapter \(LoRA .*merge_and_unload\(\)"):
+        with pytest.raises(ModelError, match=r"/adapter .*LoRA .*merge_and_unload\(\)"):
             add(made, tmp_path / "models")
 
 
@@ -164,7 +161,7 @@ def test_a_folder_of_gguf_files_is_refused_with_the_command_that_names_a_file(fo
     quantized.mkdir()
     (quantized / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
 
-    with pytest.raises(ModelError, match=r"llama\.cpp's format .*: name the file itself, .*/model-Q4_K_M\.gguf`"):
+    with pytest.raises(ModelError, match=r"llama\.cpp.*/model-Q4_K_M\.gguf`"):
         add(quantized, tmp_path / "models")
     with pytest.raises(ModelError, match=r"llama\.cpp's format"):
         check_files(ModelFolder("m", quantized))
@@ -196,7 +193,7 @@ def test_graphs_with_unexpected_file_names_are_named(tmp_path, name):
     (folder / name).write_bytes(b"graph")
     (folder / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
 
-    with pytest.raises(ModelError, match=rf"graphs by other names than are looked for \({name}\): rename those"):
+    with pytest.raises(ModelError, match=rf"graphs .*\({name}\).*rename"):
         add(folder, tmp_path / "models")
 
 
@@ -231,9 +228,7 @@ def test_an_export_of_another_translation_architecture_is_refused_by_name(tmp_pa
 def test_a_tensor_that_no_graph_reads_is_refused_by_name(folder, extra):
     change_weights(folder, lambda weights: weights | {extra: np.ones(4, np.float32)})
 
-    with pytest.raises(
-        ModelError, match=rf"/tiny has tensors that are not part of a qwen2 network .*\({re.escape(extra)}\)"
-    ):
+    with pytest.raises(ModelError, match=rf"/tiny .*qwen2 network .*\({re.escape(extra)}\)"):
         Checkpoint.open(folder)
 
 
@@ -370,7 +365,7 @@ def test_a_mixture_of_experts_is_refused_by_name(folder, architecture, experts):
     change_config(folder, architectures=[architecture], **experts)
 
     ((name, count),) = experts.items()
-    with pytest.raises(ModelError, match=rf"is a mixture of experts \({architecture}; {name} = {count} in config.json"):
+    with pytest.raises(ModelError, match=rf"experts \({architecture};.*{name} = {count} "):
         Checkpoint.open(folder)
 
 
@@ -380,7 +375,5 @@ def test_a_checkpoint_without_its_untied_head_is_refused(tmp_path, architecture)
     change_weights(folder, without_head)
     change_config(folder, architectures=[architecture])
 
-    with pytest.raises(
-        ModelError, match=r"/tiny was saved without its head \(lm_head\.weight\), .*gives no probabilities"
-    ):
+    with pytest.raises(ModelError, match=r"/tiny .*head \(lm_head\.weight\).*probabilities"):
         Checkpoint.open(folder)

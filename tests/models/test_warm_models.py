@@ -124,7 +124,7 @@ def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) 
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
 
-    with pytest.raises(ModelError, match="not a translation model"):
+    with pytest.raises(ModelError, match="not a translation"):
         run(LocalEngines(WarmModels(models_dir, threads=1)), pairs, PAIR)
 
 
@@ -155,7 +155,7 @@ def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir:
     weights = folder / "weights.data"
     weights.write_bytes(weights.read_bytes()[::-1])
 
-    with pytest.raises(ModelError, match="have changed since the job was submitted"):
+    with pytest.raises(ModelError, match="have changed"):
         engines.open(job_of(spec))
     assert spec.model_revision not in models.load_times()
 
@@ -189,7 +189,7 @@ def test_a_lane_keeps_both_models_of_a_job_open_and_sees_when_either_changes(piv
     assert engines.changed_files() == []
     (folder / "tiny-fr-en" / "config.json").write_text((folder / "tiny-fr-en" / "config.json").read_text() + " ")
     assert engines.changed_files() == ["config.json"]
-    with pytest.raises(ModelError, match="the files of model tiny-fr-en have changed"):
+    with pytest.raises(ModelError, match=r"tiny-fr-en .*changed"):
         run(engines, spec, "rain")
 
 

@@ -21,6 +21,7 @@ from jobs.submission.submit import submit
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
@@ -130,7 +131,8 @@ def test_parts_that_cannot_be_added_are_refused(
     assert (refused.exit_code, refused.out) == (2, "")
     assert says in refused.err
     assert not Path("out").exists()
-    assert "--add is for --format original" in kvjobs("export", job, "--add", "perplexity").err
+    of_jsonl = kvjobs("export", job, "--add", "perplexity")
+    assert line_with(of_jsonl.err, "--add", "--format original")
 
 
 # plain lines --------------------------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ def test_txt_has_one_line_per_document_whatever_its_outcome(kvjobs: Kvjobs, runn
     running = kvjobs("export", running_job, "--format", "txt")
 
     assert running.out == "甲\n乙\n\n\n"
-    assert "still waiting, with an empty line each: 1 document." in running.err
+    assert line_with(running.err, "waiting", "empty line", "1 document")
     assert kvjobs("export", mixed_job, "--format", "txt").out == "好\n\n\n\n\n"
     assert kvjobs("export", mixed_job, "--format", "txt", "--only", "ok").out == "好\n"
 
@@ -183,7 +185,7 @@ def test_the_run_format_is_refused_for_jobs_without_rankings_before_any_work(
     for call in (("export", finished_job), ("submit", "c.jsonl", "--wait")):
         refused = kvjobs(*call, "-o", "x.run")
         assert refused.exit_code == 2
-        assert "(the format of a file named .run) is for jobs that rerank" in refused.err
+        assert line_with(refused.err, ".run", "rerank")
     assert len(kvjobs("ls", "--json").json) == 1
 
 

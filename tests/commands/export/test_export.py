@@ -21,6 +21,7 @@ from jobs.store.where.condition import Condition
 from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 
@@ -77,7 +78,7 @@ def test_a_running_job_exports_its_results_so_far_and_reports_how_many_documents
     result = kvjobs("export", running_job)
 
     assert [record["id"] for record in records(result.out)] == ["a", "b", "c"]
-    assert "still waiting, and left out: 1 document." in result.err
+    assert line_with(result.err, "waiting", "left out", "1 document")
     assert [record["status"] for record in records(kvjobs("export", running_job, "--only", "waiting").out)] == [
         "waiting"
     ]

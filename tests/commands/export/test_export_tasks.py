@@ -16,6 +16,7 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 BROKEN = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}
@@ -137,7 +138,7 @@ def test_totals_are_refused_for_jobs_without_scores(kvjobs: Kvjobs, finished_job
     refused = kvjobs("totals", finished_job)
 
     assert refused.exit_code == 2
-    assert "its task is translate" in refused.err
+    assert "task is translate" in refused.err
     assert kvjobs("totals", score_job, "--by", 'a"b').exit_code == 2
 
 
@@ -146,7 +147,7 @@ def test_show_uses_the_terms_of_the_task(kvjobs: Kvjobs, score_job: int, rank_jo
 
     assert "task       score\n" in scores
     assert " scored" in scores
-    assert "documents  2 of 4 queries ok, 1 failed, 1 rejected" in rankings
+    assert line_with(rankings, "documents ", "2 of 4 ", "1 failed", "1 rejected")
     assert "through the model" in rankings
 
 
@@ -219,4 +220,4 @@ def test_measures_are_given_before_and_after_reranking(kvjobs: Kvjobs, rank_job:
             "judged_queries": 3,
         }
     ]
-    assert "2 of 3 judged queries are ranked" in kvjobs("metrics", rank_job, "--qrels", qrels).err
+    assert line_with(kvjobs("metrics", rank_job, "--qrels", qrels).err, "2 of 3 ", "judged")

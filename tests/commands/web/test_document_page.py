@@ -17,6 +17,7 @@ from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from tests.answered_jobs import TRANSLATED, insert_answered_job
 from tests.databases import ON_BOTH
+from tests.messages import line_with
 from tests.rows import PIVOT, PIVOT_COLUMNS, AddJob, Line, pivoted
 
 
@@ -51,7 +52,7 @@ def test_a_line_without_an_id_is_found_by_its_position(client: TestClient, mixed
     page = client.get(f"/jobs/{mixed_job}/documents/?position=2")
 
     assert page.status_code == 200
-    assert "line 3 is not JSON" in page.text
+    assert line_with(page.text, "line 3 ", "JSON")
     assert client.get(f"/jobs/{mixed_job}/documents/?position=99").status_code == 404
 
 
@@ -133,7 +134,7 @@ def test_a_ranking_shows_old_and_new_ranks(client: TestClient, add_job: AddJob) 
 
     page = client.get(f"/jobs/{job_id}/documents/q").text
 
-    assert "from rank 2 to 1" in page
+    assert line_with(page, "rank 2", " to 1")
     assert "too long" in page
     assert "Eins" in page
 

@@ -28,6 +28,7 @@ from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 WORKER = Path(__file__).parents[3] / "worker"
@@ -218,7 +219,7 @@ def test_a_search_that_takes_too_long_says_how_far_it_came(
     page = client.get(f"/jobs/{job_id}/documents?where=id+%3D+%27d15%27").text
     data = found(client, job_id, where="id = 'd15'")
 
-    assert "Looked at documents 0 to 10 so far, of 20." in page
+    assert line_with(page, "0 to 10 ", "20.")
     assert ids(found(client, job_id, where="id = 'd15'", after=data["stopped"])) == ["d15"]
 
 

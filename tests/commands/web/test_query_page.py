@@ -17,6 +17,7 @@ from jobs.store.report.query.saved_queries import saved_queries
 from jobs.web.app import Options, create_app
 from jobs.web.pages import query
 from tests.databases import ON_BOTH, ON_POSTGRESQL, SERVER
+from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 
@@ -87,14 +88,14 @@ def test_a_saved_question_of_which_there_is_no_job_keeps_its_sql(client: TestCli
     answer = client.get("/query?saved=phases")
 
     assert answer.status_code == 400
-    assert "There is no job yet" in answer.text
+    assert "no job yet" in answer.text
     assert "from v_phases" in answer.text
 
 
 def test_a_parameter_without_a_value_is_asked_for_and_nothing_runs(client: TestClient, database: Database) -> None:
     page = ask(client, "select :x as x")
 
-    assert "Give :x a value" in page.text
+    assert line_with(page.text, "Give", ":x")
     assert "required" in page.all("input", name="p.x")[0]
     assert not page.all("h2", id="answer-title")
     assert client.get("/query.json", params={"sql": "select :x as x"}).status_code == 400
@@ -130,7 +131,7 @@ def test_a_query_that_takes_too_long_is_ended(client: TestClient, database: Data
 
     assert time.monotonic() - started < 5
     assert answer.status_code == 503
-    assert "stopped after 0.2 seconds" in answer.text
+    assert "0.2 seconds" in answer.text
 
 
 @pytest.mark.parametrize("wrong", ["limit=0", "limit=x", "timeout=0", "timeout=61", "timeout=nan", "saved=nosuch"])
@@ -209,7 +210,7 @@ def test_one_number_over_one_label_is_a_chart_with_its_sentence(client: TestClie
     page = ask(client, sql)
 
     assert page.all("div", **{"data-chart": "answer-chart-data"})
-    assert "twice is highest at status all (10) and lowest at" in page.text
+    assert line_with(page.text, "twice is highest", "all (10)", "lowest")
     assert not ask(client, "select id, text from v_documents").all("figure")
 
 
@@ -270,7 +271,7 @@ def test_a_row_that_is_too_large_is_refused(client: TestClient, database: Databa
 
     answer = client.get(path, params={"sql": f"select {large} as x"})
 
-    assert (answer.status_code, "larger than 32 MB" in answer.text) == (400, True), answer.text
+    assert (answer.status_code, "32 MB" in answer.text) == (400, True), answer.text
 
 
 def test_too_many_queries_at_once_wait_and_are_then_refused(

@@ -88,15 +88,15 @@ def test_each_type_is_read_as_the_package_dequantizes_it(tmp_path, monkeypatch):
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
         (b"GGML" + bytes(60), "is no GGUF file"),
         (b"GG", "it ends within its header"),
-        (header(version=1) + bytes(40), "has version 1 of GGUF; supported are 2, 3"),
-        (header(version=3 << 24) + bytes(40), "has version 50331648 of GGUF; .* little-endian"),
+        (header(version=1) + bytes(40), "version 1 .*2, 3"),
+        (header(version=3 << 24) + bytes(40), "version 50331648 .*little-endian"),
         (header(pairs=HUGE) + bytes(40), r"announces 1,152,921,504,606,846,976 items"),
         (header(tensors=HUGE) + bytes(40), "more than it can hold"),
         (header(pairs=1) + struct.pack("<Q", HUGE) + bytes(40), "it ends within its header"),
         (header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 4, 1 << 40) + bytes(64), "more than it can hold"),
         (header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 8, 1 << 40) + bytes(64), "more than it can hold"),
-        (header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 9, 1) + bytes(64), "a list holds values of the type 9"),
-        (header(pairs=1) + string("a") + struct.pack("<I", 77) + bytes(64), "a value has the unknown type 77"),
+        (header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 9, 1) + bytes(64), "list .*type 9"),
+        (header(pairs=1) + string("a") + struct.pack("<I", 77) + bytes(64), "unknown type 77"),
         (header(pairs=1) + struct.pack("<Q", 2) + b"\xff\xff" + bytes(64), "a string is not UTF-8"),
         (
             header(tensors=1) + tensor("a\n\x1b[31m", [1]) + bytes(64),
@@ -108,13 +108,13 @@ def test_each_type_is_read_as_the_package_dequantizes_it(tmp_path, monkeypatch):
         (header(tensors=1) + tensor("t", [4], offset=HUGE) + bytes(64), "t lies beyond its end"),
         (header(tensors=1) + tensor("t", [4] * 9) + bytes(64), "t has 9 dimensions"),
         (header(tensors=1) + tensor("t", [4, 0]) + bytes(64), "t is empty"),
-        (header(tensors=1) + tensor("t", [33], kind=8) + bytes(64), "rows of t have 33 elements, which Q8_0 cannot"),
+        (header(tensors=1) + tensor("t", [33], kind=8) + bytes(64), "t .*33 elements.*Q8_0"),
         (
             header(tensors=1) + tensor("t", [128], kind=12) + bytes(144),
             "rows of t have 128 elements, which Q4_K cannot",
         ),
         (header(tensors=1) + tensor("t", [256], kind=12) + bytes(80), "t lies beyond its end"),
-        (header(tensors=2) + 2 * tensor("t", [1]) + bytes(64), "the tensor t is there twice"),
+        (header(tensors=2) + 2 * tensor("t", [1]) + bytes(64), "tensor t .*twice"),
         (header(pairs=1) + string("general.alignment") + struct.pack("<II", 4, 0), "general.alignment is 0"),
     ],
 )
@@ -141,7 +141,7 @@ def test_lists_of_millions_of_bytes_are_refused_before_they_become_objects(tmp_p
 
     tracemalloc.start()
     try:
-        with pytest.raises(ModelError, match=r"its header has more than 4,194,304 items"):
+        with pytest.raises(ModelError, match=r"header .*4,194,304 items"):
             GgufFile.open(file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -154,7 +154,7 @@ def test_a_file_that_was_cut_is_refused_wherever_it_was_cut(whole, tmp_path):
     for length in itertools.chain(range(1, 400, 7), range(400, len(whole), len(whole) // 40)):
         file.write_bytes(whole[:length])
 
-        with pytest.raises(ModelError, match="is damaged or incomplete"):
+        with pytest.raises(ModelError, match="damaged"):
             GgufFile.open(file)
 
 

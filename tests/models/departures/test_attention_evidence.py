@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from tests.messages import line_with
 from tests.models.departures.node_graphs import SOFTMAX, find
 from worker.models.departures.departures import Departures
 
@@ -48,7 +49,7 @@ def test_missing_soft_caps_are_reported(tmp_path, nodes, missing):
 
     assert len(found.contradictions) == len(missing)
     for sentence, what in zip(found.contradictions, missing, strict=True):
-        assert f"config.json asks for {what}" in sentence
+        assert line_with(sentence, "config.json", what)
 
 
 def test_unknown_attention_operators_give_suspicions_not_contradictions(tmp_path):
@@ -70,7 +71,7 @@ def test_a_clip_is_found_or_reported_as_missing(tmp_path, asked):
     clip = ("Clip", ["q", np.float32(-8), np.float32(8)], {})
 
     assert find(tmp_path, [clip, SOFTMAX], **asked) == Departures()
-    assert "clip_qkv = 8, and the graph clips nothing" in find(tmp_path, [SOFTMAX], **asked).contradictions[0]
+    assert "clip_qkv = 8" in find(tmp_path, [SOFTMAX], **asked).contradictions[0]
     assert find(tmp_path, [SOFTMAX], clip_qkv=None, attn_config={"clip_qkv": None}) == Departures()
 
 
@@ -85,7 +86,7 @@ def test_scaling_by_the_layer_index_is_found_or_reported_as_missing(tmp_path, fo
 
     assert find(tmp_path, [*scales, SOFTMAX], **asked) == Departures()
     (sentence,) = find(tmp_path, [*scales[:2], SOFTMAX], **asked).contradictions
-    assert "scale_attn_by_inverse_layer_idx, and the graph scales the scores of all layers alike" in sentence
+    assert "scale_attn_by_inverse_layer_idx" in sentence
     assert find(tmp_path, [SOFTMAX], scale_attn_by_inverse_layer_idx=False) == Departures()
 
 
@@ -116,7 +117,7 @@ def test_a_graph_that_divides_scores_against_its_configuration_is_a_contradictio
     sentences = find(tmp_path, [*before, *products], **asked).contradictions
 
     assert bool(sentences) is divides
-    assert not sentences or "scale_attn_weights = false, and the graph divides scores" in sentences[0]
+    assert not sentences or "scale_attn_weights = false" in sentences[0]
     assert find(tmp_path, [*divided, products[2]], **asked).contradictions
     assert find(tmp_path, [*divided, products[2]], **(asked | {"scale_attn_weights": True})) == Departures()
     assert find(tmp_path, [*divided, products[2]], **(asked | {"model_type": "gpt_bigcode"})) == Departures()

@@ -32,7 +32,7 @@ def test_large_constants_are_read_on_demand(tmp_path, place):
         np.testing.assert_array_equal(content.constants[name].values(), large)
     if external:
         (tmp_path / "w.data").write_bytes(b"short")
-        with pytest.raises(ModelError, match=r"w\.data ends before the tensor large"):
+        with pytest.raises(ModelError, match=r"w\.data .*large"):
             content.constants["large"].values()
 
 
@@ -40,5 +40,5 @@ def test_large_constants_are_read_on_demand(tmp_path, place):
 def test_a_file_that_is_not_a_graph_is_refused(tmp_path, content):
     (tmp_path / "model.onnx").write_bytes(content)
 
-    with pytest.raises(ModelError, match=r"model\.onnx is not an ONNX graph"):
+    with pytest.raises(ModelError, match=r"model\.onnx .*ONNX graph"):
         GraphContent.read(tmp_path / "model.onnx")

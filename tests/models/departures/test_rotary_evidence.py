@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.causal_exports import BASE, HEAD_SIZE, PAIRS, POSITIONS, Export, LongRope
+from tests.messages import line_with
 from tests.models.departures.node_graphs import PLAIN, SIZES, SOFTMAX, find, rotary_nodes, rotary_tables
 from worker.graphs.causal.rope import Rope
 from worker.models.departures import departures
@@ -37,7 +38,7 @@ def test_scaling_in_the_graph_is_found_and_missing_scaling_is_reported(tmp_path,
     assert find(tmp_path, written(*scaled(kind)), **asked) == Departures()
     for other, how in ((PLAIN, "without any scaling"), (PLAIN / 3, "by other frequencies")):
         (sentence,) = find(tmp_path, written(other), **asked).contradictions
-        assert f"of the kind {kind.get('rope_type', 'linear')}, and the graph turns positions {how}" in sentence
+        assert line_with(sentence, kind.get("rope_type", "linear"), how)
 
 
 def test_without_recognizable_frequencies_there_is_a_suspicion_not_a_contradiction(tmp_path):
@@ -88,7 +89,7 @@ def test_a_different_base_is_reported_if_the_frequencies_are_found(tmp_path, ask
     assert find(tmp_path, written(PLAIN), **asked) == Departures()
     assert find(tmp_path, [("Cos", ["angles"], {}), SOFTMAX], **asked) == Departures()
     (sentence,) = find(tmp_path, written(PLAIN / 3), **asked).contradictions
-    assert "rope_theta = 100, and the graph turns positions by other frequencies" in sentence
+    assert "rope_theta = 100" in sentence
 
 
 def test_layers_with_a_window_may_have_their_own_rotary_base(tmp_path):
@@ -104,7 +105,7 @@ def test_layers_with_a_window_may_have_their_own_rotary_base(tmp_path):
 
     assert of(local, PLAIN) == Departures()
     assert "rope_theta = 100" in of(local, local).contradictions[0]
-    assert "rope_local_base_freq = 50, and no layer" in of(PLAIN, PLAIN).contradictions[0]
+    assert "rope_local_base_freq = 50" in of(PLAIN, PLAIN).contradictions[0]
 
 
 @pytest.mark.parametrize("scaling", [None, {"rope_type": "linear", "factor": 8.0}])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.causal_exports import POSITIONS
+from tests.messages import line_with
 from tests.models.departures.node_graphs import SOFTMAX, find
 from worker.models.departures import window_evidence
 from worker.models.departures.departures import Departures
@@ -33,7 +34,7 @@ def test_a_window_that_the_graph_lacks_limits_the_length_of_texts(tmp_path, aske
 
     assert limit is not None
     assert limit.positions == 16
-    assert " = 16, which is not seen in the graph" in limit.text
+    assert line_with(limit.text, " = 16", "not seen")
     assert find(tmp_path, COMPARED, **asked) == Departures()
     assert find(tmp_path, [("Slice", [BAND[None, None]], {}), SOFTMAX], **asked) == Departures()
     assert find(tmp_path, [("Slice", [np.tri(POSITIONS, dtype=bool)], {}), SOFTMAX], **asked).limit

@@ -40,7 +40,7 @@ def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_di
     beams = open_seq2seq_model(models_dir / "opus-tiny").generation.num_beams
 
     assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams))
-    with pytest.raises(SpecError, match=rf"n_best is {beams + 1}, .* keeps {beams}: give --beam-size {beams + 1} or"):
+    with pytest.raises(SpecError, match=rf"n_best is {beams + 1},.*keeps {beams}:.*--beam-size {beams + 1}"):
         admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams + 1))
     assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=9, beam_size=9))
 
@@ -60,7 +60,7 @@ def test_a_translation_model_scores_pairs(models_dir: Path) -> None:
     ],
 )
 def test_options_for_windows_are_refused_for_pairs(models_dir: Path, name: str, options: ScoreOptions) -> None:
-    with pytest.raises(SpecError, match=f"opus-tiny is a translation model, which scores .*: leave --{name} out"):
+    with pytest.raises(SpecError, match=f"opus-tiny .*translation.*--{name} "):
         admit(Task.SCORE, "opus-tiny", models_dir, options)
 
 
@@ -83,7 +83,7 @@ def test_without_a_name_the_bundled_model_of_the_task_is_used(
     monkeypatch.setitem(registry.BUNDLED, "demo-lm", tmp_path / "none")
 
     assert admit(Task.TRANSLATE, None, models_dir, TranslateOptions()).model == "demo-en-zh"
-    with pytest.raises(NotFoundError, match=r"bundled model demo-lm is not in this installation .*: install kvjobs"):
+    with pytest.raises(NotFoundError, match=r"demo-lm .*: install"):
         admit(Task.SCORE, None, models_dir, ScoreOptions())
 
 
@@ -151,7 +151,7 @@ def test_a_tokenizer_of_another_model_is_refused(own_causal_dir: Path) -> None:
     config = own_causal_dir / "tiny" / "tokenizer.json"
     config.write_text(config.read_text().replace('"snow": 264', '"snow": 9000'))
 
-    with pytest.raises(ModelError, match=r"tokenizer\.json makes ids up to 9,000, and the model knows those below 300"):
+    with pytest.raises(ModelError, match=r"tokenizer\.json .*9,000.*300"):
         admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions())
 
 
@@ -161,7 +161,7 @@ def test_fp16_belongs_to_the_gpu_queue_and_fp32_to_the_cpu_queue(own_causal_dir:
     assert "is for GPUs" in (advise_queue("tiny-fp16", own_causal_dir, "cpu") or "")
     assert advise_queue("tiny-fp16", own_causal_dir, "gpu") is None
     assert advise_queue("tiny", own_causal_dir, "cpu") is None
-    with pytest.raises(SpecError, match=r"tiny is in fp32, .* --precision fp16; or submit to --queue cpu"):
+    with pytest.raises(SpecError, match=r"tiny .*fp32.*--precision fp16.*--queue cpu"):
         advise_queue("tiny", own_causal_dir, "gpu")
 
 
@@ -184,7 +184,7 @@ def test_departures_of_an_export_from_its_configuration_are_reported_at_submit(
         assert sentence.startswith(
             f"Model {name} reads at most 16 tokens at once: config.json asks for sliding_window = 16"
         )
-    with pytest.raises(SpecError, match="max_length is 17, but the model takes at most 16 tokens"):
+    with pytest.raises(SpecError, match=r"max_length is 17.*16 tokens"):
         admit(Task.SCORE, "export", own_causal_dir, ScoreOptions(max_length=17))
     assert advise_departures(admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions()), own_causal_dir) == []
     assert advise_departures(admit(Task.TRANSLATE, None, own_causal_dir, TranslateOptions()), own_causal_dir) == []

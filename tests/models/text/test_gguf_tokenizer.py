@@ -178,5 +178,5 @@ def test_pieces_of_equal_scores_are_refused_unless_they_are_runs_of_spaces(tmp_p
     assert len(opened(tmp_path, values).encode("  h").ids) == 2  # the space put before, and all others
 
     values["tokenizer.ggml.scores"][values["tokenizer.ggml.tokens"].index("el")] = -0.25
-    with pytest.raises(ModelError, match="several tokens the same score"):
+    with pytest.raises(ModelError, match=r"several tokens.*score"):
         tokenizer_files(values, "file.gguf")

@@ -102,7 +102,7 @@ def test_a_process_that_dies_is_no_end_of_the_corpus(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(subprocess, "Popen", start)
 
-    with pytest.raises(CorpusError, match=r"was killed by SIGABRT .* the file is damaged"):
+    with pytest.raises(CorpusError, match=r"SIGABRT .*damaged"):
         read(path)
 
 

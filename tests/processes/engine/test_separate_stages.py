@@ -122,7 +122,7 @@ def test_a_stage_that_is_killed_fails_the_batch_and_the_model_says_so(split: Nat
     assert split.is_running
     os.kill(pids_of(split)[1], signal.SIGKILL)
 
-    with pytest.raises(StageDied, match=r"the process of stage 1 of model split was killed by SIGKILL"):
+    with pytest.raises(StageDied, match=r"stage 1 .*split .*SIGKILL"):
         read_all(reader, groups(), RunContext())
 
     assert not split.is_running
@@ -145,7 +145,7 @@ def test_the_processes_end_with_the_model(split: NativeCausal) -> None:
 def test_a_stage_that_does_not_fit_into_its_limit_is_a_clear_failure(whole: Path, tmp_path: Path) -> None:
     model = NativeCausal.open(split_kv_model(whole, tmp_path / "split", 2, separate=True, memory_limit=8 * MIB))
 
-    with pytest.raises(ModelError, match=r"stage \d of model split does not fit into the 8.00 MiB .* --memory"):
+    with pytest.raises(ModelError, match=r"stage \d .*split .*8\.00 MiB .*--memory"):
         read(model)
 
 
@@ -159,10 +159,10 @@ class _Aborting:
 
 
 def test_a_stage_that_aborts_within_its_limit_did_not_fit() -> None:
-    with pytest.raises(ModelError, match=r"stage 0 does not fit into the 8.00 MiB .* --memory"):
+    with pytest.raises(ModelError, match=r"stage 0 .*8\.00 MiB .*--memory"):
         StageProcess("stage 0", _Aborting(), memory_limit=8 * MIB)
 
-    with pytest.raises(StageDied, match=r"the process of stage 0 was killed by SIGABRT"):
+    with pytest.raises(StageDied, match=r"stage 0 .*SIGABRT"):
         StageProcess("stage 0", _Aborting(), memory_limit=None)
 
 

@@ -85,7 +85,7 @@ def test_a_sandbox_processes_several_batches_recalls_what_is_stored_and_ignores_
 def test_the_death_of_a_sandbox_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGKILL)
 
-    with pytest.raises(SandboxDied, match="was killed by SIGKILL") as death:
+    with pytest.raises(SandboxDied, match="SIGKILL") as death:
         sandbox.process(BATCH)
     assert death.value.code == "killed"
 
@@ -97,7 +97,7 @@ def test_a_sandbox_without_a_sign_of_life_is_killed(
     sandbox = Sandbox(arguments, job, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
-    with pytest.raises(SandboxDied, match=r"no sign of life for 0\.5 s") as death:
+    with pytest.raises(SandboxDied, match=r"no sign.*0\.5 s") as death:
         sandbox.process(BATCH)
     sandbox.close()
     assert death.value.code == "hung"

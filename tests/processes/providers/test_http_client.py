@@ -78,7 +78,7 @@ def test_every_wrong_behaviour_is_a_failure_with_a_sentence(
 def test_a_port_without_a_server_is_unreachable() -> None:
     with serving(OK) as api:
         pass
-    with pytest.raises(ProviderFailure, match="there is no connection to 127") as failure:
+    with pytest.raises(ProviderFailure, match=r"no connection .*127") as failure:
         post(api)
     assert failure.value.reason is Reason.UNREACHABLE
 
@@ -155,7 +155,7 @@ def test_what_the_environment_says_and_cannot_be_used_is_a_failure_with_a_senten
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown() -> None:
-    with serving(OK) as api, pytest.raises(ProviderFailure, match="check its URL and its key") as failure:
+    with serving(OK) as api, pytest.raises(ProviderFailure, match=r"URL.*key") as failure:
         LOOP.run(JsonClient(api.access(key=f"{KEY}\n")).get("/models", Exchange()), RUN)
     assert KEY not in str(failure.value)
 

@@ -86,12 +86,12 @@ def test_another_kind_of_server_is_told_apart() -> None:
         provider(api).open(job())
 
     assert failure.value.reason is Reason.BAD_ANSWER
-    assert "not that of an Ollama server" in str(failure.value)
+    assert "Ollama server" in str(failure.value)
 
 
 def test_an_embedding_model_of_a_server_that_lists_no_capabilities_is_refused_by_the_server() -> None:
     server = OllamaStandIn(models={"m:latest": ()}, edit=change("/api/show", capabilities=None))
-    with ollama(server) as (_, api), pytest.raises(ProviderFailure, match="does not support generate") as failure:
+    with ollama(server) as (_, api), pytest.raises(ProviderFailure, match=r"not .*generate") as failure:
         provider(api).open(job())
     assert failure.value.reason is Reason.OPEN_ERROR
 

@@ -140,7 +140,7 @@ def test_a_server_that_does_not_take_the_top_k_of_the_job_cannot_do_it() -> None
         found = only(ask(job(temperature=1.0, top_k=5), [TEXTS[0]]))
 
     assert isinstance(found, Unanswered)
-    assert (found.code, "for which --top-k asks" in found.reason) == (Reason.OPEN_ERROR, True)
+    assert (found.code, "--top-k" in found.reason) == (Reason.OPEN_ERROR, True)
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,12 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("place", ["pre_tokenizer", "normalizer"])
 def test_an_expression_that_aborts_on_a_run_of_letters_is_refused(folder, place):
-    with pytest.raises(ModelError, match=r"tiny/tokenizer\.json holds a regular expression that aborts on a line of"):
+    with pytest.raises(ModelError, match=r"tiny/tokenizer\.json .*regular expression.*aborts"):
         try_tokenizer(with_expression(folder, ABORTS, place))
 
 
 def test_an_expression_that_takes_minutes_is_refused_at_the_time_limit(folder):
-    with pytest.raises(ModelError, match=r"a regular expression that takes more than 1 s for a line of 4,000"):
+    with pytest.raises(ModelError, match=r"regular expression.*1 s .*4,000"):
         try_tokenizer(with_expression(folder, TAKES_MINUTES), deadline_s=1.0)
 
 
@@ -69,10 +69,10 @@ def test_such_an_expression_is_refused_by_models_add_and_by_submit(folder, tmp_p
     added = Path(add_model(Request(source=str(folder)), tmp_path / "models").path)
     bomb = with_expression(Path(shutil.copytree(folder, tmp_path / "bomb")), ABORTS)
 
-    with pytest.raises(ModelError, match="aborts on a line"):
+    with pytest.raises(ModelError, match="aborts"):
         add_model(Request(source=str(bomb)), tmp_path / "models")
     with_expression(added, ABORTS)
-    with pytest.raises(ModelError, match="aborts on a line"):
+    with pytest.raises(ModelError, match="aborts"):
         admit(Task.SCORE, "tiny", tmp_path / "models", ScoreOptions())
 
 
@@ -82,7 +82,7 @@ def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(fol
     engines = LocalEngines(WarmModels(models_dir, threads=1))
     bad = "z" * 60
 
-    with pytest.raises(ModelError, match="cannot tokenize the text"):
+    with pytest.raises(ModelError, match="cannot tokenize"):
         CausalTokenizer.open(folder).encode(bad)
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     scores = engines.of_causal(spec, Scorer).score(["hello", bad], ScoreOptions(), RunContext()).outcomes
@@ -90,4 +90,4 @@ def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(fol
     query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
     (ranking,) = engines.of_causal(spec, Reranker).rerank([query], RerankOptions(), RunContext()).outcomes
     assert isinstance(ranking, Ranking)
-    assert "cannot tokenize the text" in json.dumps([str(one) for one in ranking.candidates])
+    assert "cannot tokenize" in json.dumps([str(one) for one in ranking.candidates])

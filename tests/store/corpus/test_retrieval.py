@@ -19,6 +19,7 @@ from jobs.corpus.candidates import Candidate, read_payload
 from jobs.corpus.reading import hash_files
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
+from tests.messages import line_with
 from tests.repetition import times
 
 CORPUS = [
@@ -159,7 +160,7 @@ def test_a_query_that_the_queries_file_lacks_is_rejected_alone(folder: Path) -> 
     assert isinstance(known, Document)
     assert isinstance(unknown, Rejected)
     assert unknown[:5] == (0, "q9", False, 1, Reject.NO_QUERY)
-    assert "queries.jsonl has no query 'q9'" in unknown.reason
+    assert line_with(unknown.reason, "queries.jsonl", "'q9'")
 
 
 def test_a_query_with_the_same_candidate_twice_is_rejected(folder: Path) -> None:
@@ -211,9 +212,9 @@ def test_an_invalid_line_is_refused_with_its_file_and_number(folder: Path, name:
 
 
 def test_missing_and_empty_files_are_named(folder: Path) -> None:
-    with pytest.raises(CorpusError, match="no-such: there is no such file"):
+    with pytest.raises(CorpusError, match=r"no-such: .*no such file"):
         BeirRun(folder, folder / "no-such")
-    with pytest.raises(CorpusError, match="there is no line in it"):
+    with pytest.raises(CorpusError, match="no line"):
         read(folder, "\n")
     (folder / "corpus.jsonl").write_bytes(gzip.compress(b"{}" * 1000)[:-9])
     with pytest.raises(CorpusError, match="ends too early"):
@@ -227,7 +228,7 @@ def test_a_spool_that_cannot_be_used_is_an_error_that_names_it(folder: Path) -> 
     (folder / "file").touch()
     (folder / "a.run").write_text(RUN)
 
-    with pytest.raises(KvjobsError, match="the candidates cannot be stored in"):
+    with pytest.raises(KvjobsError, match=r"candidates .*stored"):
         list(BeirReader(BeirRun(folder, folder / "a.run"), folder / "file" / "spool"))
 
 

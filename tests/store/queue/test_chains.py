@@ -164,7 +164,7 @@ def test_a_translation_model_scores_the_translation_given_what_was_translated(
 
 
 def test_a_field_that_no_document_has_is_refused_before_anything_is_stored(database: Database, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="'perplexty' is no value of a stage before it and no field"):
+    with pytest.raises(SpecError, match=r"'perplexty' .*no value.*no field"):
         begin(database, tmp_path, SCORED, Stage(FilterSpec("perplexty < 50"), reads=1))
 
     assert states(database) == []
@@ -215,7 +215,7 @@ def test_a_pruned_chain_is_gone_with_all_stages_and_can_be_submitted_again(datab
 
 
 def test_a_refused_corpus_leaves_no_stage(database: Database, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="--strict takes all or none"):
+    with pytest.raises(Exception, match=r"--strict .*all"):
         begin(database, tmp_path, SCORED, bad_line=True, strict=True)
 
     assert states(database) == []

@@ -202,7 +202,7 @@ def test_a_shard_that_kills_several_workers_pauses_its_job_with_the_reason(
         deaths.expire_workers(database, [7])
 
     assert leases.lease(database, 7, 0, LEASE_S) is None
-    assert "documents 0 to 2" in str(value(database, tables.Job.reason, tables.Job.id == job))
+    assert "0 to 2" in str(value(database, tables.Job.reason, tables.Job.id == job))
 
 
 def test_deaths_with_progress_between_them_never_pause_a_job(

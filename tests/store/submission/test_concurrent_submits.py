@@ -73,7 +73,7 @@ def cancel_once(database: Database) -> None:
 
 
 def test_a_submit_stops_when_its_job_is_cancelled(database: Database, path: Path) -> None:
-    with pytest.raises(KvjobsError, match="job 1 was cancelled or abandoned") as caught:
+    with pytest.raises(KvjobsError, match=r"job 1 .*cancelled or abandoned") as caught:
         send(database, path, on_progress=lambda progress: cancel_once(database))
 
     assert caught.value.exit_code == 1
@@ -95,7 +95,7 @@ def test_a_submit_stops_when_another_submit_starts_its_job_again(database: Datab
 def test_a_submit_stops_when_its_job_is_abandoned_or_removed(database: Database, path: Path) -> None:
     with pytest.raises(KvjobsError, match=r"abandoned .*given up by a user"):
         send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "given up by a user"))
-    with pytest.raises(KvjobsError, match="job 1 was removed"):
+    with pytest.raises(KvjobsError, match=r"job 1 .*removed"):
         send(database, path, on_progress=lambda progress: lifecycle.remove(database, 1))
 
     assert states(database) == []

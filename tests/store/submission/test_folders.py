@@ -12,6 +12,7 @@ from jobs.store.database import Database
 from jobs.store.schema.tables import Document
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from tests.messages import line_with
 from tests.parquet_files import write_parquet
 from tests.store.submission.corpora import rows
 from tests.store.submission.killing import SPEC, corpus_of, everything, kill_after, killed, send, states
@@ -88,7 +89,7 @@ def test_a_folder_that_has_changed_is_refused_until_it_is_as_it_was(database: Da
     more = folder / "part-3.jsonl"
     more.write_bytes(corpus_of("new"))
 
-    with pytest.raises(CorpusError, match="has changed since job 1 began to read it"):
+    with pytest.raises(CorpusError, match=r"changed .*job 1 "):
         send(database, folder)
 
     more.unlink()
@@ -110,7 +111,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
             with file.open("ab") as end:
                 end.write(b"more")
 
-    with pytest.raises(CorpusError, match="changed while it was read"):
+    with pytest.raises(CorpusError, match=r"changed .*read"):
         send(database, path, on_progress=change)
 
     assert states(database) == [(1, "failed")]
@@ -123,7 +124,7 @@ def test_an_id_in_two_files_is_rejected_with_both_places(database: Database, fol
 
     assert job.rejected == 1
     (error,) = [error for (error,) in rows(database, Document, "error", job_id=job.job_id) if error]
-    assert "the id 'good 7' was used before, on line 1 of part-1.jsonl" in error
+    assert line_with(error, "'good 7'", "line 1 ", "part-1.jsonl")
 
 
 def test_progress_of_a_parquet_file_reaches_its_end(database: Database, parquet: Path) -> None:

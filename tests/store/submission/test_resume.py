@@ -111,7 +111,7 @@ def test_a_failed_transaction_is_rolled_back_completely(
             raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
 
         patch.setattr(lifecycle, "begin", begin_then_break)
-        with pytest.raises(TransientError, match="free some space there, then try again"):
+        with pytest.raises(TransientError, match="free some space"):
             send(database, path)
         assert len(calls) == 1
 
@@ -212,7 +212,7 @@ def test_a_file_that_was_changed_during_a_killed_submit_and_restored_starts_from
         killed(database, path)
     path.write_bytes(data)
 
-    with pytest.raises(CorpusError, match=r"has changed since the first \d+ documents of job 1 were read"):
+    with pytest.raises(CorpusError, match=r"changed .*first \d+ documents .*job 1 "):
         send(database, path)
 
     assert send(database, path).documents == 20

@@ -23,6 +23,7 @@ from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.tolerance import Tolerance
+from tests.messages import line_with
 from tests.store.submission.corpora import rows
 
 ROUTES = tuple(
@@ -102,12 +103,10 @@ def test_a_corpus_is_refused_whole_with_the_lines_that_have_no_route(
 ) -> None:
     with pytest.raises(CorpusError) as refused:
         send(*LANGUAGES, max_rejected=Tolerance(lines=1))
-    assert "2 of 6 documents cannot be read" in str(refused.value)
-    assert "line 3: no route of the job translates from 'sw'; into de there are routes from en, fr" in str(
-        refused.value
-    )
-    assert "line 5: there is no language in the field 'l'" in str(refused.value)
-    with pytest.raises(CorpusError, match="none of its 2 lines can be used; line 1: no route"):
+    assert "2 of 6 " in str(refused.value)
+    assert line_with(str(refused.value), "line 3: ", "'sw'", "de ", "en, fr")
+    assert line_with(str(refused.value), "line 5: ", "'l'")
+    with pytest.raises(CorpusError, match=r"none .*2 lines.*line 1: .*no route"):
         send("sw", "sw")
     assert rows(database, Document, "external_id") == []
 

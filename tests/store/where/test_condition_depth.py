@@ -38,5 +38,5 @@ def _is_accepted(condition: str, dialect: str) -> bool:
     "condition", ["n" + " * 1" * 90 + " = 2", "abs(n" + " * 1" * 20 + ")" + " + 1" * 20 + " = 3"], ids=["chain", "both"]
 )
 def test_a_deeper_condition_is_refused(condition: str) -> None:
-    with pytest.raises(SpecError, match=r"joins more than 24 terms by \*|nested more than 26 levels deep"):
+    with pytest.raises(SpecError, match=r"24 terms|26 levels"):
         Condition.parse(condition)

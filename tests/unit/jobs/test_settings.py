@@ -142,7 +142,7 @@ def test_a_named_file_that_is_not_there_is_refused(
 
     result = kvjobs(*how, "config")
 
-    assert (result.exit_code, "names none.toml, which does not exist" in result.err) == (2, True)
+    assert (result.exit_code, "none.toml" in result.err) == (2, True)
 
 
 def test_an_unknown_variable_is_named_with_the_closest_setting(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_the_tolerance_is_a_number_or_a_share_of_all_documents(
 
 @pytest.mark.parametrize("text", ["", "%", "-1", "1.5", "101%", "100.1%", "1e3", "five", "٥", "1%%", "nan%", "5\n"])
 def test_any_other_value_is_refused_with_one_sentence(text: str) -> None:
-    with pytest.raises(SpecError, match=r"is neither a number of lines, such as 10, nor a share from 0% to 100%"):
+    with pytest.raises(SpecError, match=r"number of lines.*0% to 100%"):
         Tolerance.parse(text)
 
 

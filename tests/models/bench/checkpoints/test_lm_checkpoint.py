@@ -39,7 +39,7 @@ def test_a_model_in_int8_is_refused(tmp_path):
     write_causal_checkpoint(tmp_path / "checkpoint", "qwen2")
     add_model(Request(source=str(tmp_path / "checkpoint"), name="int8", precision=Precision.INT8), tmp_path)
 
-    with pytest.raises(ModelError, match="only a causal model in float32"):
+    with pytest.raises(ModelError, match=r"only .*causal .*float32"):
         recover(tmp_path / "int8", tmp_path / "out")
 
     assert not (tmp_path / "out").exists()

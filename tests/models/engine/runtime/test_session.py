@@ -34,7 +34,7 @@ def test_a_truncated_graph_is_to_be_downloaded_again(tmp_path: Path, graph: byte
     file = tmp_path / "model.onnx"
     file.write_bytes(graph[: len(graph) // 2])
 
-    with pytest.raises(ModelError, match="only a part of one"):
+    with pytest.raises(ModelError, match=r"only .*part"):
         open_session(file)
 
 

@@ -53,7 +53,7 @@ def test_prompts_are_continued_both_ways_over_the_same_steps() -> None:
         assert len(one.step_s) == 30
         assert one.early_s == pytest.approx(sum(one.step_s[1:6]) / 5, rel=0.9)  # medians of means, and means of medians
         assert one.seconds > one.decode_s > 0
-    with pytest.raises(SpecError, match="prompts of 3 tokens and 1023 new ones were asked for; the model has 1024"):
+    with pytest.raises(SpecError, match=r"3 tokens .*1023 .*1024"):
         measure_cache(work, target_tokens=1_023)
 
 
@@ -64,5 +64,5 @@ def test_a_model_without_a_cache_has_nothing_to_measure(open_tiny: Any) -> None:
 
 @pytest.mark.parametrize(("segments", "target_tokens"), [([[5, 0]], 65), ([[5] * 65], 4), ([[5, 0]], 1), ([], 4)])
 def test_lengths_must_fit_the_positions(tiny: Any, segments: list[list[int]], target_tokens: int) -> None:
-    with pytest.raises(SpecError, match="the model has 64 positions"):
+    with pytest.raises(SpecError, match="64 positions"):
         measure_cache(TranslationWork(tiny.model, segments), target_tokens=target_tokens)

@@ -77,10 +77,10 @@ def test_a_document_that_cannot_be_continued_fails_alone(continuer: PromptContin
     assert (empty.code, "nothing to continue" in empty.message) == ("empty-prompt", True)
     assert isinstance(long, Failed)
     assert long.code == "too-long"
-    assert "and the model 1,024 positions" in long.message
+    assert "1,024 positions" in long.message
     assert isinstance(fine, Generation)
 
 
 def test_a_chat_needs_a_template(continuer: PromptContinuer) -> None:
-    with pytest.raises(SpecError, match="the model has no chat template: leave --chat out"):
+    with pytest.raises(SpecError, match=r"no chat template.*--chat"):
         run(continuer, [], chat=True)

@@ -96,7 +96,7 @@ def test_fusion_mixes_in_the_first_stage(reranker: PairReranker) -> None:
 
 @pytest.mark.parametrize("max_length", [4, POSITIONS + 1])
 def test_a_length_that_the_model_cannot_follow_is_refused(reranker: PairReranker, max_length: int) -> None:
-    with pytest.raises(SpecError, match=f"max_length is {max_length}, and a pair of this model has 5 to {POSITIONS}"):
+    with pytest.raises(SpecError, match=f"max_length is {max_length},.*5 to {POSITIONS}"):
         rerank(reranker, max_length=max_length)
 
 

@@ -103,14 +103,14 @@ def test_a_document_that_is_too_long_loses_its_end(checkpoint: Path, reranker: Y
 
 
 def test_a_length_without_room_for_the_texts_is_refused(reranker: YesNoReranker) -> None:
-    with pytest.raises(SpecError, match=r"the prompt of the method yes-no alone has .* tokens: raise --max-length"):
+    with pytest.raises(SpecError, match=r"yes-no .*tokens.*--max-length"):
         rerank(reranker, "rain", max_length=20)
 
 
 def test_a_tokenizer_without_the_tokens_of_the_prompt_is_refused(tmp_path: Path) -> None:
     write_causal_checkpoint(tmp_path, "qwen3")
 
-    with pytest.raises(SpecError, match=r"has no special token <\|im_start\|>, .* as Qwen3-Reranker is asked"):
+    with pytest.raises(SpecError, match=r"<\|im_start\|>.*Qwen3-Reranker"):
         YesNoPrompt(CausalTokenizer.open(tmp_path), BODY, POSITIONS)
 
 
@@ -118,5 +118,5 @@ def test_a_template_takes_the_place_of_the_users_message(checkpoint: Path, reran
     own = rerank(reranker, *TEXTS, template="{document} | {query}?")
 
     assert own != rerank(reranker, *TEXTS)
-    with pytest.raises(SpecError, match=r"must contain \{query\} and \{document\} once each$"):
+    with pytest.raises(SpecError, match=r"\{query\} and \{document\}"):
         RerankOptions(method=Method.YES_NO, template="{document}")

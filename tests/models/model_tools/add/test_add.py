@@ -64,7 +64,7 @@ def test_external_weights_that_link_out_of_the_export_are_not_copied(add, export
     (tmp_path / "secret").write_text("secret")
     (export / "encoder_model.onnx_data").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(ModelError, match=r"exported/encoder_model\.onnx_data is a link to .*/secret, outside"):
+    with pytest.raises(ModelError, match=r"exported/encoder_model\.onnx_data .*link .*/secret"):
         add(export)
     assert not any(models_dir.iterdir())
 
@@ -234,7 +234,7 @@ def test_an_export_is_copied_with_only_the_graphs_that_are_used(add, export, mod
 def test_an_export_that_cannot_run_is_not_added(add, export, models_dir):
     (export / "decoder_model_merged.onnx").write_bytes(b"nonsense")
 
-    with pytest.raises(ModelError, match=r"/exported/decoder_model_merged\.onnx is not an ONNX graph"):
+    with pytest.raises(ModelError, match=r"/exported/decoder_model_merged\.onnx .*ONNX graph"):
         add(export)
     assert os.listdir(models_dir) == []
 
@@ -274,7 +274,7 @@ def test_a_damaged_model_that_kvjobs_made_is_refused(add, checkpoint, models_dir
     weights = models_dir / "opus-tiny" / "weights.data"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
 
-    with pytest.raises(ModelError, match=r"weights\.data has another checksum"):
+    with pytest.raises(ModelError, match=r"weights\.data .*checksum"):
         add(models_dir / "opus-tiny", name="copy")
     assert os.listdir(models_dir) == ["opus-tiny"]
 
@@ -283,7 +283,7 @@ def test_a_damaged_model_that_kvjobs_made_is_refused(add, checkpoint, models_dir
 def test_options_for_building_graphs_are_refused_for_an_export(add, export, models_dir, options):
     (option, value) = next(iter(options.items()))
 
-    with pytest.raises(SpecError, match=f"--{option} {value} is a choice for building graphs, .* used as they are"):
+    with pytest.raises(SpecError, match=f"--{option} {value} .*building graphs"):
         add(export, **options)
     assert os.listdir(models_dir) == []
 
@@ -293,7 +293,7 @@ def test_options_for_building_graphs_are_refused_for_an_export(add, export, mode
 
 @pytest.mark.parametrize("name", ["", "a/b", ".hidden", "..", "/", "a\0"])
 def test_an_invalid_name_is_refused(add, checkpoint, models_dir, name):
-    with pytest.raises(SpecError, match="cannot be the name of a model"):
+    with pytest.raises(SpecError, match="cannot be the name"):
         add(checkpoint, name=name)
     assert not models_dir.exists()
 
@@ -302,7 +302,7 @@ def test_a_name_that_is_taken_is_refused_before_any_work(add, checkpoint, models
     (models_dir / "opus-tiny").mkdir(parents=True)
     (checkpoint / "model.safetensors").unlink()
 
-    with pytest.raises(SpecError, match="already a model opus-tiny"):
+    with pytest.raises(SpecError, match=r"already .*opus-tiny"):
         add(checkpoint)
 
 
@@ -330,7 +330,7 @@ def test_a_failing_force_keeps_the_old_model(add, checkpoint, models_dir):
 
 @pytest.mark.parametrize("source", ["", "nothing", "./nothing/here", "/no/such/folder", "a/b/c", "a\0b", "x" * 5000])
 def test_a_source_that_is_neither_a_folder_nor_an_id_is_not_found(add, source, models_dir):
-    with pytest.raises(NotFoundError, match="neither a folder, nor a GGUF file, nor an id"):
+    with pytest.raises(NotFoundError, match=r"folder.*GGUF file.*id"):
         add(source, name="any")
     assert not models_dir.exists()
 
@@ -362,7 +362,7 @@ def spoil_names(folder: Path) -> None:
     [
         (spoil_config, "BlenderbotForConditionalGeneration"),
         (spoil_weights, r"model\.safetensors is damaged"),
-        (spoil_spm, r"target\.spm is not a SentencePiece model"),
+        (spoil_spm, r"target\.spm .*SentencePiece model"),
         (spoil_names, r"lacks the tensor model\.encoder\.layers\.1\.fc1\.bias"),
         (spoil_generation, r"generation_config\.json sets do_sample = true"),
         (lambda folder: (folder / "vocab.json").unlink(), r"vocab\.json is missing"),

@@ -102,7 +102,7 @@ def test_a_model_that_kvjobs_made_is_copied_unchanged(add, checkpoint, models_di
 
 @pytest.mark.parametrize("head", HeadChoice)
 def test_the_head_option_is_refused_for_a_causal_model(add, checkpoint, models_dir, head):
-    with pytest.raises(SpecError, match=r"--head is a choice for translation models, and .*/tiny is a causal language"):
+    with pytest.raises(SpecError, match=r"--head .*translation.*/tiny .*causal"):
         add(checkpoint, head=head)
     assert os.listdir(models_dir) == []
 
@@ -157,7 +157,7 @@ def test_an_export_without_an_architecture_is_recognized_as_causal_by_its_graph(
 
 @pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
 def test_options_for_building_graphs_are_refused_for_an_export(add, tmp_path, options):
-    with pytest.raises(SpecError, match=r"is a choice for building graphs, .* used as they are"):
+    with pytest.raises(SpecError, match="building graphs"):
         add(write_export(tmp_path / "exported"), **options)
 
 
@@ -173,13 +173,13 @@ def test_graphs_are_built_from_a_checkpoint_even_if_an_export_is_beside_it(add, 
 def test_an_export_that_contradicts_its_configuration_is_added_only_if_accepted_by_option(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported", clip_qkv=8.0)
 
-    with pytest.raises(ModelError, match=r"/exported/model\.onnx is not the model that .*/exported/config\.json descr"):
+    with pytest.raises(ModelError, match=r"/exported/model\.onnx .*/exported/config\.json"):
         add(export)
     assert os.listdir(models_dir) == []
 
     added = add(export, accept_departures=True)
     (sentence,) = added.warnings
-    assert "clip_qkv = 8, and the graph clips nothing at it" in sentence
+    assert "clip_qkv = 8" in sentence
     manifest = Manifest.read(Path(added.path))
     assert (manifest.accepts_departures, manifest.departures) == (True, added.warnings)
     assert open_causal_model(Path(added.path)).max_positions == 64
@@ -225,9 +225,7 @@ def test_an_export_that_differs_from_its_checkpoint_is_added_only_if_accepted_by
 ):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), changed=0.2)
 
-    with pytest.raises(
-        ModelError, match=r"/exported gives other log-probabilities than its checkpoint .*/checkpoint .* nats a"
-    ):
+    with pytest.raises(ModelError, match=r"/exported .*log-probabilities .*/checkpoint .*nats"):
         add(letters, checkpoint=str(checkpoint))
     assert os.listdir(models_dir) == []
 
@@ -242,9 +240,7 @@ def test_an_export_without_a_configuration_is_checked_against_that_of_its_checkp
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), clip_qkv=8.0)
 
     assert add(letters, name="alone").warnings == ()
-    with pytest.raises(
-        ModelError, match=r"checkpoint/config\.json describes .* clip_qkv = 8, and the graph clips noth"
-    ):
+    with pytest.raises(ModelError, match=r"checkpoint/config\.json .*clip_qkv = 8"):
         add(letters, checkpoint=str(checkpoint))
 
 
@@ -260,9 +256,9 @@ def test_an_export_beside_an_unsupported_checkpoint_is_added_without_a_compariso
 
 
 def test_the_checkpoint_option_needs_an_existing_checkpoint_and_an_export(add, tmp_path, letters, checkpoint):
-    with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere is not a folder with a checkpoint"):
+    with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere .*folder"):
         add(letters, checkpoint=str(tmp_path / "nowhere"))
-    with pytest.raises(SpecError, match="--checkpoint is for exports"):
+    with pytest.raises(SpecError, match=r"--checkpoint .*exports"):
         add(checkpoint, checkpoint=str(checkpoint))
 
 
@@ -298,15 +294,15 @@ def spoil_names(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (no_tokenizer, r"tiny/tokenizer\.json is missing: the tokenizer\."),
-        (other_tokenizer, r"tiny/tokenizer\.json is missing: tokenizer\.model alone .*AutoTokenizer.*save_pretrained"),
-        (wrong_tokenizer, r"tiny/tokenizer\.json makes ids up to 9,000, and the model knows those below 300"),
+        (no_tokenizer, r"tiny/tokenizer\.json is missing"),
+        (other_tokenizer, r"tiny/tokenizer\.json .*tokenizer\.model .*AutoTokenizer.*save_pretrained"),
+        (wrong_tokenizer, r"tiny/tokenizer\.json .*9,000.*below 300"),
         (
             spoil_config(architectures=["MptForCausalLM"]),
             r"architecture MptForCausalLM; .* builds graphs of Marian",
         ),
         (spoil_config(architectures=["LlamaForSequenceClassification"]), "architecture LlamaForSequenceClassification"),
-        (spoil_config(hidden_act="mish"), r"/tiny: config\.json says hidden_act = mish"),
+        (spoil_config(hidden_act="mish"), r"/tiny: .*hidden_act = mish"),
         (spoil_config(rope_scaling={"rope_type": "longrope"}), "rope_type = longrope; supported are"),
         (spoil_names, r"lacks the tensor model\.layers\.1\.mlp\.up_proj\.weight"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
@@ -326,6 +322,6 @@ def test_an_export_that_cannot_run_is_not_added(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported")
     (export / "model.onnx").write_bytes(b"nonsense")
 
-    with pytest.raises(ModelError, match=r"/exported/model\.onnx is not an ONNX graph"):
+    with pytest.raises(ModelError, match=r"/exported/model\.onnx .*ONNX graph"):
         add(export)
     assert os.listdir(models_dir) == []

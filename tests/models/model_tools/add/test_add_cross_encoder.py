@@ -101,11 +101,11 @@ def test_the_method_follows_from_the_kind_of_the_model(checkpoint: Path) -> None
     assert admit(Task.RERANK, None, models_dir, RerankOptions()).options == RerankOptions(
         method=Method.QUERY_LIKELIHOOD
     )
-    with pytest.raises(SpecError, match=r"method perplexity .* tiny is a cross-encoder: .* use --method cross-encoder"):
+    with pytest.raises(SpecError, match=r"perplexity .*tiny .*--method cross-encoder"):
         admit(Task.RERANK, "tiny", models_dir, RerankOptions(method=Method.PERPLEXITY))
-    with pytest.raises(SpecError, match=r"method cross-encoder .* causal language model: .* --method query-likelihood"):
+    with pytest.raises(SpecError, match=r"cross-encoder .*causal.*--method query-likelihood"):
         admit(Task.RERANK, None, models_dir, RerankOptions(method=Method.CROSS_ENCODER))
-    with pytest.raises(SpecError, match=r"the task score needs .* and tiny is a cross-encoder"):
+    with pytest.raises(SpecError, match=r"score .*tiny .*cross-encoder"):
         admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     with pytest.raises(SpecError, match="has no template"):
         admit(Task.RERANK, "tiny", models_dir, RerankOptions(template="{document} {query}"))
@@ -118,7 +118,7 @@ def test_the_pooler_of_pretraining_is_left_out_and_other_tensors_are_refused(tmp
     add(checkpoint)
 
     save_file(weights | {"roberta.adapter.weight": np.ones((2, 2), "f")}, checkpoint / "model.safetensors")
-    with pytest.raises(ModelError, match=r"not part of a roberta network .*roberta\.adapter\.weight"):
+    with pytest.raises(ModelError, match=r"roberta network .*roberta\.adapter\.weight"):
         add(checkpoint, force=True)
 
 
@@ -163,7 +163,7 @@ def test_token_types_that_the_model_does_not_have_are_refused(tmp_path: Path) ->
     add(checkpoint)  # a RobertaTokenizer gives no types
 
     edit(checkpoint / "tokenizer_config.json", model_input_names=["input_ids", "token_type_ids"])
-    with pytest.raises(ModelError, match="gives tokens the types 0 to 1, and the model knows 1"):
+    with pytest.raises(ModelError, match=r"0 to 1.*knows 1"):
         add(checkpoint, force=True)
 
 
@@ -172,7 +172,7 @@ def test_padding_that_is_a_token_of_pairs_is_refused_where_positions_leave_it_ou
     """The tokenizer begins pairs with <s>, which is 0."""
     checkpoint = write_cross_encoder_checkpoint(tmp_path / "tiny", family, pad_token_id=0)
 
-    with pytest.raises(ModelError, match=r"gives texts the id 0, which config\.json calls pad_token_id"):
+    with pytest.raises(ModelError, match=r"id 0.*pad_token_id"):
         add(checkpoint)
 
 
@@ -180,7 +180,7 @@ def test_an_export_of_a_cross_encoder_is_refused_by_name(checkpoint: Path) -> No
     (checkpoint / "model.safetensors").unlink()
     (checkpoint / "model.onnx").write_bytes(b"")
 
-    with pytest.raises(ModelError, match=r"is a cross-encoder without its weights, .* take its checkpoint"):
+    with pytest.raises(ModelError, match=r"cross-encoder .*weights.*checkpoint"):
         add(checkpoint)
 
 

@@ -16,6 +16,7 @@ from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_families import IN_GGUF, write_family
+from tests.messages import line_with
 from tests.repetition import cover
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
@@ -133,7 +134,7 @@ def test_the_vocabulary_of_the_file_gives_the_ids_of_the_checkpoints_tokenizer(t
     ours, theirs = CausalTokenizer.open(Path(model.path)), CausalTokenizer.open(checkpoint)
     assert [ours.encode(text).ids for text in TEXTS] == [theirs.encode(text).ids for text in TEXTS]
     assert (ours.bos_id, ours.eos_id) == (theirs.bos_id, theirs.eos_id) == (None, 0)
-    assert model.note == "The tokenizer is built from the vocabulary in file.gguf; no tokenizer.json is beside it."
+    assert line_with(model.note or "", "vocabulary", "file.gguf", "tokenizer.json")
 
 
 def test_a_tokenizer_beside_the_file_is_used_in_place_of_its_vocabulary(tmp_path):
@@ -141,7 +142,7 @@ def test_a_tokenizer_beside_the_file_is_used_in_place_of_its_vocabulary(tmp_path
     (tmp_path / "alone").mkdir()
     file = tmp_path / "alone" / "file.gguf"
     write_gguf(checkpoint, file, "f32")  # without a vocabulary
-    with pytest.raises(ModelError, match=r"has no vocabulary .*put the model's tokenizer\.json .* beside the file"):
+    with pytest.raises(ModelError, match=r"no vocabulary .*tokenizer\.json"):
         added(file, "ours", tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(checkpoint / name, file.parent)
@@ -149,7 +150,7 @@ def test_a_tokenizer_beside_the_file_is_used_in_place_of_its_vocabulary(tmp_path
     model = added(file, "ours", tmp_path)
 
     assert (Path(model.path) / "tokenizer.json").read_bytes() == (checkpoint / "tokenizer.json").read_bytes()
-    assert model.note == f"The tokenizer is {file.parent}/tokenizer.json, not the vocabulary in file.gguf."
+    assert line_with(model.note or "", f"{file.parent}/tokenizer.json", "file.gguf")
     assert set(Manifest.read(Path(model.path)).source_files) == {"file.gguf", "tokenizer.json", "tokenizer_config.json"}
 
 
@@ -179,9 +180,9 @@ def test_verify_compares_with_the_file_itself(tmp_path):
     assert rounded_checks["precision"].verdict is Verdict.MEASURED
     with file.open("ab") as end:
         end.write(b"\0")
-    assert "has changed since the model was made" in str({c.name: c for c in verified(exact, 1)}["checkpoint"].note)
+    assert "has changed" in str({c.name: c for c in verified(exact, 1)}["checkpoint"].note)
     file.unlink()
-    assert "is not on this machine" in str({c.name: c for c in verified(exact, 1)}["checkpoint"].note)
+    assert "this machine" in str({c.name: c for c in verified(exact, 1)}["checkpoint"].note)
 
 
 def verified(model: Added, limit: int = 4) -> list[Any]:
@@ -205,18 +206,18 @@ def test_a_wrong_order_of_queries_would_be_noticed(tmp_path):
     [
         ({"llama__attention__sliding_window": 64}, r"not supported \(llama\.attention\.sliding_window = 64\)"),
         ({"llama__expert_count": 8}, r"not supported \(llama\.expert_count = 8\)"),
-        ({"llama__rope__scaling__type": "longrope"}, r"rope\.scaling\.type = 'longrope'; supported are none"),
-        ({"llama__rope__scaling__type": "linear"}, r"rope\.scaling\.factor = None, which is not a positive number"),
-        ({"llama__context_length": HUGE}, r"says llama\.context_length = 4,294,967,295; at most 1,048,576 positions"),
-        ({"llama__block_count": HUGE}, r"its metadata asks for 4,294,967,295 layers; at most 10,000 are supported"),
+        ({"llama__rope__scaling__type": "longrope"}, r"rope\.scaling\.type = 'longrope'"),
+        ({"llama__rope__scaling__type": "linear"}, r"rope\.scaling\.factor = None"),
+        ({"llama__context_length": HUGE}, r"llama\.context_length = 4,294,967,295; .*1,048,576 positions"),
+        ({"llama__block_count": HUGE}, r"4,294,967,295 layers; .*10,000"),
         (
             {"llama__attention__head_count_kv": 3},
             r"4 attention heads, which is not a multiple of its 3 key/value heads",
         ),
-        ({"llama__attention__key_length": HUGE}, r"its metadata give heads of size 4,294,967,295"),
-        ({"llama__attention__key_length": 6}, r"value_length = 8 with heads of size 6; only equal sizes"),
-        ({"llama__rope__freq_base": math.nan}, r"rope\.freq_base = nan, which is not a positive number"),
-        ({"split__count": 3}, r"one of 3 parts of a model: join them with `llama-gguf-split --merge`"),
+        ({"llama__attention__key_length": HUGE}, r"heads .*4,294,967,295"),
+        ({"llama__attention__key_length": 6}, r"value_length = 8 .*size 6"),
+        ({"llama__rope__freq_base": math.nan}, r"rope\.freq_base = nan"),
+        ({"split__count": 3}, r"3 parts .*`llama-gguf-split --merge`"),
     ],
 )
 def test_what_the_graphs_would_not_compute_is_refused_by_its_key(values, message, tmp_path):
@@ -258,7 +259,7 @@ def test_types_that_the_package_cannot_dequantize_are_refused_by_name(tmp_path, 
     write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "q8_0", pre="gpt-2")
     monkeypatch.setattr(gguf_config, "can_read", lambda kind: kind != "Q8_0")
 
-    with pytest.raises(ModelError, match="holds weights as Q8_0, which the package gguf does not dequantize"):
+    with pytest.raises(ModelError, match=r"Q8_0.*package gguf"):
         added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
@@ -315,16 +316,16 @@ def test_merges_of_tokens_that_the_vocabulary_lacks_are_refused_by_the_name_of_t
     (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
     write_gguf(checkpoint, tmp_path / "file.gguf", "f32", pre="gpt-2")
 
-    with pytest.raises(ModelError, match=r"/file\.gguf holds an invalid vocabulary"):
+    with pytest.raises(ModelError, match=r"/file\.gguf .*vocabulary"):
         added(tmp_path / "file.gguf", "ours", tmp_path)
 
 
 def test_options_that_do_not_apply_to_a_gguf_file_are_refused(tmp_path):
     write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "f32", pre="gpt-2")
 
-    with pytest.raises(SpecError, match="--head does not apply"):
+    with pytest.raises(SpecError, match=r"--head .*apply"):
         added(tmp_path / "file.gguf", "ours", tmp_path, head=HeadChoice.FULL)
-    with pytest.raises(SpecError, match="--checkpoint does not apply"):
+    with pytest.raises(SpecError, match=r"--checkpoint .*apply"):
         added(tmp_path / "file.gguf", "ours", tmp_path, checkpoint=str(tmp_path))
 
 
@@ -343,7 +344,7 @@ def test_a_scaling_like_llama_3s_with_other_factors_is_refused(tmp_path):
     checkpoint = checkpoint_in(tmp_path, head_size=128, rope_scaling=LLAMA3 | {"high_freq_factor": 7.0})
     write_gguf(checkpoint, tmp_path / "file.gguf", "f32", pre="gpt-2")
 
-    with pytest.raises(ModelError, match=r"scales positions \(by its tensor rope_freqs\.weight\) in another way"):
+    with pytest.raises(ModelError, match=r"positions .*rope_freqs\.weight"):
         added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 

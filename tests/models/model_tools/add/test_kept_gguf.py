@@ -9,6 +9,7 @@ import pytest
 from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.messages import line_with
 from worker.graphs.precision import Precision
 from worker.model_tools.add import gguf_files
 from worker.model_tools.add.add import Added, Request, add_model
@@ -63,8 +64,8 @@ def test_the_message_says_why_what_was_done_and_what_is_needed(quantized: Path, 
 
     assert note is not None
     assert note.startswith("Tiny.gguf was copied as it is (")
-    assert f"No graphs were built of it: {quantized} has settings that are not supported" in note
-    assert "It runs with llama.cpp (--providers llamacpp), once it is installed: pip install 'llama-cpp-python" in note
+    assert line_with(note, "No graphs", f"{quantized}", "not supported")
+    assert line_with(note, "--providers llamacpp", "pip install 'llama-cpp-python")
 
 
 def test_any_file_is_kept_if_that_is_asked_for(tmp_path: Path) -> None:
@@ -77,9 +78,9 @@ def test_any_file_is_kept_if_that_is_asked_for(tmp_path: Path) -> None:
 def test_a_file_is_not_kept_where_graphs_were_asked_for(quantized: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"llama\.attention\.sliding_window = 64"):
         added(quantized, tmp_path, precision=Precision.INT8)
-    with pytest.raises(SpecError, match="--precision is for building graphs, and --keep-gguf keeps"):
+    with pytest.raises(SpecError, match=r"--precision .*--keep-gguf"):
         added(quantized, tmp_path, precision=Precision.INT8, keep_gguf=True)
-    with pytest.raises(SpecError, match="--keep-gguf is for GGUF files"):
+    with pytest.raises(SpecError, match=r"--keep-gguf .*GGUF files"):
         added(tmp_path / "tiny", tmp_path, keep_gguf=True)
     assert not any((tmp_path / "models").iterdir())
 
@@ -104,7 +105,7 @@ def test_what_is_no_whole_causal_model_is_not_kept(values: dict[str, Any], messa
 def test_a_file_that_ends_too_early_is_not_kept(quantized: Path, tmp_path: Path) -> None:
     quantized.write_bytes(quantized.read_bytes()[:-64])
 
-    with pytest.raises(ModelError, match=r"Tiny\.gguf is damaged or incomplete \(.* lies beyond its end\)"):
+    with pytest.raises(ModelError, match=r"Tiny\.gguf .*damaged.*beyond its end"):
         added(quantized, tmp_path, keep_gguf=True)
 
 
@@ -141,7 +142,7 @@ def test_lists_show_a_kept_model_with_its_sizes(quantized: Path, tmp_path: Path)
     assert found.sizes is not None
     assert (found.sizes.num_layers, found.sizes.vocab_size) == (2, 300)
     (folder.path / "model.gguf").unlink()
-    with pytest.raises(ModelError, match=r"model\.gguf is missing: .* run that again with --force"):
+    with pytest.raises(ModelError, match=r"model\.gguf .*missing.*--force"):
         check_files(folder)
 
 
@@ -158,7 +159,7 @@ def test_inspect_shows_types_cache_and_bos_rule_from_the_header(quantized: Path,
     assert (found.architecture, found.max_positions, found.vocab_size) == ("llama", 128, 300)
     assert (found.adds_bos, found.bos_id, found.eos_id) == (False, None, 0)
     (warning,) = found.warnings
-    assert "llama.cpp, whose package is not installed here: pip install 'llama-cpp-python" in warning
+    assert line_with(warning, "llama.cpp", "pip install 'llama-cpp-python")
     assert json.dumps(found.to_dict())
 
 

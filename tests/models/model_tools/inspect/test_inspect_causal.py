@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.messages import line_with
 from tests.models.bigrams import write_export
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -64,7 +65,7 @@ def test_settings_that_an_export_lacks_are_reported(tmp_path):
     assert model.warnings[0].startswith("reads at most 16 tokens at once: config.json asks for sliding_window = 16")
 
     model = inspect_model(ModelFolder("clipped", clipped))
-    assert "clip_qkv = 8, and the graph clips nothing at it" in model.problems[0]
+    assert "clip_qkv = 8" in model.problems[0]
     assert model.conclusion is None
 
 
@@ -75,7 +76,7 @@ def test_a_missing_file_is_reported_once(folder, name):
     model = inspect_model(folder)
 
     (problem,) = model.problems
-    assert f"/{name} is missing: `kvjobs models add" in problem
+    assert line_with(problem, f"/{name} is missing", "`kvjobs models add")
     assert (model.kind, model.conclusion) == ("causal", None)
 
 
@@ -84,7 +85,7 @@ def test_a_changed_file_is_reported(folder):
     file.write_bytes(b"!" + file.read_bytes()[1:])
 
     (problem,) = inspect_model(folder).problems
-    assert "weights.data has another checksum" in problem
+    assert line_with(problem, "weights.data", "checksum")
 
 
 def test_a_tokenizer_of_another_model_is_reported(tmp_path):
@@ -94,7 +95,7 @@ def test_a_tokenizer_of_another_model_is_reported(tmp_path):
 
     model = inspect_model(ModelFolder("exported", export))
 
-    assert "makes ids up to 9,000" in model.problems[0]
+    assert "9,000" in model.problems[0]
     assert model.vocab_size == 300
 
 
@@ -104,7 +105,7 @@ def test_a_checkpoint_is_reported_only_with_how_to_add_it(tmp_path):
     model = inspect_model(ModelFolder("tiny", checkpoint))
 
     (problem,) = model.problems
-    assert f"run `kvjobs models add {checkpoint}`" in problem
+    assert f"`kvjobs models add {checkpoint}`" in problem
     assert (model.kind, model.layout) == ("causal", None)
 
 
@@ -114,5 +115,5 @@ def test_a_file_that_is_not_a_graph_is_reported(tmp_path):
 
     model = inspect_model(ModelFolder("exported", export))
 
-    assert "model.onnx is not an ONNX graph" in model.problems[0]
+    assert line_with(model.problems[0], "model.onnx", "ONNX graph")
     assert model.layout is None

@@ -12,6 +12,7 @@ import pytest
 
 from jobs.errors import SpecError
 from tests.checkpoints import write_marian_checkpoint, write_tokenizer
+from tests.messages import line_with
 from tests.places import GOLDEN
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -141,7 +142,7 @@ def test_two_models_are_compared_by_their_translations(make):
 
 
 def test_models_of_different_vocabularies_are_not_compared(make):
-    with pytest.raises(SpecError, match=r"one and other differ in vocab\.json"):
+    with pytest.raises(SpecError, match=r"one and other .*vocab\.json"):
         checks(make(name="one"), other=make(name="other", vocab_size=80))
 
 
@@ -153,7 +154,7 @@ def test_a_missing_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     check = checks(folder)["checkpoint"]
 
     assert check.verdict == "left out"
-    assert "tiny-checkpoint) is not on this machine" in (check.note or "")
+    assert line_with(check.note or "", "tiny-checkpoint", "this machine")
 
 
 def test_a_changed_checkpoint_is_skipped_with_the_reason(make, tmp_path):
@@ -163,7 +164,7 @@ def test_a_changed_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     check = checks(folder)["checkpoint"]
 
     assert check.verdict == "left out"
-    assert "model.safetensors has changed since the model was made" in (check.note or "")
+    assert line_with(check.note or "", "model.safetensors", "changed")
 
 
 def test_a_checkpoint_of_the_hub_is_searched_in_the_local_cache(make, monkeypatch):

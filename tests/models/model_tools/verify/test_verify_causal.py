@@ -13,6 +13,7 @@ import pytest
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import VOCAB, Export, LongRope
+from tests.messages import line_with
 from tests.models.bigrams import write_export
 from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_causal_model
@@ -240,7 +241,7 @@ def test_models_of_different_tokenizers_are_not_compared(make):
     file = other.path / "tokenizer.json"
     file.write_text(file.read_text() + "\n")
 
-    with pytest.raises(SpecError, match=r"one and other differ in tokenizer\.json: their ids cannot be compared"):
+    with pytest.raises(SpecError, match=r"one and other .*tokenizer\.json"):
         checks(make(name="one"), other=other)
 
 
@@ -252,7 +253,7 @@ def test_a_missing_checkpoint_is_skipped_with_the_reason(make, tmp_path):
 
     assert found.keys() == {"packed", "cache", "checkpoint"}
     assert found["checkpoint"].verdict == "left out"
-    assert "tiny-checkpoint) is not on this machine" in (found["checkpoint"].note or "")
+    assert line_with(found["checkpoint"].note or "", "tiny-checkpoint", "this machine")
 
 
 def test_the_reference_scales_positions_as_the_graph_does(make):
@@ -282,5 +283,5 @@ def test_the_reference_reads_each_sequence_as_if_alone(tmp_path):
 def test_the_reference_refuses_settings_that_no_graph_is_built_for(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
-    with pytest.raises(ModelError, match="hidden_act = mish; supported are silu"):
+    with pytest.raises(ModelError, match=r"hidden_act = mish; .*silu"):
         NumpyCausal({**checkpoint.config, "hidden_act": "mish"}, checkpoint.weights)

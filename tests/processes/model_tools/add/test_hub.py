@@ -16,6 +16,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.cross_encoder_checkpoints import write_cross_encoder_checkpoint
 from tests.hub import COMMIT, FakeHub, fake_hub
+from tests.messages import line_with
 from tests.places import CHECKOUT
 from worker.model_tools.add import download
 from worker.model_tools.add.hub import Hub, fetch
@@ -125,7 +126,7 @@ def test_a_download_that_was_killed_continues_in_the_next_process(hub, server, r
     added = kvjobs("models", "add", ID)
 
     assert added.exit_code == 0, added.err
-    assert f"source     {ID} at {COMMIT}" in added.out
+    assert line_with(added.out, "source ", ID, COMMIT)
     assert (
         added.err == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"
     )  # without a progress bar, since this is not a terminal
@@ -162,25 +163,23 @@ def test_with_an_unreachable_hub_the_cache_is_used(hub):
     snapshot = fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
 
     assert snapshot.commit == COMMIT
-    assert "cannot be reached (Connection refused): took" in (snapshot.note or "")
+    assert line_with(snapshot.note or "", "cannot be reached", "Connection refused")
 
 
 def test_offline_without_the_model_is_refused_with_one_sentence(hub):
-    with pytest.raises(KvjobsError, match=f"HF_HUB_OFFLINE is set, and {ID}@v2 is not in the cache"):
+    with pytest.raises(KvjobsError, match=f"HF_HUB_OFFLINE .*{ID}@v2 .*cache"):
         fetch(ID, "v2", Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
 
 
 def test_offline_with_a_part_of_the_model_is_refused_with_one_sentence(hub):
     (fetch(ID, None, hub).folder / "model.safetensors").unlink()
 
-    with pytest.raises(KvjobsError, match=f"the cache has only a part of {ID}"):
+    with pytest.raises(KvjobsError, match=f"cache .*part of {ID}"):
         fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
 
 
 def test_without_a_network_the_error_is_one_sentence_with_the_reason(hub):
-    with pytest.raises(
-        KvjobsError, match=r"http://127.0.0.1:9 cannot be reached \(Connection refused\), and .* not in"
-    ):
+    with pytest.raises(KvjobsError, match=r"http://127.0.0.1:9 .*Connection refused.* not in"):
         fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
 
 
@@ -188,9 +187,7 @@ def test_a_hub_that_stops_answering_is_one_sentence_and_the_downloaded_part_is_k
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.wrong.cut_after, server.wrong.cuts = 0, 1_000
 
-    with pytest.raises(
-        KvjobsError, match=r"cannot be reached, or stopped answering .* what has been downloaded is kept"
-    ):
+    with pytest.raises(KvjobsError, match=r"cannot be reached.*downloaded.*kept"):
         fetch(ID, None, hub)
 
 
@@ -198,11 +195,11 @@ def test_a_hub_that_stops_answering_is_one_sentence_and_the_downloaded_part_is_k
 @pytest.mark.parametrize(
     ("status", "code", "kind", "message"),
     [
-        (401, "GatedRepo", SpecError, f"{ID} is gated: accept its terms at http://.*/{ID}, and set HF_TOKEN"),
+        (401, "GatedRepo", SpecError, f"{ID} .*gated.*http://.*/{ID}.*HF_TOKEN"),
         (403, "GatedRepo", SpecError, f"{ID} is gated"),
-        (401, "RepoNotFound", NotFoundError, f"shows no model {ID}: check the spelling; .* private, set HF_TOKEN"),
-        (403, "Forbidden", SpecError, rf"refuses access to {ID} \(403\): set HF_TOKEN"),
-        (503, "Busy", KvjobsError, f"answered 503 for {ID}: try again later"),
+        (401, "RepoNotFound", NotFoundError, f"no model {ID}: .*private, set HF_TOKEN"),
+        (403, "Forbidden", SpecError, rf"{ID} \(403\): .*HF_TOKEN"),
+        (503, "Busy", KvjobsError, f"503 .*{ID}"),
     ],
 )
 def test_each_refusal_of_the_hub_is_one_sentence(hub, server, status, code, kind, message):
@@ -218,20 +215,20 @@ def test_an_unknown_model_is_not_found(hub):
 
 
 def test_an_unknown_revision_is_not_found(hub):
-    with pytest.raises(NotFoundError, match=f"{ID} on .* has no revision 'v7'"):
+    with pytest.raises(NotFoundError, match=f"{ID} .*'v7'"):
         fetch(ID, "v7", hub)
 
 
 @pytest.mark.parametrize("model_id", ["a--b/c", "a/b..c", "a/" + "x" * 200])
 def test_an_invalid_model_id_is_not_found(hub, model_id):
-    with pytest.raises(NotFoundError, match="cannot be the id of a model"):
+    with pytest.raises(NotFoundError, match=r"cannot be.*id"):
         fetch(model_id, None, hub)
 
 
 def test_an_unsupported_architecture_is_refused_before_its_weights_are_downloaded(hub, server, repository):
     (repository / "config.json").write_text('{"architectures": ["MptForCausalLM"]}')
 
-    with pytest.raises(ModelError, match=f"{ID} has the architecture MptForCausalLM; .* LlamaForCausalLM"):
+    with pytest.raises(ModelError, match=f"{ID} .*MptForCausalLM; .*LlamaForCausalLM"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
 
@@ -240,10 +237,10 @@ def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_d
     config = json.loads((repository / "config.json").read_text()) | {"quantization_config": {"quant_method": "awq"}}
     (repository / "config.json").write_text(json.dumps(config))
 
-    with pytest.raises(ModelError, match=rf"{ID} is quantized \(AWQ; quantization_config in config\.json\)"):
+    with pytest.raises(ModelError, match=rf"{ID} .*quantized \(AWQ; .*quantization_config .*config\.json"):
         fetch(ID, None, hub)
     (repository / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match=f"{ID} is an adapter"):
+    with pytest.raises(ModelError, match=f"{ID} .*adapter"):
         fetch(ID, None, hub)
     assert not any(request.path.startswith("/storage") for request in server.requests)
 
@@ -253,14 +250,14 @@ def test_a_repository_without_a_model_is_refused_with_its_list_of_files(hub, rep
         if file.suffix in (".safetensors", ".bin"):
             file.unlink()
 
-    with pytest.raises(ModelError, match=r"neither model\.safetensors nor .* \(files: \.gitattributes, README\.md, "):
+    with pytest.raises(ModelError, match=r"model\.safetensors .*\(files: \.gitattributes, README\.md, "):
         fetch(ID, None, hub)
 
 
 def test_a_repository_without_a_tokenizer_is_refused_with_the_missing_file(hub, repository):
     (repository / "target.spm").unlink()
 
-    with pytest.raises(ModelError, match=r"has no target\.spm: the model's tokenizer is read from it"):
+    with pytest.raises(ModelError, match=r"no target\.spm"):
         fetch(ID, None, hub)
 
 
@@ -295,8 +292,8 @@ def test_a_cross_encoder_is_downloaded_with_its_tokenizer(hub, repository):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ("tokenizer.model", r"has no tokenizer\.json: tokenizer\.model alone cannot be read; make .*AutoTokenizer"),
-        ("merges.txt", r"has no tokenizer\.json: the tokenizer\. A causal language model is"),
+        ("tokenizer.model", r"tokenizer\.json: .*tokenizer\.model .*AutoTokenizer"),
+        ("merges.txt", r"no tokenizer\.json: the tokenizer\. "),
     ],
 )
 def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights_are_downloaded(
@@ -330,7 +327,7 @@ def test_an_older_tokenizer_of_an_unknown_class_is_refused_before_the_weights_ar
     (causal / "tokenizer.json").unlink()
     write_vocabulary(causal, tokenizer_class="CTRLTokenizer")
 
-    with pytest.raises(ModelError, match=r"is for a CTRLTokenizer, .*; make a tokenizer\.json with .*AutoTokenizer"):
+    with pytest.raises(ModelError, match=r"CTRLTokenizer.*tokenizer\.json .*AutoTokenizer"):
         fetch(ID, None, hub)
     assert server.fetched(causal / "model.safetensors") == []
 
@@ -344,7 +341,7 @@ def write_vocabulary(folder: Path, **config: str) -> None:
 def test_an_unsupported_variant_of_a_family_is_refused_before_its_weights_are_downloaded(hub, server, causal):
     write_causal_checkpoint(causal, "llama", rope_scaling={"rope_type": "longrope"})
 
-    with pytest.raises(ModelError, match=f"{ID}: config.json says rope_type = longrope"):
+    with pytest.raises(ModelError, match=f"{ID}: .*rope_type = longrope"):
         fetch(ID, None, hub)
     assert server.fetched(causal / "model.safetensors") == []
 
@@ -360,7 +357,7 @@ def test_an_export_of_any_causal_model_is_downloaded(hub, causal):
 # --- damage
 def test_a_file_damaged_in_transfer_is_refused_with_one_sentence_and_not_kept(hub, server, repository):
     server.wrong.damages = "model.safetensors"
-    with pytest.raises(KvjobsError, match=r"model\.safetensors was damaged on the way: its checksum"):
+    with pytest.raises(KvjobsError, match=r"model\.safetensors .*damaged.*checksum"):
         fetch(ID, None, hub)
     assert partial_files(hub) == []
 
@@ -375,7 +372,7 @@ def test_a_file_damaged_in_the_cache_is_removed_and_downloaded_again(hub, reposi
     blob = file.resolve()
     blob.write_bytes(b"!" + blob.read_bytes()[1:])
 
-    with pytest.raises(KvjobsError, match=f"{name} in the cache is damaged"):
+    with pytest.raises(KvjobsError, match=f"{name} .*cache .*damaged"):
         fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=offline))
     assert fetch(ID, None, hub).note is None
     assert file.read_bytes() == (repository / name).read_bytes()
@@ -385,7 +382,7 @@ def test_a_full_disk_is_reported_before_anything_is_downloaded(hub, server, repo
     usage = shutil.disk_usage(repository)._replace(free=10)
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: usage)
 
-    with pytest.raises(KvjobsError, match=r"needs \d+ MiB and .* has 0 MiB left: make room, .* HF_HOME"):
+    with pytest.raises(KvjobsError, match=r"\d+ MiB .* 0 MiB .*HF_HOME"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
 

@@ -78,7 +78,7 @@ def test_a_corpus_with_ids_and_one_without_are_refused(database: Database, add_j
     without_ids(database, b)
 
     for pair in ((a, b), (b, a)):
-        with pytest.raises(SpecError, match=f"corpus of job {a} has ids and that of job {b} has none"):
+        with pytest.raises(SpecError, match=f"job {a} .*ids.*job {b} .*none"):
             matched(database, *pair)
 
 
@@ -118,7 +118,7 @@ def test_a_reference_is_a_text_field_of_the_first_job(database: Database, add_jo
     b = add_job(Line("x", "1"), Line("y", "1"), Line("z", "1"))
 
     assert [one.reference for one in matched(database, a, b, "meta.ref")] == ["好", None, None]
-    with pytest.raises(SpecError, match="no document has 'nothing'; there are meta"):
+    with pytest.raises(SpecError, match=r"'nothing'; .*meta"):
         matched(database, a, b, "nothing")
 
 

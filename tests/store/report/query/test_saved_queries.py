@@ -200,7 +200,7 @@ def test_lost_leases_leave_out_what_went_well(filled: Database) -> None:
 def test_what_is_not_there_is_named(filled: Database) -> None:
     with pytest.raises(NotFoundError, match="did you mean phases"):
         saved_query("phase")
-    with pytest.raises(SpecError, match="phases has no parameter :rows; it has :job"):
+    with pytest.raises(SpecError, match=r"phases .*:rows.*:job"):
         ask(filled, "phases", rows="3")
     with pytest.raises(NotFoundError, match="no job 'nightly'"):
         ask(filled, "phases", job="nightly")

@@ -138,7 +138,7 @@ def test_a_job_of_an_older_version_with_such_a_number_is_refused_by_name() -> No
     row = JobSpec(task=Task.TRANSLATE, model="m", model_revision="r", options=TranslateOptions(length_penalty=1.0))
     stored = row.options_json().replace('"length_penalty":1.0', '"length_penalty":NaN')
 
-    with pytest.raises(SpecError, match=r"^length_penalty: nan is not a number from -10 to 10"):
+    with pytest.raises(SpecError, match=r"^length_penalty: nan .*-10 to 10"):
         JobSpec.restore(task="translate", model="m", model_revision="r", options_json=stored)
 
 
@@ -159,6 +159,6 @@ def test_a_number_may_be_written_in_the_usual_ways(numbers: Whole | Real, text: 
 def test_the_end_that_is_without_is_no_number() -> None:
     for value in (0, 0.0, "0", "0.0", "-0"):
         numbers = Real(0, 1, without_least=True)
-        with pytest.raises(SpecError, match="a number above 0 and at most 1"):
+        with pytest.raises(SpecError, match=r"above 0 .*at most 1"):
             numbers.parse(value) if isinstance(value, str) else numbers.check(value)
     assert dataclasses.replace(numbers, without_least=False).check(0) == 0

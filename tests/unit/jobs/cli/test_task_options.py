@@ -97,7 +97,7 @@ def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task
 
         assert refused.exit_code == 2
         assert f"{flag} is for --task" in refused.err
-        assert f"the task is {task}" in refused.err
+        assert f"task is {task}" in refused.err
 
 
 def test_the_help_lists_the_options_of_each_task_under_its_name(kvjobs: Kvjobs) -> None:

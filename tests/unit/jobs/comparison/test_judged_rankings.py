@@ -54,7 +54,7 @@ def test_judgements_of_another_corpus_are_refused() -> None:
     judged = JudgedRankings(QRELS)
     judged.add("other", ["a"], ["a"])
 
-    with pytest.raises(SpecError, match="no query that both jobs ranked has judgements"):
+    with pytest.raises(SpecError, match=r"no query .*judgements"):
         judged.result()
 
 

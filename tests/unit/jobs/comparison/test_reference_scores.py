@@ -74,7 +74,7 @@ def test_the_tokenizer_of_bleu_follows_the_script_of_the_references(text: str, t
 
 
 def test_no_reference_at_all_is_refused() -> None:
-    with pytest.raises(SpecError, match="no document that both jobs translated has a reference"):
+    with pytest.raises(SpecError, match=r"no document .*reference"):
         ReferenceScores().result()
 
 
@@ -87,5 +87,5 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SpecError, match=r"sacrebleu, which is not installed: pip install"):
+    with pytest.raises(SpecError, match=r"sacrebleu.*pip install"):
         ReferenceScores()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobs.corpus.delimited import read_delimited
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError
+from tests.messages import line_with
 
 
 def read(
@@ -93,7 +94,7 @@ def test_a_row_with_too_few_or_too_many_cells_is_rejected_alone() -> None:
 
     assert outcomes(records) == [(2, Reject.BAD_ROW), (3, Reject.BAD_ROW), (4, "d")]
     assert isinstance(records[1], Rejected)
-    assert "3 cells and the header 2" in records[1].reason
+    assert line_with(records[1].reason, "3 cells", "header 2")
 
 
 def test_a_quote_that_never_closes_rejects_its_own_line_only() -> None:
@@ -115,7 +116,7 @@ def test_text_after_a_closing_quote_is_rejected_as_ambiguous() -> None:
     assert outcomes(records) == [(2, Reject.BAD_ROW), (3, "fine")]
     assert isinstance(records[0], Rejected)
     assert records[0].reason.isprintable()
-    assert "double the quotes that belong to its text" in records[0].reason
+    assert "double the quotes" in records[0].reason
 
 
 def test_bytes_that_are_not_utf8_reject_the_whole_row_and_nothing_else() -> None:

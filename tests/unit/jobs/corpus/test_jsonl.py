@@ -18,6 +18,7 @@ from jobs.store.report.documents.export import ExportedDocument
 from jobs.tasks.translate import TRANSLATE
 from jobs.text.json_numbers import read_fields
 from jobs.text.json_text import to_json
+from tests.messages import line_with
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:
@@ -126,7 +127,7 @@ def test_a_line_without_a_usable_text_is_rejected_under_its_id(line: str, code: 
 
 
 def test_a_missing_text_names_the_fields_that_are_there() -> None:
-    assert "'body', 'lang'; name the right one with --text-field" in rejected('{"body": "x", "lang": "en"}').reason
+    assert line_with(rejected('{"body": "x", "lang": "en"}').reason, "'body', 'lang'", "--text-field")
     assert rejected('{"messages": []}').reason.endswith("(it has messages, which --task generate --chat takes)")
 
 

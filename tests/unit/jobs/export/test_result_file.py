@@ -29,7 +29,7 @@ def test_a_link_planted_under_the_temporary_name_is_not_followed(
     link = tmp_path / ".kvjobs-guessed.part"
     link.symlink_to(precious)
 
-    with pytest.raises(StoreError, match="cannot be written: File exists"):
+    with pytest.raises(StoreError, match="File exists"):
         write(tmp_path / "out.jsonl")
 
     assert precious.read_text() == "precious"
@@ -167,12 +167,12 @@ def test_a_file_descriptor_that_is_already_open_is_written_at_its_current_positi
         log.flush()
         write(Path(f"{folder}/{log.fileno()}"))
     assert (tmp_path / "log").read_bytes() == b"before results"
-    with (tmp_path / "log").open("rb") as log, pytest.raises(SpecError, match="is not open for writing"):
+    with (tmp_path / "log").open("rb") as log, pytest.raises(SpecError, match="not open"):
         check_place(Path(f"{folder}/{log.fileno()}"), corpus="")
-    with pytest.raises(SpecError, match="/dev/fd/999999 is not open for writing; name a file"):
+    with pytest.raises(SpecError, match=r"/dev/fd/999999 .*not open"):
         write(Path("/dev/fd/999999"))
 
 
 def test_a_device_that_refuses_to_be_written_is_named_in_the_error() -> None:
-    with pytest.raises(StoreError, match="/dev/full cannot be written: No space left on device"):
+    with pytest.raises(StoreError, match=r"/dev/full .*No space"):
         write(Path("/dev/full"))

@@ -15,5 +15,5 @@ def test_prompt_and_completion_have_a_price_each_or_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["a", "1,2,3", "-1", "1,nan", "inf", "1;2", "1,", "[1, 2]"])
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(SpecError, match=r"write one number, or two"):
+    with pytest.raises(SpecError, match="one number"):
         TokenPrice.parse(text)

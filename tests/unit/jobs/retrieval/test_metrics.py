@@ -57,7 +57,7 @@ def test_an_unknown_measure_is_refused_by_name(measure: str) -> None:
 
 
 def test_judgements_of_another_corpus_are_refused() -> None:
-    with pytest.raises(SpecError, match="none of the ranked queries"):
+    with pytest.raises(SpecError, match=r"none .*queries"):
         evaluate(QRELS, {"q7": ["d"]})
 
 

@@ -60,7 +60,7 @@ def test_what_is_missing_is_said_with_the_option_that_gives_it(asked: dict[str, 
 
 
 def test_an_empty_table_says_so() -> None:
-    with pytest.raises(SpecError, match="has no fr-en; it is empty"):
+    with pytest.raises(SpecError, match=r"no fr-en; .*empty"):
         PivotRequest(**{**NOTHING, "source": "fr", "via": "en", "target": "de"}).plan({})
 
 

@@ -78,9 +78,9 @@ def test_routes_of_a_later_version_are_refused() -> None:
     options = json.loads(spec_of(PIVOT).options_json())
     options["routes"][0]["speed"] = "high"
 
-    with pytest.raises(SpecError, match="newer kvjobs: its routes are unknown here; upgrade"):
+    with pytest.raises(SpecError, match=r"newer kvjobs.*routes"):
         JobSpec.restore(task="translate", model="m", model_revision="0", options_json=json.dumps(options))
-    with pytest.raises(SpecError, match="one model or two, and this has 3"):
+    with pytest.raises(SpecError, match=r"one model .*has 3"):
         Route(legs=(FIRST, SECOND, SECOND))
 
 

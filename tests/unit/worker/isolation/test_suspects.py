@@ -8,6 +8,7 @@ from jobs.answers import Answers
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Quarantined, Translation
 from jobs.store.queue.batches import Batch, PlannedDocument
+from tests.messages import line_with
 from tests.rows import SPEC
 from tests.scripted_sandboxes import SEGFAULT, Sandboxes, ScriptedSandbox, poison
 from worker.engine.runtime.run_context import RunContext
@@ -87,13 +88,13 @@ def test_two_deaths_of_different_kinds_are_both_in_the_message() -> None:
     (outcome,) = [outcome for outcome in run(sandboxes) if isinstance(outcome, Quarantined)]
 
     assert outcome.code == "hung"
-    assert "one was killed by SIGSEGV and one gave no sign of life" in outcome.message
+    assert line_with(outcome.message, "SIGSEGV", "no sign")
 
 
 def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
     sandboxes = poison(*range(6))
 
-    with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents; what to do$"):
+    with pytest.raises(ModelError, match=r"6 documents.*SIGSEGV.*not the documents"):
         run(sandboxes)
     assert len(sandboxes.deaths) == 1 + TRIED_ALONE
     assert sandboxes.open == 0
@@ -118,7 +119,7 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
     def open_sandbox(_job: ProviderJob) -> ScriptedSandbox:
         raise SEGFAULT
 
-    with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
+    with pytest.raises(ModelError, match=r"loads the model .*SIGSEGV"):
         search(open_sandbox, lambda batch, _: deaths.append(batch), 2)
     assert deaths == [()] * MAX_LOADS
 

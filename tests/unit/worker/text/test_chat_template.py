@@ -108,7 +108,7 @@ def test_an_answer_that_has_begun_is_continued(how: str, beginning: str, expecte
 
 
 def test_an_answer_that_the_template_leaves_out_cannot_be_continued() -> None:
-    with pytest.raises(ModelError, match="leaves out what the assistant has begun to say"):
+    with pytest.raises(ModelError, match=r"leaves out .*assistant"):
         template("{{ messages[0].content }}").render([Message("user", "Hi"), Message("assistant", "Oh")])
 
 

@@ -323,7 +323,7 @@ def test_a_graph_in_the_onnx_folder_with_external_weights_is_opened(tmp_path: Pa
     assert_same(read(ExportedCausal.open(tmp_path), groups), expected(export, groups))
 
     (tmp_path / "onnx" / "model.onnx_data").unlink()
-    with pytest.raises(ModelError, match="weights in another file that is missing"):
+    with pytest.raises(ModelError, match=r"weights .*missing"):
         ExportedCausal.open(tmp_path)
 
 

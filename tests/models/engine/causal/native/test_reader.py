@@ -200,7 +200,7 @@ def test_int8_is_refused_where_no_int8_product_is_exact(
 ) -> None:
     folder = make("llama", Precision.INT8).folder
     monkeypatch.setattr("worker.engine.runtime.native_session.exact_int8", lambda: Int8.NEITHER)
-    with pytest.raises(ModelError, match="no int8 product exactly"):
+    with pytest.raises(ModelError, match="int8 product"):
         NativeCausal.open(folder)
 
 
@@ -210,7 +210,7 @@ def test_a_window_is_refused_on_an_onnxruntime_that_computes_it_wrongly(
     assert windows_are_exact()
     monkeypatch.setattr("worker.engine.causal.native.graphs.windows_are_exact", lambda: False)
     NativeCausal.open(make("mistral").folder)
-    with pytest.raises(ModelError, match="one token too long"):
+    with pytest.raises(ModelError, match=r"one token.*long"):
         NativeCausal.open(make("mistral, window").folder)
 
 

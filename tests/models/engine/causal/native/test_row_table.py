@@ -62,5 +62,5 @@ def test_a_row_that_is_not_there_is_named(tmp_path: Path) -> None:
 
     table.read(np.array([0, 1]), table.empty(2))
     for token_id in (2, 3, -1):
-        with pytest.raises(ModelError, match=f"weights.data has no row {token_id} "):
+        with pytest.raises(ModelError, match=rf"weights\.data .*row {token_id} "):
             table.read(np.array([1, token_id]), table.empty(2))

@@ -65,5 +65,5 @@ def test_a_forced_id_that_the_head_lacks_is_refused_before_any_work(open_kv: Ope
     small = build_kv(tmp_path, "tiny-swish-tied", head_ids=kept)
     assert 9 not in kept
 
-    with pytest.raises(ModelError, match=r"forced_bos_token_id is 9.*--head full"):
+    with pytest.raises(ModelError, match=r"forced_bos_token_id .*9.*--head full"):
         small.run(small.rules(forced_bos_token_id=9))

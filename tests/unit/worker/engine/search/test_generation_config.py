@@ -142,7 +142,7 @@ def test_bad_words_of_one_id_are_suppressed_ids_and_longer_ones_are_bad_sequence
     ],
 )
 def test_a_setting_that_would_change_tokens_is_never_ignored(name: str, value: Any) -> None:
-    with pytest.raises(ModelError, match=f"generation_config.json sets {name} = "):
+    with pytest.raises(ModelError, match=rf"generation_config\.json .*{name} = "):
         read(GENERATION | {name: value})
 
 
@@ -221,7 +221,7 @@ def test_a_file_that_is_not_a_json_object_is_refused_by_name(
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"config.json does not exist"):
+    with pytest.raises(ModelError, match=r"config\.json .*not exist"):
         read_json(tmp_path / "config.json")
 
 

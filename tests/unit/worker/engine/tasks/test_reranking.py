@@ -232,7 +232,7 @@ def test_the_length_limit_is_that_of_the_model_and_a_higher_one_is_refused() -> 
     assert ranking.flags == (Flag.TRUNCATED,)
     assert ranking.num_computed == 100
 
-    with pytest.raises(SpecError, match="max_length is 101, but the model takes at most 100 tokens"):
+    with pytest.raises(SpecError, match=r"max_length is 101.*100 tokens"):
         rerank(payload("why?", "x"), model=HashingModel(max_positions=100), max_length=101)
 
 

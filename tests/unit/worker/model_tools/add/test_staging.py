@@ -59,7 +59,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(models_dir):
 def test_a_name_that_is_taken_is_refused_and_its_folder_unchanged(models_dir):
     make(models_dir, "opus", "one")
 
-    with pytest.raises(SpecError, match=r"already a model opus .* --name, .* --force"):
+    with pytest.raises(SpecError, match=r"already .*opus .*--name.*--force"):
         make(models_dir, "opus", "two")
 
     assert content_of(models_dir, "opus") == "one"
@@ -123,7 +123,7 @@ def test_a_recent_folder_without_a_lock_is_left_alone(models_dir):
 
 
 def test_a_full_disk_is_reported_with_one_sentence(models_dir):
-    with pytest.raises(KvjobsError, match=r"disk of .*/models is full .* KVJOBS_MODELS_DIR"), staging(models_dir):
+    with pytest.raises(KvjobsError, match=r"/models .*full .*KVJOBS_MODELS_DIR"), staging(models_dir):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     assert os.listdir(models_dir) == []
@@ -132,5 +132,5 @@ def test_a_full_disk_is_reported_with_one_sentence(models_dir):
 def test_an_impossible_models_folder_is_reported_with_one_sentence(tmp_path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(KvjobsError, match="nothing can be written into the models folder"), staging(tmp_path / "file"):
+    with pytest.raises(KvjobsError, match=r"nothing .*models folder"), staging(tmp_path / "file"):
         pass

@@ -38,14 +38,14 @@ def test_a_missing_file_is_named_with_how_to_export(tmp_path, name):
     folder = make_model(tmp_path / "m")
     (folder / name).unlink()
 
-    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*optimum-cli export onnx --model .* --task"):
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*optimum-cli .*--task"):
         check_files(ModelFolder("m", folder))
 
 
 def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
     names = ["config.json", "encoder_model.onnx", "decoder_with_past_model.onnx", *TOKENIZER]
 
-    with pytest.raises(ModelError, match=r"decoder_model\.onnx is missing: the decoder \(or decoder_model_merged"):
+    with pytest.raises(ModelError, match=r"decoder_model\.onnx is missing: .*decoder_model_merged"):
         check_files(ModelFolder("m", make_model(tmp_path / "m", names)))
 
 
@@ -53,7 +53,7 @@ def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
 def test_a_checkpoint_is_refused_with_how_to_add_it(tmp_path, weights):
     folder = make_model(tmp_path / "m", ["config.json", weights, *TOKENIZER])
 
-    with pytest.raises(ModelError, match=f"/m is a checkpoint, .* run `kvjobs models add {folder}`"):
+    with pytest.raises(ModelError, match=f"/m .*checkpoint.*`kvjobs models add {folder}`"):
         check_files(ModelFolder("m", folder))
     assert layout_of(ModelFolder("m", folder)) is None
 
@@ -71,7 +71,7 @@ def test_a_folder_that_models_add_made_is_complete(tmp_path):
 def test_a_missing_file_that_models_add_wrote_is_named(tmp_path, name):
     folder = make_kv(tmp_path / "m", [other for other in KV if other != name])
 
-    with pytest.raises(ModelError, match=f"/m/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*`kvjobs models add OWNER/NAME`.*--force"):
         check_files(ModelFolder("m", folder))
 
 
@@ -93,7 +93,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").write_text("secret")
     (folder / "weights.data").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(ModelError, match=r"m/weights\.data is a link to .*elsewhere, outside of the model's folder"):
+    with pytest.raises(ModelError, match=r"m/weights\.data .*link .*elsewhere.*outside"):
         check_files(ModelFolder("m", folder))
 
 
@@ -101,7 +101,7 @@ def test_a_folder_of_graphs_that_links_elsewhere_is_not_followed(tmp_path):
     folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
     (folder / "onnx").symlink_to(make_model(tmp_path / "elsewhere"))
 
-    with pytest.raises(ModelError, match="outside of the model's folder"):
+    with pytest.raises(ModelError, match="outside"):
         check_files(ModelFolder("m", folder))
 
 
@@ -126,7 +126,7 @@ def test_a_copy_of_a_bundled_model_that_lacks_a_file_is_copied_again(tmp_path: P
     shutil.copytree(DEMO_MODEL, copy)
     (copy / "decoder.onnx").unlink()
 
-    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: .* copy that again"):
+    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: .*copy"):
         check_files(ModelFolder("copy", copy))
 
 
@@ -139,7 +139,7 @@ def test_a_bundled_model_that_lacks_a_file_is_repaired_by_reinstalling(
     (bundled / "decoder.onnx").unlink()
     monkeypatch.setattr(registry, "BUNDLED", {registry.DEFAULT_MODEL: bundled})
 
-    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: it comes with kvjobs: install that again"):
+    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: .*install"):
         check_files(find_model(registry.DEFAULT_MODEL, tmp_path / "models"))
 
 
@@ -154,7 +154,7 @@ def test_a_causal_folder_that_models_add_made_is_complete(tmp_path):
 def test_a_missing_file_of_a_causal_model_is_named(tmp_path, name):
     folder = make_causal(tmp_path / "lm", [other for other in CAUSAL_KV if other != name])
 
-    with pytest.raises(ModelError, match=f"/lm/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
+    with pytest.raises(ModelError, match=f"/lm/{name} is missing: .*`kvjobs models add OWNER/NAME`.*--force"):
         check_files(folder)
 
 
@@ -164,14 +164,14 @@ def test_a_missing_file_of_a_causal_export_is_named_with_how_to_export(tmp_path,
     if name == "model.onnx":
         (folder / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
 
-    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*--task text-generation-with-past FOLDER"):
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*--task text-generation-with-past"):
         check_files(ModelFolder("m", folder))
 
 
 def test_a_tokenizer_in_another_format_is_refused_with_how_to_convert_it(tmp_path):
     folder = make_model(tmp_path / "m", ["config.json", "model.onnx", "tokenizer.model"])
 
-    with pytest.raises(ModelError, match=r"/m/tokenizer\.json is missing: tokenizer\.model alone .* AutoTokenizer"):
+    with pytest.raises(ModelError, match=r"/m/tokenizer\.json is missing: .*tokenizer\.model .*AutoTokenizer"):
         check_files(ModelFolder("m", folder))
 
 
@@ -179,5 +179,5 @@ def test_a_causal_checkpoint_is_refused_with_how_to_add_it(tmp_path):
     folder = make_model(tmp_path / "m", ["model.safetensors", "tokenizer.json"])
     (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
 
-    with pytest.raises(ModelError, match=f"/m is a checkpoint, .* run `kvjobs models add {folder}`"):
+    with pytest.raises(ModelError, match=f"/m .*checkpoint.*`kvjobs models add {folder}`"):
         check_files(ModelFolder("m", folder))

@@ -167,7 +167,7 @@ def test_keys_and_values_may_have_heads_of_different_sizes() -> None:
     assert cache is not None
     assert (cache.head_size, cache.value_size, cache.sizes) == (192, 128, (192, 128, 192, 128))
     assert cache.position_bytes == 2 * (192 + 128) * 2 * 4
-    with pytest.raises(ModelError, match=r"past_key_values\.1\.key.*layers are all alike"):
+    with pytest.raises(ModelError, match=r"past_key_values\.1\.key.*alike"):
         read_causal_layout(graph(past=[*past[:2], *uneven(1, 128, 192)]), CONFIG)
 
 
@@ -251,9 +251,9 @@ def test_a_missing_graph_is_reported_with_the_graphs_that_were_found(tmp_path: P
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "decoder_model_merged.onnx").touch()
 
-    with pytest.raises(ModelError, match=r"lacks model.onnx \(graphs found: onnx/decoder_model_merged.onnx\): export"):
+    with pytest.raises(ModelError, match=r"lacks model\.onnx .*onnx/decoder_model_merged\.onnx"):
         find_causal_graph(tmp_path)
-    with pytest.raises(ModelError, match="is not a folder"):
+    with pytest.raises(ModelError, match="not a folder"):
         find_causal_graph(tmp_path / "none")
 
 
@@ -302,7 +302,7 @@ def test_without_config_json_the_sizes_are_read_from_genai_config_json(tmp_path:
 def test_an_invalid_size_is_refused(tmp_path: Path, size: Any) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": size}))
 
-    with pytest.raises(ModelError, match=r"config\.json says hidden_size = .*, which is not a size"):
+    with pytest.raises(ModelError, match=r"config\.json .*hidden_size = .*not a size"):
         CausalConfig.read(tmp_path)
 
 
@@ -310,5 +310,5 @@ def test_an_invalid_size_is_refused(tmp_path: Path, size: Any) -> None:
 def test_a_genai_configuration_without_a_decoder_is_refused(tmp_path: Path, content: Any) -> None:
     (tmp_path / "genai_config.json").write_text(json.dumps(content))
 
-    with pytest.raises(ModelError, match=r"genai_config\.json lacks the object (model|decoder)"):
+    with pytest.raises(ModelError, match=r"genai_config\.json .*(model|decoder)"):
         CausalConfig.read(tmp_path)

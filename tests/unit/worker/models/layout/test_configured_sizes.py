@@ -26,16 +26,16 @@ def test_the_configuration_fills_what_the_graph_leaves_open() -> None:
 
 
 def test_a_size_that_nothing_gives_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"neither model\.onnx \(past\.0\.key is .*\) nor config\.json \(vocab_size\)"):
+    with pytest.raises(ModelError, match=r"model\.onnx \(past\.0\.key .*config\.json \(vocab_size\)"):
         agreed_axis_size(GRAPH, KEY, 3, configured(None))
 
 
 def test_sizes_that_must_agree_and_differ_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"but config\.json says vocab_size = 99: the files belong"):
+    with pytest.raises(ModelError, match=r"config\.json .*vocab_size = 99"):
         agreed_axis_size(GRAPH, LOGITS, 2, configured(99))
 
 
 def test_only_float_types_are_supported() -> None:
     assert float_type(GRAPH, LOGITS) == np.float16
-    with pytest.raises(ModelError, match=r"has ids as tensor\(int64\); supported are float and float16"):
+    with pytest.raises(ModelError, match=r"ids .*tensor\(int64\).*float.*float16"):
         float_type(GRAPH, Tensor("ids", "tensor(int64)", ("batch",)))

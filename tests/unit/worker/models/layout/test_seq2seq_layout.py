@@ -164,7 +164,7 @@ def test_the_configuration_fills_what_a_graph_leaves_open() -> None:
 def test_a_size_that_neither_graph_nor_configuration_gives_is_refused() -> None:
     open_graph = merged(past=keys_and_values("past_key_values", heads="heads"))
 
-    with pytest.raises(ModelError, match=r"neither decoder_model_merged.onnx .* nor config.json"):
+    with pytest.raises(ModelError, match=r"decoder_model_merged\.onnx .*config\.json"):
         read_layout(open_graph, {})
 
 
@@ -202,7 +202,7 @@ def test_a_separate_target_vocabulary_has_its_own_size() -> None:
 def test_an_unknown_required_input_is_named(file: str) -> None:
     graphs = with_input(two(), file, Tensor("pixel_values", FLOAT, ("B", 3)))
 
-    with pytest.raises(ModelError, match=rf"{file} requires the unknown input pixel_values \['B', 3\]"):
+    with pytest.raises(ModelError, match=rf"{file} .*pixel_values \['B', 3\]"):
         read_layout(graphs, CONFIG)
 
 
@@ -272,5 +272,5 @@ def test_missing_files_are_named_with_what_to_do(tmp_path: Path, there: list[str
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="nowhere is not a folder"):
+    with pytest.raises(ModelError, match=r"nowhere .*folder"):
         find_graphs(tmp_path / "nowhere")

@@ -91,7 +91,7 @@ def test_what_is_no_object_is_a_bad_answer(value: Any) -> None:
 
 def test_versions_are_compared_as_numbers() -> None:
     assert read_version({"version": "0.12.11"}) > read_version({"version": "0.12.6-rc1"}) == (0, 12, 6)
-    with pytest.raises(ProviderFailure, match="names no version of Ollama"):
+    with pytest.raises(ProviderFailure, match=r"no version .*Ollama"):
         read_version({"version": "latest"})
 
 
@@ -120,5 +120,5 @@ def test_the_context_is_that_of_the_model_that_is_loaded() -> None:
 def test_a_model_is_loaded_where_the_server_says_so() -> None:
     check_loaded({"model": "m", "done": True, "done_reason": "load"}, "m")
     check_loaded({"model": "m", "done": True, "done_reason": "unload"}, "m")
-    with pytest.raises(ProviderFailure, match="where a model was to be loaded"):
+    with pytest.raises(ProviderFailure, match="to be loaded"):
         check_loaded({"model": "m", "done": True, "done_reason": "stop"}, "m")
