@@ -1,8 +1,8 @@
 """
 The providers of a job tried on a sample, one after the other: how fast each answers, and how far its answers are from
-those of the first.
+the answers of the first provider.
 
-    sample   -> batches                 as a worker would cut them, and small enough for every lane to get some
+    sample   -> batches                 as a lease cuts them, and small enough for every lane to get some
     provider -> outcomes, seconds       each batch by the next free lane, as in a worker
     outcomes -> agreement               with the first provider that answered
 
@@ -26,7 +26,7 @@ from jobs.errors import KvjobsError
 from jobs.outcome import Failed, Generation, Outcome, Quarantined, Ranking, Score, Translation
 from jobs.providers import Choice, Usage
 from jobs.spec import JobSpec
-from jobs.store.queue.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
+from jobs.store.queue.batches import Batch, PlannedDocument, batch_limits, plan_batches
 from worker.engine.runtime.device import lanes_of
 from worker.engine.runtime.run_context import RunContext
 from worker.isolation.bisect import BisectingLane
@@ -39,7 +39,7 @@ BATCHES_PER_LANE = 4  # at least, where the sample is large enough: else one lan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTrial:
-    """What one provider made of the sample. Of one that could not be tried, `why_not` says why and the rest is 0."""
+    """How one provider answered the sample. If it could not be tried, `why_not` says why and the rest is 0."""
 
     provider: str
     model: str  # its name there
@@ -47,10 +47,10 @@ class ProviderTrial:
     documents: int = 0  # with a result
     failed: int = 0  # documents that are bad in themselves, as the provider finds
     unanswered: int = 0
-    reason: str | None = None  # why the first of those was not answered
+    reason: str | None = None  # why the first unanswered document was not answered, else why the first one failed
     open_s: float = 0.0  # until the model was ready
     seconds: float = 0.0  # of answering, all lanes together
-    cpu_s: float = 0.0  # processor time of this process meanwhile; a server's is not in it
+    cpu_s: float = 0.0  # processor time of this process meanwhile; the time of a server is not included
     tokens_per_s: float | None = None  # estimated tokens of the texts that it answered, by second
     usage: Usage | None = None
     perplexity: float | None = None  # of the texts that it scored, together
@@ -62,28 +62,28 @@ class ProviderTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What came back."""
+    """The answers of a provider to the whole sample, and how long it took."""
 
     documents: Sequence[PlannedDocument]
-    answers: Answers  # in their order
+    answers: Answers  # in the order of the documents
     open_s: float
     seconds: float
     cpu_s: float
 
     @property
     def outcomes(self) -> dict[int, Outcome]:
-        """By position, of the documents that were answered."""
+        """The outcomes of the documents that were answered, by position."""
         pairs = zip(self.documents, self.answers.outcomes, strict=True)
         return {document.position: outcome for document, outcome in pairs if not isinstance(outcome, Unanswered)}
 
     @property
     def unanswered(self) -> list[str]:
-        """Why the others were not."""
+        """Why each of the other documents was not answered."""
         return [outcome.reason for outcome in self.answers.outcomes if isinstance(outcome, Unanswered)]
 
 
 def try_providers(spec: JobSpec, documents: Sequence[Document], arguments: WorkerArguments) -> Iterator[ProviderTrial]:
-    """Yield a trial of each provider of the job, in their order."""
+    """Yield a trial of each provider of the job, in the order of the job."""
     providers = Providers(arguments)
     num_lanes = lanes_of(arguments.device, arguments.settings.lanes)
     first: dict[int, Outcome] | None = None
@@ -93,7 +93,7 @@ def try_providers(spec: JobSpec, documents: Sequence[Document], arguments: Worke
             yield ProviderTrial(provider=choice.name, model=job.model, why_not=choice.skipped)
             continue
         try:
-            run = _run(job, _cut(spec, documents, num_lanes), providers, num_lanes)
+            run = _run(job, _cut_sample(spec, documents, num_lanes), providers, num_lanes)
         except KvjobsError as error:
             yield ProviderTrial(provider=choice.name, model=job.model, why_not=str(error))
             continue
@@ -102,15 +102,19 @@ def try_providers(spec: JobSpec, documents: Sequence[Document], arguments: Worke
             first = run.outcomes
 
 
-def _cut(spec: JobSpec, documents: Sequence[Document], num_lanes: int) -> Sequence[Batch]:
-    planned = [PlannedDocument(place, one.text, one.estimated_tokens) for place, one in enumerate(documents)]
-    most = MAX_TOKENS_OF_QUERIES if spec.kind.has_candidates else MAX_TOKENS
-    tokens = sum(one.estimated_tokens for one in planned)
-    return plan_batches(planned, min(most, max(1, tokens // (num_lanes * BATCHES_PER_LANE))))
+def _cut_sample(spec: JobSpec, documents: Sequence[Document], num_lanes: int) -> Sequence[Batch]:
+    """Batches as a lease cuts them, but small enough for every lane to get `BATCHES_PER_LANE`."""
+    planned = [
+        PlannedDocument(position, document.text, document.estimated_tokens)
+        for position, document in enumerate(documents)
+    ]
+    limits, tokens = batch_limits(spec.task), sum(document.estimated_tokens for document in planned)
+    share = max(1, tokens // (num_lanes * BATCHES_PER_LANE))
+    return plan_batches(planned, min(limits.tokens, share), limits.documents)
 
 
 def _run(job: ProviderJob, batches: Sequence[Batch], providers: Providers, num_lanes: int) -> _Run:
-    """Raises what the provider raises for every document."""
+    """Answer the batches with one provider. Raises an error that the provider raises for every document."""
     lanes = [_lane(Lane(number, providers), job.choice.name) for number in range(num_lanes)]
     started = time.perf_counter()
     for lane in lanes:
@@ -153,8 +157,8 @@ def _lane(lane: Lane, name: str) -> AnsweringLane:
 def _trial(
     choice: Choice, job: ProviderJob, documents: Sequence[Document], run: _Run, first: dict[int, Outcome] | None
 ) -> ProviderTrial:
-    results = {place: outcome for place, outcome in run.outcomes.items() if _is_result(outcome)}
-    tokens = sum(documents[place].estimated_tokens for place in results)
+    results = {position: outcome for position, outcome in run.outcomes.items() if _is_result(outcome)}
+    tokens = sum(documents[position].estimated_tokens for position in results)
     scores = [outcome for outcome in results.values() if isinstance(outcome, Score)]
     same, difference, agreement = _compare(first or {}, results)
     return ProviderTrial(
@@ -169,7 +173,9 @@ def _trial(
         cpu_s=run.cpu_s,
         tokens_per_s=tokens / run.seconds if results else None,
         usage=next(iter(run.answers.usage), None),
-        perplexity=measures.perplexity(sum(one.nll_sum for one in scores), sum(one.num_tokens for one in scores)),
+        perplexity=measures.perplexity(
+            sum(score.nll_sum for score in scores), sum(score.num_tokens for score in scores)
+        ),
         same=same,
         difference=difference,
         agreement=agreement,
@@ -178,17 +184,17 @@ def _trial(
 
 def _compare(first: dict[int, Outcome], results: dict[int, Outcome]) -> tuple[float | None, float | None, str | None]:
     """How the results agree with the first provider's: the share that is the same, the difference, and a sentence."""
-    pairs = [(first[place], outcome) for place, outcome in sorted(results.items()) if place in first]
+    pairs = [(first[position], outcome) for position, outcome in sorted(results.items()) if position in first]
     scores, texts, orders = ScoresCompared(), TranslationsCompared(), RankingsCompared()
     compared = 0
     for a, b in pairs:
         match a, b:
             case Score(), Score():
                 scores.add((a.nll_sum, a.num_tokens, a.num_bytes), (b.nll_sum, b.num_tokens, b.num_bytes))
-            case (Translation(text=one), Translation(text=other)) | (Generation(text=one), Generation(text=other)):
-                texts.add(one, other)
+            case (Translation(), Translation()) | (Generation(), Generation()):
+                texts.add(a.text, b.text)
             case Ranking(), Ranking():
-                orders.add([one.id for one in a.candidates], [one.id for one in b.candidates])
+                orders.add([candidate.id for candidate in a.candidates], [candidate.id for candidate in b.candidates])
             case _:
                 continue
         compared += 1
@@ -212,5 +218,6 @@ def _is_result(outcome: Outcome) -> bool:
 
 
 def _first_failure(outcomes: dict[int, Outcome]) -> str | None:
-    failures = (one.message for _, one in sorted(outcomes.items()) if isinstance(one, Failed | Quarantined))
+    by_position = (outcome for _, outcome in sorted(outcomes.items()))
+    failures = (outcome.message for outcome in by_position if isinstance(outcome, Failed | Quarantined))
     return next(failures, None)

@@ -27,14 +27,10 @@ from jobs.queues import Queues
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.queue.batches import (
-    MAX_BATCHES_AT_ONCE,
-    MAX_DOCUMENTS,
-    MAX_PROMPTS,
-    MAX_TOKENS,
-    MAX_TOKENS_OF_PROMPTS,
-    MAX_TOKENS_OF_QUERIES,
     Batch,
+    BatchLimits,
     PlannedDocument,
+    batch_limits,
     plan_batches,
 )
 from jobs.store.queue.completion import close_cancelled
@@ -44,7 +40,6 @@ from jobs.store.queue.pauses import paused_values
 from jobs.store.queue.shard_events import log_event
 from jobs.store.queue.work import Work, fence, finish_shard, ready_values, set_in_flight
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.result_tables import Generation, Ranking, Translation
 from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Shard
@@ -197,7 +192,7 @@ def _begin(
         options_json=job.options,
         providers_json=job.providers,
     )
-    times = 1 if taken.crashes else batches_at_once(spec)
+    limits = batch_limits(spec.task, 1 if taken.crashes else batches_at_once(spec))
     work = Work(
         shard_id=taken.id,
         job_id=taken.job_id,
@@ -206,7 +201,7 @@ def _begin(
         worker_id=worker_id,
         lane=lane,
         spec=spec,
-        batches=_todo(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop, times),
+        batches=_unfinished_batches(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop, limits),
         suspect=taken.crashes >= SUSPECT_AFTER,
     )
     log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
@@ -219,8 +214,8 @@ def _begin(
     return work
 
 
-def _todo(
-    connection: Connection, result: ResultTable, job_id: int, start: int, stop: int, times: int
+def _unfinished_batches(
+    connection: Connection, result: ResultTable, job_id: int, start: int, stop: int, limits: BatchLimits
 ) -> tuple[Batch, ...]:
     with_result = set(
         connection.execute(select(result.position).where(in_range(result, job_id, start, stop))).scalars()
@@ -240,12 +235,7 @@ def _todo(
         )
         for row in rows
     )
-    if result is Generation:
-        return plan_batches(planned, MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS)
-    if result is Ranking:
-        return plan_batches(planned, MAX_TOKENS_OF_QUERIES)
-    times = min(times, MAX_BATCHES_AT_ONCE) if result is Translation else 1
-    return plan_batches(planned, times * MAX_TOKENS, times * MAX_DOCUMENTS)
+    return plan_batches(planned, limits.tokens, limits.documents)
 
 
 def _release(connection: Connection, work: Work) -> bool:

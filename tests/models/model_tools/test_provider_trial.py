@@ -14,7 +14,10 @@ from jobs.outcome import Outcome, Score, Translation
 from jobs.providers import ProviderOrder, Reason, Usage
 from jobs.settings import Settings
 from jobs.spec import JobSpec
-from jobs.store.queue.batches import Batch
+from jobs.store.queue.batches import Batch, batch_limits
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.kinds import Options
+from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
@@ -79,7 +82,7 @@ class Dead:
 
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerArguments:
-    classes = {"onnx": OnnxProvider, "differing": Differing, "dead": Dead}
+    classes = {"onnx": OnnxProvider, "differing": Differing, "dead": Dead, "recording": Recording}
     monkeypatch.setattr(registry, "provider_class", classes.__getitem__)
     return WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2))
 
@@ -127,3 +130,51 @@ def test_translations_are_compared_as_texts_and_unanswered_documents_are_counted
 
     assert (differing.documents, differing.unanswered, differing.reason) == (9, 3, "too long")
     assert (differing.same, differing.difference) == (1.0, 0.0)
+
+
+class Recording(Differing):
+    """Notes how many documents each batch has, and answers none."""
+
+    name: ClassVar[str] = "recording"
+    batches: ClassVar[list[int]]
+
+    def new_lane(self) -> Any:
+        return _RecordingLane(None)
+
+
+class _RecordingLane(_DifferingLane):
+    def open(self, job: ProviderJob) -> None:
+        pass
+
+    def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
+        Recording.batches.append(len(documents))
+        return Answers([Unanswered(Reason.DECLINED, "it only takes notes")] * len(documents))
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "tokens_each", "num_documents"),
+    [
+        (Task.TRANSLATE, TranslateOptions(), 500, 8),
+        (Task.SCORE, ScoreOptions(), 500, 8),
+        (Task.RERANK, RerankOptions(), 500, 32),
+        (Task.GENERATE, GenerateOptions(), 500, 65),
+        (Task.SCORE, ScoreOptions(), 10, 256),
+        (Task.GENERATE, GenerateOptions(), 100, 128),
+    ],
+)
+def test_a_large_sample_is_cut_into_the_batches_of_a_lease(
+    arguments: WorkerArguments, task: Task, options: Options, tokens_each: int, num_documents: int
+) -> None:
+    limits = batch_limits(task)
+    assert num_documents == min(limits.tokens // tokens_each, limits.documents)
+    spec = JobSpec(
+        task=task, model="any", model_revision="", options=options, providers=ProviderOrder.parse("recording")
+    )
+    sample = [Document(number, str(number), False, number + 1, "text", None, tokens_each) for number in range(5000)]
+    Recording.batches = []
+
+    (trial,) = try_providers(spec, sample, arguments)
+
+    assert (trial.why_not, trial.unanswered) == (None, len(sample))
+    assert max(Recording.batches) == num_documents
+    assert sum(Recording.batches) == len(sample)

@@ -8,9 +8,10 @@ from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.jobs import pause, resume
 from jobs.store.queue import deaths, leases
-from jobs.store.queue.batches import MAX_TOKENS
+from jobs.store.queue.batches import MAX_TOKENS, batch_limits
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
+from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.databases import ON_POSTGRESQL
@@ -109,6 +110,16 @@ def test_scores_may_depend_on_their_batch_so_its_size_stays(database: Database, 
     add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2, spec=SCORING)
 
     assert borders(database, 4) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("task", [Task.SCORE, Task.GENERATE])
+def test_a_lease_follows_the_limits_of_its_task(database: Database, add_waiting_job: AddWaitingJob, task: Task) -> None:
+    options = GenerateOptions() if task is Task.GENERATE else ScoreOptions()
+    spec = JobSpec(task=task, model="m", model_revision="r", options=options)
+    limits = batch_limits(task)
+    add_waiting_job(documents=5, per_shard=5, tokens=limits.tokens // 2, spec=spec)
+
+    assert borders(database, 1) == [2, 2, 1]
 
 
 def test_after_a_crash_no_more_documents_than_usual_are_suspect(
