@@ -31,7 +31,7 @@ from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.scoring import cut
+from worker.engine.tasks.scoring import cut_windows
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures import departures
 from worker.models.departures.departures import Departures
@@ -244,7 +244,7 @@ def worst(model: CausalModel, judge: TransformersCausal, texts: Sequence[Sequenc
     with _small_pieces():
         for ids in texts:
             size = model.max_positions
-            for span in cut(len(ids), Window.STRIDE, size, max(1, size // 2)):
+            for span in cut_windows(len(ids), Window.STRIDE, size, max(1, size // 2)):
                 window = ids[span.start : span.stop]
                 reader = model.new_reader()
                 ((_, (ours,)),) = reader.read([Group((), (window,))], RunContext())

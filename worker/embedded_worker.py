@@ -1,8 +1,8 @@
 """The parent process of the embedded worker of `submit --wait`, which starts before the command has loaded its modules.
 
-Its child starts at once, so that the modules of all three load side by side: of a small job that is most of the time.
-Neither touches the database before the command has written the job's number to standard input. At the end of that pipe
-both end.
+Its child starts at once, so that command, parent and child load their modules side by side: most of the time
+of a small job is spent on that. Parent and child use the database only after the command has written the job's number
+to the parent's standard input. When that pipe ends, both processes end.
 """
 
 import gc

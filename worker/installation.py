@@ -10,8 +10,8 @@ from jobs.errors import KvjobsError
 from worker.models.registry import BUNDLED
 
 PATIENCE_S = 300.0  # longer than pip takes to replace an installation
-SETTLED_S = 10.0  # a file that was written later than so may be half written
-# Begins the reason of a job that waits for the installation of this machine: by it the job is found again.
+SETTLED_S = 10.0  # a file that was written more recently than this may be half written
+# The reason of a job that waits for the installation of this machine begins so; the job is found again by that.
 REASON = f"the installation of kvjobs on {socket.gethostname()} is not whole: "
 
 
@@ -28,7 +28,7 @@ class Installation:
         self._broken_since: float | None = None
 
     def problem(self) -> str | None:
-        """What is missing, or may be half written; None where all is whole."""
+        """A sentence about a file that is missing or may be half written; None if there is no such file."""
         for file in self._files:
             try:
                 age_s = time.time() - file.stat().st_ctime

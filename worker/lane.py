@@ -8,14 +8,15 @@ from worker.providers.registry import Providers
 
 
 class Lane:
-    """What one thread keeps between batches: engines with their buffers, and which providers fail."""
+    """The state of one thread between batches: engines with their buffers, and which providers fail."""
 
     def __init__(self, number: int, providers: Providers) -> None:
         self.number = number
         self.fallback = Fallback(providers.breaker)
         self._providers = providers
         self._lanes: dict[str, ProviderLane] = {}
-        self.latest_revision: str | None = None  # of the latest job's models: of several together no model has it
+        # Of the latest job; where a job has several models, no single model has this revision.
+        self.latest_revision: str | None = None
 
     def provider(self, name: str) -> ProviderLane:
         """A provider as this lane uses it. Raises SpecError where there is none of this name."""

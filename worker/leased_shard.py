@@ -80,8 +80,8 @@ class LeasedShard:
             index += 1
 
     def _join_following(self, index: int) -> None:
-        """Join the batches behind this one as the lane's pace allows, which was not known when they were cut: a small
-        job, of one shard, is otherwise computed in small pieces. Before the record, which notes the next batch."""
+        """Join the batches after this one as the lane's pace allows. The pace was not known when they were cut, so
+        a job of one shard would have small batches only. Call this before `_record`, which notes the next batch."""
         begun, following = self.work.batches[: index + 1], self.work.batches[index + 1 :]
         times = min(self.lane.batches_at_once(self.work.spec), MAX_BATCHES_AT_ONCE) if following else 1
         if times > 1:
@@ -102,8 +102,8 @@ class LeasedShard:
             raise Stopped("stopped while waiting for a provider")
         time.sleep(seconds)
 
-    def around(self, lane: AnsweringLane, *, is_suspect: bool) -> AnsweringLane:
-        """A local provider's lane in one that keeps a document from failing or killing others. The first batch of a
+    def isolated(self, lane: AnsweringLane, *, is_suspect: bool) -> AnsweringLane:
+        """Wrap a local provider's lane, so that no document makes other documents fail. The first batch of a
         suspect shard, which was in flight when two processes died, goes to disposable processes."""
         open_sandbox = self._open_sandbox
         if not is_suspect or open_sandbox is None:
@@ -121,7 +121,7 @@ class LeasedShard:
         )
 
     def _must_stop(self) -> bool:
-        """Whether a call into an engine, which has taken a step, is to end."""
+        """Note that the engine has taken a step; whether the call into the engine has to end."""
         self.calls.step()
         return self._keeper.must_stop(self.work)
 
@@ -176,7 +176,7 @@ class _BatchLanes:
     def provider(self, name: str) -> AnsweringLane:
         lane = self.shard.lane.provider(name)
         if self.is_local(name):
-            return self.shard.around(lane, is_suspect=self.is_suspect)
+            return self.shard.isolated(lane, is_suspect=self.is_suspect)
         return _WatchedLane(lane, self.shard)
 
     def pause(self, seconds: float) -> None:

@@ -89,7 +89,7 @@ class LoadedCrossEncoder:
 
     @property
     def is_running(self) -> bool:
-        """It runs in this process."""
+        """Always true: it runs in this process."""
         return True
 
 

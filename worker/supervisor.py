@@ -27,7 +27,7 @@ INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
 REAP_EVERY_S = 5.0
 RECONNECT_S = 20.0  # longer than a live worker takes to reconnect
-LONGEST_LOOK_S = 1.0  # what counts of the time between two looks
+LONGEST_LOOK_S = 1.0  # a longer time between two looks counts as this much
 TOLD_AFTER_S = 1.0
 TRACEBACK_S = 5.0  # for a process that prints where it hangs
 
@@ -87,7 +87,7 @@ class ReaperThread:
     own: a database that is unreachable must not block the parent."""
 
     def __init__(self, database: Database, lease_s: float) -> None:
-        self.num_freed = 0  # shards so far
+        self.num_freed = 0  # shards that were freed so far
         self._database = database
         self._lease_s = lease_s
         self._holder = new_holder()
@@ -102,7 +102,7 @@ class ReaperThread:
         threading.Thread(target=self._run, args=(stop,), daemon=True).start()
 
     def reap_soon(self, ended: int | None) -> None:
-        """Reap at once: a child of this process has ended, which was the worker of this id."""
+        """Reap soon: a child of this process has ended. `ended`: its id as a worker, None if it had none."""
         if ended is not None:
             self._ended.add(ended)
         self._due.set()

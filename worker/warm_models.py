@@ -29,7 +29,7 @@ class WarmModels:
         context: int = 0,
         limit: int = MAX_WARM,
     ) -> None:
-        """`context`: the positions of a GGUF file are at most so many; 0: its own. `limit`: models kept open; the least
+        """`context`: the most positions that a GGUF file gets; 0: its own limit. `limit`: models kept open; the least
         recently used one is closed first."""
         self.limit = limit
         self._models_dir = models_dir

@@ -19,7 +19,7 @@ from tests.small_tokenizers import byte_level, opened
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.scoring import Scorer, cut
+from worker.engine.tasks.scoring import Scorer, cut_windows
 from worker.text.causal_tokenizer import CausalTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -124,7 +124,7 @@ def test_strided_scores_equal_the_recipe(
     weighed = [
         -np.mean(token_log_probs[span.first_scored - 1 : span.stop - 1])
         * (span.stop - span.first_scored + (span.start == 0))
-        for span in cut(length, Window.STRIDE, max_length, stride)
+        for span in cut_windows(length, Window.STRIDE, max_length, stride)
     ]
     assert math.exp(sum(weighed) / length) == pytest.approx(math.exp(sum(published) / length), rel=1e-4)
 

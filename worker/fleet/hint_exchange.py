@@ -113,14 +113,14 @@ class HintListener:
     def _run(self) -> None:
         celery_log.addFilter(self._is_no_lost_connection)
         for logger in task_logs:
-            logger.addFilter(as_detail)
+            logger.addFilter(log_as_debug)
         request_log.addFilter(self._is_no_lost_acknowledgement)
         try:
             self._listen()
         finally:
             celery_log.removeFilter(self._is_no_lost_connection)
             for logger in task_logs:
-                logger.removeFilter(as_detail)
+                logger.removeFilter(log_as_debug)
             request_log.removeFilter(self._is_no_lost_acknowledgement)
 
     def _listen(self) -> None:
@@ -188,8 +188,8 @@ class HintListener:
         )
 
 
-def as_detail(record: logging.LogRecord) -> bool:
-    """A filter that makes Celery's two lines a hint, received and succeeded, lines for debugging."""
+def log_as_debug(record: logging.LogRecord) -> bool:
+    """A log filter: the two lines of Celery for each hint, received and succeeded, get the level DEBUG."""
     if record.levelno == logging.INFO:
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return logging.getLogger().isEnabledFor(record.levelno)

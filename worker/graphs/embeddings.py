@@ -87,7 +87,7 @@ def _tensors(name: str, width: int) -> tuple[str, str]:
 
 
 def _rounded_rows(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Integers (V, D) and scales (V,)."""
+    """The rows of the table in int8: integers (V, D) and scales (V,)."""
     integers, scales = np.empty(table.shape, np.int8), np.empty(len(table), np.float32)
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

@@ -100,7 +100,7 @@ class WrittenWeights:
     def map(self, name: str, folder: Path) -> NDArray[Any]:
         """The tensor as a memory-mapped array; `folder`: where the graph and its weights file are."""
         tensor = self._tensors[name]
-        entry = _place(tensor)
+        entry = _external_data(tensor)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(entry["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / entry["location"], dtype, "r", offset, shape))
@@ -126,9 +126,9 @@ def read_graph(file: Path) -> ModelProto:
 def count_bytes(graphs: Sequence[ModelProto], data_type: int) -> int:
     """How many bytes of the weights file hold tensors of an ONNX data type; bytes that tensors share count once."""
     tensors = [tensor for graph in graphs for tensor in graph.graph.initializer if tensor.external_data]
-    places = [_place(tensor) for tensor in tensors if tensor.data_type == data_type]
+    spans = [_external_data(tensor) for tensor in tensors if tensor.data_type == data_type]
     total = end = 0
-    for start, length in sorted((int(location["offset"]), int(location["length"])) for location in places):
+    for start, length in sorted((int(location["offset"]), int(location["length"])) for location in spans):
         total += max(0, start + length - max(start, end))
         end = max(end, start + length)
     return total
@@ -140,27 +140,27 @@ def move_weights(graphs: Sequence[ModelProto], source: Path, file: Path) -> None
     Tensors that share bytes, or lie one behind the other, do so in the new file too.
     """
     tensors = [stored for graph in graphs for stored in graph.graph.initializer if stored.external_data]
-    places = {(entry["location"], int(entry["offset"]), int(entry["length"])) for entry in map(_place, tensors)}
+    spans = {(entry["location"], int(entry["offset"]), int(entry["length"])) for entry in map(_external_data, tensors)}
     moved: dict[tuple[str, int], int] = {}  # by file and offset of a tensor, the new offset
     with file.open("xb") as content:
-        for name, start, stop, offsets in _runs(sorted(places)):
+        for name, start, stop, offsets in _runs(sorted(spans)):
             content.write(b"\0" * (-content.tell() % _ALIGNMENT))
             moved |= {(name, offset): content.tell() + offset - start for offset in offsets}
             with (source / name).open("rb") as old:
                 old.seek(start)
                 _copy(old, content, stop - start)
     for tensor in tensors:
-        entry = _place(tensor)
+        entry = _external_data(tensor)
         offset = moved[entry["location"], int(entry["offset"])]
         del tensor.external_data[:]
         for key, value in (("location", file.name), ("offset", str(offset)), ("length", entry["length"])):
             tensor.external_data.add(key=key, value=value)
 
 
-def _runs(places: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int, list[int]]]:
-    """Sorted places (file, offset, length) that touch, as one: file, start, stop, and the offsets in it."""
+def _runs(spans: Sequence[tuple[str, int, int]]) -> Iterator[tuple[str, int, int, list[int]]]:
+    """Join sorted spans (file, offset, length) that touch: file, start and stop of each run, and the offsets in it."""
     file, start, stop, offsets = "", 0, 0, list[int]()
-    for name, offset, length in places:
+    for name, offset, length in spans:
         if offsets and (name, offset) <= (file, stop):
             stop = max(stop, offset + length)
             offsets.append(offset)
@@ -184,19 +184,19 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
 
 def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:
     """A reference to rows `start` to `stop` of a tensor of the weights file, as the tensor `name`."""
-    entry = _place(tensor)
+    entry = _external_data(tensor)
     row = int(entry["length"]) // tensor.dims[0]
     return _reference(tensor, name, stop - start, int(entry["offset"]) + start * row)
 
 
 def whole_of(first: TensorProto, name: str, rows: int) -> TensorProto:
     """A reference to the tensor of `rows` rows of which `first` is the first part, as the tensor `name`."""
-    return _reference(first, name, rows, int(_place(first)["offset"]))
+    return _reference(first, name, rows, int(_external_data(first)["offset"]))
 
 
 def _reference(like: TensorProto, name: str, rows: int, offset: int) -> TensorProto:
     """`rows` rows from `offset` on of the file in which `like` is."""
-    entry = _place(like)
+    entry = _external_data(like)
     row = int(entry["length"]) // like.dims[0]
     tensor = TensorProto(
         name=name, dims=(rows, *like.dims[1:]), data_type=like.data_type, data_location=TensorProto.EXTERNAL
@@ -206,6 +206,6 @@ def _reference(like: TensorProto, name: str, rows: int, offset: int) -> TensorPr
     return tensor
 
 
-def _place(tensor: TensorProto) -> dict[str, str]:
+def _external_data(tensor: TensorProto) -> dict[str, str]:
     """The file, offset and length in bytes of a tensor of external data."""
     return {entry.key: entry.value for entry in tensor.external_data}

@@ -53,13 +53,13 @@ class SuspectsLane:
     # Called at each death of a sandbox, with the documents that it was processing, before anything else happens; what
     # it raises ends the search.
     on_death: Callable[[Batch, SandboxDied], None]
-    advice: str  # what a person does where the model is at fault
+    advice: str  # for a person: what to do if the model is at fault
 
     def open(self, job: ProviderJob) -> None:
         self.lane.open(job)
 
     def process(self, job: ProviderJob, documents: Batch, run: RunContext) -> Answers:
-        """Raises what the engine raises, and ModelError where sandboxes die whatever the document."""
+        """Raises every error of the engine, and ModelError where sandboxes die with every document."""
         with contextlib.closing(_Sandboxes(lambda: self.open_sandbox(job), self.on_death)) as sandboxes:
             whole = sandboxes.attempt(documents)
             if isinstance(whole, Answers):
@@ -92,7 +92,7 @@ def _check_model(found: Mapping[int, Answers | SandboxDied], whole: SandboxDied,
 
 
 def _try_again(sandboxes: "_Sandboxes", batch: Batch, first: SandboxDied) -> Answers:
-    """One document, in a new sandbox."""
+    """Process a document again, alone in a new sandbox: its answer, or Quarantined if that sandbox dies too."""
     sandboxes.close()
     again = sandboxes.attempt(batch)
     if isinstance(again, Answers):

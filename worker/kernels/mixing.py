@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 
-# A bit a segment: 1 changes its sign. Of 3,000 drawn, the one that spreads best over odd R up to 63: the largest number
+# A bit for each segment: 1 changes its sign. The best of 3,000 random values for odd R up to 63: the largest number
 # of the matrix across is 1.22 (R 3) to 2.69 (R 33) times 1 / sqrt(R).
 _SIGNS = 0x98240BF9B831D6A3
 _LEAST = 16  # the greatest power of two in K: the kernel takes as many numbers at a time
@@ -66,7 +66,7 @@ def _transform(x: Array, axis: int) -> Array:
     sums, length, step = np.empty_like(mixed), len(mixed), 1
     while step < length:
         (low, high), (added, subtracted) = (
-            one.reshape(length // (2 * step), 2, -1).swapaxes(0, 1) for one in (mixed, sums)
+            rows.reshape(length // (2 * step), 2, -1).swapaxes(0, 1) for rows in (mixed, sums)
         )
         np.add(low, high, out=added)
         np.subtract(low, high, out=subtracted)

@@ -96,7 +96,7 @@ def _attention(rng: np.random.Generator) -> Iterator[_Case]:
 
 
 def _cached_attention(rng: np.random.Generator, size: int, beams: int, *, is_int8: bool) -> _Case:
-    """A single query is appended to the cache; those that share their keys have a bias."""
+    """Attention of a single query, appended to the cache; or of `beams` queries that share keys and have a bias."""
     sources, appends, name = len(_LAST), beams == 1, f"{size}.{beams}.{is_int8}"
     cache = rng.normal(size=(2, sources, _HEADS, _CAPACITY, size)).astype(np.float32)
     new = rng.normal(size=(sources, beams, 3 if appends else 1, _HEADS, size)).astype(np.float32)

@@ -100,14 +100,14 @@ def advise_job(spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
     try:
         first = [
             advice
-            for one in spec.models
-            for advice in (advise_queue(one.model, models_dir, queue), advise_precision(one, models_dir))
+            for model_spec in spec.models
+            for advice in (advise_queue(model_spec.model, models_dir, queue), advise_precision(model_spec, models_dir))
         ]
     except SpecError as error:
         if len(usable) == 1:
             raise
         first = [f"No document will be answered by {ONNX}: {error}."]
-    departures = [advice for one in spec.models for advice in advise_departures(one, models_dir)]
+    departures = [advice for model_spec in spec.models for advice in advise_departures(model_spec, models_dir)]
     return [*(advice for advice in first if advice), *departures]
 
 
@@ -139,15 +139,17 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
     if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and (manifest.is_native or manifest.is_gguf)):
         return []
     known = manifest.departures if manifest else ()
-    return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
+    found = dict.fromkeys((*departures_in(folder.path).warnings(), *known))
+    return [f"Model {spec.model} {departure}." for departure in found]
 
 
 def _check_task(task: Kind, folder: ModelFolder, kind: ModelKind) -> None:
     """Raise SpecError for a task of another kind of model."""
     needed = [ModelKind(name) for name in task.models]
+    nouns = " or ".join(other.noun for other in needed)
     if kind not in needed:
         raise SpecError(
-            f"the task {task.name} needs {' or '.join(one.noun for one in needed)}, and {folder.name} is {kind.noun}: "
+            f"the task {task.name} needs {nouns}, and {folder.name} is {kind.noun}: "
             f"name another --model, or none, which takes the bundled {task.default_model}"
         )
 

@@ -37,7 +37,7 @@ class Origin:
             shutil.copyfile(self.folder / name, folder / name)
 
     def present(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that exist."""
+        """The names, out of `names`, of files that exist."""
         return [name for name in names if (self.folder / name).is_file()]
 
     def sums(self, names: Iterable[str]) -> dict[str, str]:

@@ -54,7 +54,7 @@ def admit_order(
     for choice in sorted(considered, key=lambda choice: not is_local[choice.name]):
         try:
             if is_local[choice.name]:
-                decided = any(isinstance(one, Choice) for one in found.values())
+                decided = any(isinstance(checked, Choice) for checked in found.values())
                 found[choice.name], spec = _check_local(spec, choice, folder, settings, providers, decided=decided)
             else:
                 found[choice.name] = _check_server(spec, choice, providers)
@@ -81,7 +81,7 @@ def _find(name: str, settings: Settings) -> ModelFolder | None:
 
 
 def _with_method(options: RerankOptions, folder: ModelFolder | None) -> RerankOptions:
-    """The options with a method: where no model on this machine decides it, that of causal models."""
+    """The options with a method: if no model on this machine decides it, the method of causal models."""
     if options.method is None and folder is not None:
         with contextlib.suppress(ModelError):  # damaged: the check of the model says so
             return with_method(options, folder.name, kind_of(folder))
@@ -173,7 +173,7 @@ def _check_name(name: str) -> None:
 
 
 def _none_can(considered: tuple[Choice, ...], found: Mapping[str, Choice | KvjobsError]) -> KvjobsError:
-    """One error that says why; that of onnx itself where onnx alone was asked."""
+    """One error with the reasons of all providers; if only onnx was asked, the error of onnx itself."""
     errors = {name: error for name, error in found.items() if isinstance(error, KvjobsError)}
     if len(considered) == 1:
         (choice,) = considered

@@ -35,7 +35,7 @@ def admit_routes(
     fallback: bool,
     leave_out: Callable[[str], None] | None = None,
 ) -> JobSpec:
-    """The spec of a job with these routes. `name`: of the models together; None: that of the only route. With
+    """The spec of a job with these routes. `name`: of all models together; None: the name of the only route. With
     `leave_out`, which gets a sentence, a route that cannot be used is left out.
 
     Raises SpecError where onnx is not among the providers, which has to be the first without `fallback`; and what

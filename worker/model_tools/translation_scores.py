@@ -28,10 +28,10 @@ def score_translations(model: Seq2SeqModel, translations: Sequence[ScoredTransla
     found: dict[int, Floats] = {}
     for batch in make_pair_batches(pairs):
         found.update(zip(batch, scorer.log_probs([pairs[index] for index in batch], run), strict=True))
-    return [found[index][one.num_given :] for index, one in enumerate(translations)]
+    return [found[index][translation.num_given :] for index, translation in enumerate(translations)]
 
 
 def can_score(model: Seq2SeqModel, translations: Sequence[ScoredTranslation]) -> list[ScoredTranslation]:
-    """Those whose ids the model's head has."""
+    """The translations all of whose ids are in the model's head."""
     scorer = model.new_scorer()
     return [translation for translation in translations if bool(np.all(scorer.has_ids(translation.pair.target)))]

@@ -23,7 +23,7 @@ MAX_SCORE_MEAN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Of a causal or translation model, on a sample. Numbers have three digits: the last depend on the processor."""
+    """The drift of a causal or translation model on a sample. Numbers have three digits: more vary by processor."""
 
     num_tokens: int  # whose log-probabilities were compared
     num_languages: int
@@ -70,7 +70,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelevanceDrift:
-    """Of a cross-encoder, on queries with candidates. A score has no unit, so its change counts in standard deviations
+    """The drift of a cross-encoder on queries with candidates. Scores have no unit: changes are in standard deviations
     of the scores in fp32. Numbers have three digits, as in `Drift`."""
 
     num_queries: int
@@ -85,7 +85,7 @@ class RelevanceDrift:
 
     @classmethod
     def between(cls, ours: Sequence[Sequence[float]], exact: Sequence[Sequence[float]]) -> Self:
-        """Of the scores of the candidates of each query. Raises ModelError where they cannot be compared."""
+        """The drift of scores of the candidates of each query. Raises ModelError if it cannot be computed."""
         mine, theirs = ([score for scores in queries for score in scores] for queries in (ours, exact))
         if not all(map(math.isfinite, (*mine, *theirs))):
             raise ModelError("its scores are not all finite")

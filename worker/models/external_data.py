@@ -35,7 +35,7 @@ def external_files(graph: Path) -> list[Path]:
 
 @lru_cache(maxsize=1024)
 def _locations(graph: Path, stamp: tuple[int, ...]) -> tuple[str, ...]:
-    """Relative paths; `stamp`: of the file, so that another content is read anew."""
+    """The files that a graph names, as relative paths. `stamp`: of the graph, so that a changed graph is read again."""
     with graph.open("rb") as content:
         try:
             found = set(_named(content))

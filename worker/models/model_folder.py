@@ -86,13 +86,13 @@ def known_revision(path: Path, stamp: str) -> str | None:
 
 
 def read_manifest(folder: ModelFolder) -> Manifest | None:
-    """What `kvjobs models add` wrote of the model; None for a folder that it did not make."""
+    """The manifest that `kvjobs models add` wrote; None for a folder that it did not make."""
     return Manifest.read(folder.path) if (folder.path / MANIFEST).is_file() else None
 
 
 def deciding_files(path: Path) -> list[Path]:
-    """Whatever is opened of a model: graphs, their external weights, the GGUF file of that layout, configurations,
-    vocabularies, chat templates; not what merely lies beside them."""
+    """Every file of a model that is opened: graphs, their external weights, the GGUF file, configurations,
+    vocabularies, chat templates; not other files in the folder."""
     found = {file for part in graph_places(path) for file in files_in(part) if _decides(file.name)}
     found.update(*(external_files(file) for file in found if file.suffix == ".onnx"))
     return sorted(found, key=lambda file: file.relative_to(path).as_posix())
@@ -106,5 +106,5 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 def _decides(name: str) -> bool:
     # External weights are called x.onnx_data (Optimum), x.onnx.data (torch), x.onnx_data_1 or x.data.
-    # Graphs name them, but those of these names have been in revisions whether or not a graph does.
+    # Graphs name such files; files of these names are part of a revision even if no graph names them.
     return ".onnx" in name or name.endswith((".json", ".spm", ".data")) or name == GGUF_MODEL or name in TEXT_FILES

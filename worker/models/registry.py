@@ -51,7 +51,7 @@ def is_bundled(path: Path) -> bool:
 
 
 def is_model_name(name: str) -> bool:
-    """Whether `name` can be that of a folder of models: a single path component that is not hidden."""
+    """Whether `name` can be the name of a model's folder: a single path component that is not hidden."""
     return name != "" and name == Path(name).name and not name.startswith(".") and "\0" not in name
 
 

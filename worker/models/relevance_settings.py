@@ -47,7 +47,7 @@ class RelevanceSettings:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Those of a model folder or a checkpoint; raise ModelError for what is not supported."""
+        """The settings in a model folder or a checkpoint; raise ModelError for a setting that is not supported."""
         own = _optional(folder / CROSS_ENCODER_CONFIG)
         if own.get("default_prompt_name") is not None:
             raise ModelError(

@@ -49,7 +49,7 @@ class Child:
         self._start(replace(self._arguments, is_early=True))
 
     def spawn(self) -> None:
-        """Start a process in place of the last one, which has ended; or let the one begin that was started early. One
+        """Start a process after the last one has ended; or let the process begin that was started early. A process
         that replaces another waits for the database whatever error it answers with."""
         if not self._is_early:
             arguments = replace(self._arguments, is_early=False, first_job=self.first_job, replaces=self._worker_id)
@@ -85,22 +85,22 @@ class Child:
         return self._process.pid if self._process else None
 
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it, as SIGSTOP does."""
+        """Whether the process is stopped by a signal such as SIGSTOP."""
         return self._process is not None and is_stopped(self._process.pid)
 
     def worker_id(self) -> int | None:
-        """The id of the current process in the database; before it has one, that of the last process that had one; None
-        before any had."""
+        """The id in the database of the current process; until it has one, the id of the process before; None
+        until the first process has one."""
         if self._listener is not None and self.poll() is not None:
             self._listener.join(READ_REPORTS_S)
         return self._worker_id
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._process.poll() if self._process else None
 
     def wait(self, seconds: float) -> int | None:
-        """As `poll`, after so many seconds at most."""
+        """As `poll`, after waiting `seconds` at most for the process to end."""
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(seconds)
@@ -124,11 +124,11 @@ class Child:
             return self._idle_at >= self._woken
 
     def ask_to_end(self) -> None:
-        """Let it finish the current batch and exit. Does not wait for that."""
+        """Ask the process to finish the current batch and exit. Does not wait for that."""
         self._close()
 
     def end(self) -> int:
-        """Let it finish the current batch and exit; kill it if that takes too long. Its exit code."""
+        """As `ask_to_end`, then wait for the end; kill the process if that takes too long. Returns its exit code."""
         process = self._close()
         if process is None:
             return 0
@@ -140,12 +140,12 @@ class Child:
             return process.wait()
 
     def abort(self) -> None:
-        """Have it print where it is, and end."""
+        """Send SIGABRT: the process prints where it is, and ends."""
         if self._process is not None:
             self._process.send_signal(signal.SIGABRT)
 
     def kill(self) -> None:
-        """End it at once. Its shards become ready again when a reaper sees that it has died."""
+        """Kill the process. Its shards become ready again when a reaper sees that it has died."""
         if self._process is not None:
             self._process.kill()
 

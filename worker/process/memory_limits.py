@@ -14,13 +14,13 @@ from jobs.system.process import ROOT, free_memory, memory_limit
 
 
 def limit_to_machine(root: Path = ROOT) -> None:
-    """Limit this process to the memory of the machine or the container: for one that lives long, as the memory that is
-    free at its start says little about later."""
+    """Limit this process to the memory of the machine or the container. For a process that lives long: the memory
+    that is free at its start says little about the memory that will be free later."""
     _limit(min(_meminfo("MemTotal"), memory_limit(root)))
 
 
 def limit_to_free(root: Path = ROOT) -> None:
-    """Limit this process to the memory that is free now: for one that lives for a few documents."""
+    """Limit this process to the memory that is free now. For a process that handles only a few documents."""
     _limit(_data_size() + min(_meminfo("MemAvailable"), free_memory(root)))
 
 

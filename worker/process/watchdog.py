@@ -38,13 +38,13 @@ class Watchdog:
         """`on_hang` gets the reason; by default it ends the process. `cut_connections` closes the connections that
         have waited too long for the database, so that their threads get an error; whether there was one. `on_tick`
         tells others that this process runs."""
-        self.now = 0.0  # seconds, in ticks: most steps are far shorter than a tick and count as 0
+        self.now = 0.0  # seconds, counted in ticks: most steps are far shorter than a tick and count as 0
         self._hang_s = hang_s
         self._lease_s = lease_s
         self._cut_connections = cut_connections
         self._on_tick = on_tick
         self._on_hang = _end_process if on_hang is None else on_hang
-        # So fine that a step of one tick, times `TIMES_USUAL`, does not raise the deadline above `hang_s`.
+        # So short that a step of one tick, times `TIMES_USUAL`, does not raise the deadline above `hang_s`.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
         self._lock = threading.Lock()
         self._calls: set[WatchedCalls] = set()
@@ -58,7 +58,7 @@ class Watchdog:
             self._calls.add(calls)
 
     def discard(self, calls: "WatchedCalls") -> None:
-        """Watch them no longer."""
+        """Watch the calls of a lane no longer."""
         with self._lock:
             self._calls.discard(calls)
 
@@ -69,7 +69,7 @@ class Watchdog:
         usual = steps[int(0.99 * len(steps))] if steps else 0.0
         return max(self._hang_s, TIMES_USUAL * usual)
 
-    def took(self, seconds: float) -> None:
+    def record_step(self, seconds: float) -> None:
         """Note how many seconds a finished step of a lane took."""
         with self._lock:
             self._steps.append(seconds)
@@ -130,7 +130,7 @@ class WatchedCalls:
     """The calls of one lane into engines, one after another, and when the present one last took a step."""
 
     def __init__(self, watchdog: Watchdog) -> None:
-        self.what = ""  # of the present call, for the log
+        self.what = ""  # describes the present call, for the log
         self._watchdog = watchdog
         self._last: float | None = None  # None: not watched at present
 
@@ -153,7 +153,7 @@ class WatchedCalls:
 
     def step(self) -> None:
         """Note that the call has made progress."""
-        self._watchdog.took(self.silent_s)
+        self._watchdog.record_step(self.silent_s)
         self._last = self._watchdog.now
 
     @contextlib.contextmanager

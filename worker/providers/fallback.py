@@ -28,13 +28,13 @@ from worker.providers.protocol import AnsweringLane, ProviderFailure, ProviderJo
 
 log = logging.getLogger(__name__)
 
-MAX_JOBS = 16  # whose failing providers a lane remembers
+MAX_JOBS = 16  # jobs whose failing providers a lane remembers
 # Where no provider is left that could answer instead, batches wait for a dead one before their documents fail: else a
 # server's restart would cost thousands of documents. Not for ever: other jobs need the lane.
-LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2  # of a lane and a job, until the provider answers again
+LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2  # for a lane and a job, until the provider answers again
 PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.RATE_LIMIT)  # waiting may help
 
-_Refused = tuple[str, dict[int, Unanswered]]  # a provider, and why it did not answer documents, by index
+_Refused = tuple[str, dict[int, Unanswered]]  # a provider's name, and by index of a document why it was not answered
 
 
 class Lanes(Protocol):
@@ -44,7 +44,7 @@ class Lanes(Protocol):
         """Whether the provider computes in this process. Raises SpecError where there is none of this name."""
 
     def provider(self, name: str) -> AnsweringLane:
-        """Its lane, in those that isolate documents. Raises SpecError where there is none of this name."""
+        """The provider's lane, wrapped so that documents are isolated. Raises SpecError for an unknown name."""
 
     def pause(self, seconds: float) -> None:
         """Wait. Raises Stopped where the worker is to stop."""
@@ -133,7 +133,7 @@ class Fallback:
         return join(given)
 
     def _handovers(self, job_id: int, usable: Sequence[Choice], refused: Sequence[_Refused]) -> list[Handover]:
-        """What each provider handed over, by reason; and which providers answer again."""
+        """How many documents each provider handed over, by reason; and which providers answer again."""
         failing = self._failing.setdefault(job_id, {})
         self._failing.move_to_end(job_id)
         while len(self._failing) > MAX_JOBS:

@@ -36,8 +36,8 @@ OfCausal = TypeVar("OfCausal", Scorer, Reranker, YesNoReranker)
 OfTranslation = TypeVar("OfTranslation", Translator, PairScorer)
 Loaded = TypeVar("Loaded", LoadedCausal, LoadedCrossEncoder, LoadedTranslation)
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
-BATCH_S = 4.0  # that a batch may last
-MAX_JOBS = 16  # that are remembered
+BATCH_S = 4.0  # the time that a batch may take
+MAX_JOBS = 16  # whose speed is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class LocalEngines:
         self._models = models
         self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
         self._pace = Pace()
-        self._used: tuple[LoadedModel, ...] = ()  # by the last use: one, or the two that a document goes through
+        self._used: tuple[LoadedModel, ...] = ()  # models of the latest batch: one, or the two of a route
 
     def open(self, job: ProviderJob) -> None:
         """Load the models of a job that are not open. Raises NotFoundError and ModelError where that fails."""
@@ -83,7 +83,7 @@ class LocalEngines:
         to end.
         """
         spec, texts = job.own_spec, [document.text for document in documents]
-        run = run.anew(job.memory_digest(), spec.options.timing)
+        run = run.for_digest(job.memory_digest(), spec.options.timing)
         match spec.options:
             case TranslateOptions(routes=(_, *_)):
                 return self._translate_via(spec, texts, run)

@@ -27,7 +27,7 @@ from worker.engine.runtime.run_context import RunContext
 
 
 class ProviderFailure(KvjobsError):
-    """The provider fails, whatever the document. The message is a sentence without the provider's name."""
+    """The provider fails, with every document. The message is a sentence without the provider's name."""
 
     def __init__(self, code: Reason, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class ProviderJob:
         return replace(self.spec, model=self.choice.model, model_revision=revision)
 
     def memory_digest(self) -> bytes:
-        """As `JobSpec.memory_digest`, and what another provider or another model adds: their results differ."""
+        """`JobSpec.memory_digest`; unless onnx runs the job's own model, with provider and model, as results differ."""
         digest = self.spec.memory_digest()
         if self.choice.name == ONNX and self.choice.model is None:
             return digest

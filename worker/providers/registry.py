@@ -55,7 +55,7 @@ class Providers:
 
     def warm(self) -> dict[str, WarmModel]:
         """The models that the providers of this process keep open, by revision."""
-        return {revision: model for one in self._started.values() for revision, model in one.warm().items()}
+        return {revision: model for provider in self._started.values() for revision, model in provider.warm().items()}
 
 
 @runtime_checkable

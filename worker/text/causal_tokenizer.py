@@ -275,7 +275,7 @@ def to_bytes(
     spans = np.array(offsets, np.int64)  # (T, 2)
     spans[:, 1] = np.maximum(spans[:, 1], spans[:, 0])
     _take_dropped(text, spans)
-    at = _byte_places(text)
+    at = _byte_offsets(text)
     starts, stops = at[spans[:, 0]], at[spans[:, 1]]
     # Runs of tokens that share characters: the library gives the span of the run; the sizes of the pieces divide it.
     highest = np.maximum.accumulate(spans[:, 1])
@@ -314,7 +314,7 @@ def _take_dropped(text: str, spans: NDArray[np.int64]) -> None:
     spans[-1, 1] += len(text[spans[-1, 1] :].rstrip())
 
 
-def _byte_places(text: str) -> NDArray[np.int64]:
+def _byte_offsets(text: str) -> NDArray[np.int64]:
     """The byte offset of each character and of the end of the text: (characters + 1,)."""
     if text.isascii():
         return np.arange(len(text) + 1, dtype=np.int64)

@@ -15,7 +15,7 @@ _LONG, _MIN_REPEATS_OF_LONG = 48, 3  # characters; nobody writes as much three t
 # In characters, all repeats together: shorter ones are ordinary text, such as "ha ha ha ha".
 _MIN_LENGTH = 16
 _MIN_LENGTH_WITHOUT_LETTERS = 120  # more than a rule across a page, a row of dots before a number, or an indentation
-# A source that repeats as well has such a translation, if it is repeated about as often: languages differ in what is a
+# A translation may repeat what its source repeats, if it does so about as often: languages differ in what is a
 # repeat ("ha ha ha ha" is 哈哈哈哈 or 哈哈), and a model that breaks off leaves some out.
 _MIN_SOURCE_REPEATS, _MIN_SOURCE_LENGTH = 2.5, 6
 _LEAST_OF_SOURCE, _MOST_OF_SOURCE = 0.25, 1.5

@@ -99,7 +99,7 @@ def _sentences(line: str, code: str) -> Iterator[str]:
     if line.isspace():
         yield line
         return
-    readable = _WIDE_SPACE_BEFORE_STOP.sub(" ", _SURROGATE.sub("\ufffd", line))  # one character for one
+    readable = _WIDE_SPACE_BEFORE_STOP.sub(" ", _SURROGATE.sub("\ufffd", line))  # the line keeps its length
     start = 0
     while start < len(line):
         is_last = len(line) - start <= WINDOW

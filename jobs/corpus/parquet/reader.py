@@ -17,7 +17,7 @@ import orjson
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.jsonl import read_jsonl
-from jobs.corpus.parquet.rows import REFUSED, Request
+from jobs.corpus.parquet.rows import REFUSED, RowsRequest
 from jobs.corpus.unpacking import BUFFER_BYTES, OnBytes, naming
 from jobs.documents import Record, Reject, Rejected
 from jobs.errors import CorpusError
@@ -45,7 +45,7 @@ class ParquetReader:
     def __iter__(self) -> Iterator[Record]:
         corpus, self._num_lines = self._corpus, 0
         are_texts = corpus.payload_kind in (PayloadKind.TEXT, PayloadKind.PAIRS)
-        request = Request(corpus.id_field, corpus.payload_fields, are_texts, MEMORY_BYTES)
+        request = RowsRequest(corpus.id_field, corpus.payload_fields, are_texts, MEMORY_BYTES)
         with naming(self.source):
             self._num_bytes = self._raw.seek(0, os.SEEK_END)
             self._raw.seek(0)
@@ -139,7 +139,7 @@ class RowBytes(io.RawIOBase):
 
 
 @contextmanager
-def open_rows(raw: BinaryIO, request: Request) -> Iterator[RowBytes]:
+def open_rows(raw: BinaryIO, request: RowsRequest) -> Iterator[RowBytes]:
     """Start the process; the lines that it writes. It is killed where they are not read to the end."""
     with (
         os.fdopen(os.memfd_create("errors"), "w+b") as errors,

@@ -3,7 +3,7 @@
 A parquet file is a program for its reader: a page of a few bytes can unpack to 2 GB, and damage has crashed readers
 before. So it is read in a process whose memory is limited, which has no database and no other file open.
 
-Standard input is the file (it is sought in), the one argument says what is asked for (`Request`). Standard output is a
+Standard input is the file (it is sought in), the one argument is a `RowsRequest`, as JSON. Standard output is a
 line `{"rows": 3}`, then a line a row, in order. On an error the process exits with code 2, and its standard error is
 the sentence for the user, as JSON.
 
@@ -71,7 +71,7 @@ REFUSED = 2  # exit code
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RowsRequest:
     """What is read of a file."""
 
     id_field: str
@@ -80,7 +80,7 @@ class Request:
     memory_bytes: int  # of the process
 
     @classmethod
-    def parse(cls, text: str) -> "Request":
+    def parse(cls, text: str) -> "RowsRequest":
         return cls(**json.loads(text))
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class RefusedFileError(Exception):
 
 def main() -> None:
     """Write the rows of standard input to standard output."""
-    request = Request.parse(sys.argv[1])
+    request = RowsRequest.parse(sys.argv[1])
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (request.memory_bytes, request.memory_bytes))
     os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # the others reserve more than they use
@@ -111,7 +111,7 @@ def main() -> None:
         sys.exit(REFUSED)
 
 
-def json_lines(file: BinaryIO | IO[bytes], request: Request) -> Iterator[bytes]:
+def json_lines(file: BinaryIO | IO[bytes], request: RowsRequest) -> Iterator[bytes]:
     """The first line, then the lines of each batch. Raises RefusedFileError."""
     try:
         import pyarrow as pa
@@ -155,7 +155,7 @@ def json_lines(file: BinaryIO | IO[bytes], request: Request) -> Iterator[bytes]:
 _AGAIN = "fetch or write the file again"
 
 
-def _check_columns(schema: Any, request: Request) -> None:
+def _check_columns(schema: Any, request: RowsRequest) -> None:
     from jobs.corpus.parquet.values import NoJsonFormError, check_type, is_text
 
     names = list(schema.names)
@@ -253,7 +253,7 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
     yield b"".join(some)
 
 
-def _too_large(request: Request) -> str:
+def _too_large(request: RowsRequest) -> str:
     return (
         f"a part of it unpacks to more than {request.memory_bytes >> 20:,} MiB of memory; write it with smaller row "
         "groups and pages, or as jsonl"
@@ -269,7 +269,7 @@ def batches(opened: Any) -> Iterator[Any]:
         yield from opened.iter_batches(batch_size=num_rows, row_groups=[group], use_threads=False)
 
 
-def _lines(batch: Any, schema: Any, request: Request) -> Iterator[bytes]:
+def _lines(batch: Any, schema: Any, request: RowsRequest) -> Iterator[bytes]:
     from jobs.corpus.parquet.values import BadText, column_values, default
 
     names = schema.names

@@ -153,7 +153,7 @@ def cache(
 def _translation(
     folder: "ModelFolder", source_tokens: int, count: int, beam_size: int, batch_size: int
 ) -> "TranslationWork":
-    """So many segments for a translation model."""
+    """The work of translating `count` segments."""
     from worker.engine.seq2seq.open import open_seq2seq_model
     from worker.engine.tasks.cache_report import TranslationWork
     from worker.text.translation.translation_tokenizer import open_translation_tokenizer
@@ -165,7 +165,7 @@ def _translation(
 
 
 def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "ContinuationWork":
-    """So many prompts for a language model, cut from weather bulletins."""
+    """The work of continuing `count` prompts, cut from weather bulletins."""
     from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
     from worker.engine.tasks.cache_report import ContinuationWork
     from worker.model_tools.sample import bulletins
@@ -178,7 +178,7 @@ def _continuation(folder: "ModelFolder", source_tokens: int, count: int) -> "Con
 
 
 def _stages_of(folder: "ModelFolder") -> int | None:
-    """Of a split model; None of one in one piece."""
+    """The number of stages of a split model; None for a model in one piece."""
     manifest = read_manifest(folder)
     return None if manifest is None or manifest.split is None else len(manifest.split.stages)
 

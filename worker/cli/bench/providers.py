@@ -108,7 +108,8 @@ def providers(
         options = dataclasses.replace(options, reuse=False)
     spec = worker_port().admit(Task(task), model, options, context.settings, ProviderOrder.parse(order))
     documents = _sample(corpus, spec, id_field, of_task, limit)
-    print_message(f"{counted(len(documents), 'document')}: {', '.join(one.name for one in spec.providers.choices)} ...")
+    names = ", ".join(choice.name for choice in spec.providers.choices)
+    print_message(f"{counted(len(documents), 'document')}: {names} ...")
     trials = list(try_providers(spec, documents, WorkerArguments(context.settings)))
     output.rows(_rows(trials), COLUMNS, FIELDS)
     if output.is_table:
@@ -138,7 +139,7 @@ def _sample(path: str, spec: JobSpec, id_field: str, of_task: dict[str, Any], li
 
     fields = {name: of_task[name] for name in ("text_field", "source_field", "target_field", "run") if name in of_task}
     corpus = Corpus(path=path, payload_kind=spec.payload_kind, id_field=id_field, **fields)
-    documents = list(islice((one for one in read_corpus(corpus) if isinstance(one, Document)), limit))
+    documents = list(islice((record for record in read_corpus(corpus) if isinstance(record, Document)), limit))
     if not documents:
         raise SpecError(f"{path} has no document: name another corpus")
     return documents

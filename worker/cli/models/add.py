@@ -143,7 +143,7 @@ _NEXT_TASK: Mapping[str, str] = {ModelKind.CAUSAL: " --task score", ModelKind.CR
 
 
 def _rounded_message(added: "Added") -> str:
-    """What graphs of a quantized GGUF file gain, and what int8 costs besides."""
+    """The message about graphs built of a quantized GGUF file: what they gain, and what int8 costs in addition."""
     bits = plain(round(added.bits_per_weight or 0, 1))
     had = f"The weights were already rounded, to about {bits} bits each: graphs of them gain speed"
     if added.precision != Precision.INT8:

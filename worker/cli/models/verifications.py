@@ -12,7 +12,7 @@ from worker.models.model_folder import ModelFolder, known_revision
 
 if TYPE_CHECKING:
     from jobs.store.model_reports import Standing, Verification
-    from worker.model_tools.verify.checks import Check
+    from worker.model_tools.verify.checks import VerifyCheck
 
 
 def stored_verifications(context: Context) -> "list[Verification]":
@@ -31,7 +31,7 @@ def stored_verifications(context: Context) -> "list[Verification]":
 
 
 def standing_of(folder: ModelFolder, stored: "Sequence[Verification]") -> "Standing | None":
-    """What is known about a model as it is now; None if it was never verified."""
+    """Whether a model, with its present files, is verified; None if it never was."""
     if not stored:
         return None
     from jobs.store.model_reports import standing
@@ -45,7 +45,7 @@ def store_verification(
     context: Context,
     folder: ModelFolder,
     before: tuple[str, str],
-    checks: "Sequence[Check]",
+    checks: "Sequence[VerifyCheck]",
     *,
     num_texts: int,
     text_unit: str,

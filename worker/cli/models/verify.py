@@ -23,7 +23,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
-    from worker.model_tools.verify.checks import Check
+    from worker.model_tools.verify.checks import VerifyCheck
     from worker.model_tools.verify.protocol import VerifiedFamily
 
 CHECK_FIELDS = (
@@ -189,7 +189,7 @@ def verify(
     return 1 if failed else 0
 
 
-def _drift_warning(check: "Check") -> str | None:
+def _drift_warning(check: "VerifyCheck") -> str | None:
     """What the user should know of a model's distance from fp32; None: it is small."""
     if (found := check.relevance) and found.is_large:
         figures, bounds = found.clause(), found.bounds()

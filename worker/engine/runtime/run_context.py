@@ -46,7 +46,7 @@ class RunContext:
     memory: ResultMemory = field(default_factory=NoMemory)
     digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
 
-    def anew(self, digest: bytes, timing: Timing) -> "RunContext":
+    def for_digest(self, digest: bytes, timing: Timing) -> "RunContext":
         """This context with a new stopwatch, for results of this digest. What is computed again is timed again."""
         return replace(self, stopwatch=Stopwatch(timing), digest=digest)
 

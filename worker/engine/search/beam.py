@@ -206,11 +206,11 @@ class BeamSearch:
         n, k = parents.shape
         base = k * np.arange(n)[:, None]
         self._rows = assign_rows(parents)
-        places = base + self._rows
+        flat_rows = base + self._rows
         continued = np.empty((n, k), np.int64)
         self._scores, self._last = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         for array, values in ((continued, parents), (self._scores, scores), (self._last, ids)):
-            array.reshape(-1)[places] = values
+            array.reshape(-1)[flat_rows] = values
         tokens = self._tokens.reshape(n * k, -1)
         old = base + continued
         moved = np.flatnonzero(continued != np.arange(k))

@@ -103,8 +103,8 @@ def _from_blocks(
     rows, blocks = np.divmod(chosen, num_blocks)  # (n, count); rows of all
 
     size = full + (rest > 0)
-    places = (rows * vocab_size + blocks)[:, :, None] + num_blocks * np.arange(size)  # (n, count, size)
-    scores = logits.reshape(-1).take(places, mode="clip")
+    flat_indices = (rows * vocab_size + blocks)[:, :, None] + num_blocks * np.arange(size)  # (n, count, size)
+    scores = logits.reshape(-1).take(flat_indices, mode="clip")
     if rest:
         scores[:, :, -1][blocks >= rest] = -np.inf
     if scales is not None:

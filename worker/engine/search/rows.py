@@ -48,9 +48,9 @@ def assign_rows(parents: Ids) -> Ids:
     alike = parents[:, :, None] == np.arange(k)  # (n, k, k): beam, row
     repeats = (parents[:, :, None] == parents[:, None, :]) & (np.arange(k)[:, None] > np.arange(k))
     later: Flags = repeats.any(axis=2)
-    places = parents.copy()
-    places[later] = np.nonzero(~alike.any(axis=1))[1]
-    return places
+    rows = parents.copy()
+    rows[later] = np.nonzero(~alike.any(axis=1))[1]
+    return rows
 
 
 def with_capacity(tokens: NDArray[Any], index: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What the process of a stage holds: objects by number, of which others ask to be called."""
+"""The objects that the process of a stage holds, each with a number, by which other processes call its methods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ServedObjects:
             del self._objects[number]
 
     def answer(self, request: ObjectCall) -> tuple[Any, BufferStats]:
-        """Carry out a call; what it returned, and the memory of the object's buffers. Raises what it raises."""
+        """Carry out a call: its result, and the memory of the object's buffers. Raises the errors of the method."""
         called = self._objects[request.number]
         found = getattr(called, request.method)(*request.arguments)
         if request.keeps:

@@ -41,11 +41,11 @@ class SharedFrames:
         head = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
         views = [array.raw() for array in arrays]
         sizes = [view.nbytes for view in views]
-        memory = self._written.of(sum(_aligned(size) for size in sizes))
-        place = 0
+        memory = self._written.at_least(sum(_aligned(size) for size in sizes))
+        offset = 0
         for view, size in zip(views, sizes, strict=True):
-            memory[place : place + size] = view
-            place += _aligned(size)
+            memory[offset : offset + size] = view
+            offset += _aligned(size)
         self._connection.sendall(_HEAD.pack(len(head), len(sizes)) + struct.pack(f"<{len(sizes)}Q", *sizes) + head)
 
     def receive(self, *, copies: bool) -> Any:
@@ -54,12 +54,12 @@ class SharedFrames:
         length, count = _HEAD.unpack(self._exactly(_HEAD.size))
         sizes = struct.unpack(f"<{count}Q", self._exactly(8 * count))
         head = self._exactly(length)
-        memory, place = self._read.of(sum(_aligned(size) for size in sizes)), 0
+        memory, offset = self._read.at_least(sum(_aligned(size) for size in sizes)), 0
         arrays: list[Any] = []
         for size in sizes:
-            view = memory[place : place + size]
+            view = memory[offset : offset + size]
             arrays.append(bytearray(view) if copies else view)
-            place += _aligned(size)
+            offset += _aligned(size)
         return pickle.loads(head, buffers=arrays)
 
     def close(self) -> None:
@@ -83,8 +83,8 @@ class _Memory:
         self._descriptor = descriptor
         self._view = memoryview(b"")
 
-    def of(self, size: int) -> memoryview:
-        """At least so many bytes of it. The side that writes makes the file longer, before it says what is in it."""
+    def at_least(self, size: int) -> memoryview:
+        """A view of the first `size` bytes or more. The writing side lengthens the file before it announces a frame."""
         if size > len(self._view):
             size = -(-size // _GROWTH) * _GROWTH
             if os.fstat(self._descriptor).st_size < size:

@@ -23,7 +23,7 @@ from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.stages.served_objects import ObjectCall, Opener
 from worker.engine.stages.shared_frames import SharedFrames, shared_file
 
-_END_S = 2.0  # that a process gets to end by itself
+_END_S = 2.0  # the time that a process gets to end by itself
 
 
 class StageProcess:
@@ -63,7 +63,7 @@ class StageProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def call(self, request: ObjectCall) -> tuple[Any, BufferStats]:
@@ -99,7 +99,7 @@ class StageProcess:
             answer = self._frames.receive(copies=True)
         except (EOFError, OSError):
             raise self._death() from None
-        except BaseException:  # the next answer would be that of this call
+        except BaseException:  # the answer to this call may still come, and would be taken for the next one
             self._process.kill()
             raise
         if isinstance(answer, BaseException):
@@ -159,12 +159,12 @@ class RemoteObject:
         self.buffer_stats = BufferStats()  # as of the last call
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method; raises what it raises, and StageDied."""
+        """Call a method. Raises the errors of the method, and StageDied."""
         found, self.buffer_stats = self._process.call(ObjectCall(self._number, method, arguments))
         return found
 
     def make(self, method: str, *arguments: Any) -> "RemoteObject":
-        """Call a method, and keep in the process what it returns."""
+        """Call a method, whose result stays in the process as a new object."""
         number, _ = self._process.call(ObjectCall(self._number, method, arguments, keeps=True))
         return RemoteObject(self._process, number)
 

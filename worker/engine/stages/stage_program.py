@@ -54,7 +54,7 @@ def _open(frames: SharedFrames) -> ServedObjects | None:
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error, or its text where it cannot be pickled: those of onnxruntime cannot."""
+    """The error, or its text where it cannot be pickled: errors of onnxruntime cannot."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -21,7 +21,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation_rules import ContinuationRules
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 
-_SOME_STEPS = 5  # at the beginning, behind the first, and at the end
+_SOME_STEPS = 5  # steps that are averaged after the first step, and at the end
 MODES = ("on", "off")
 
 
@@ -129,13 +129,13 @@ def measure_cache(
 
 
 def _summary(work: CacheWork, timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> DecodingSpeed:
-    """A step may consist of several calls, of parts of a batch and of a head."""
+    """The speed of a run. A step may consist of several calls: of parts of a batch, and of a head."""
     by_step: dict[int, list[StepTiming]] = {}
     for timing in timings:
         if (step := work.step_of(timing)) is not None:
             by_step.setdefault(step, []).append(timing)
     step_s = tuple(
-        sum(one.seconds for one in by_step[step]) / work.batches_in(by_step[step]) for step in sorted(by_step)
+        sum(timing.seconds for timing in by_step[step]) / work.batches_in(by_step[step]) for step in sorted(by_step)
     )
     later = step_s[1:]
     some = min(_SOME_STEPS, max(1, len(later) // 4))
@@ -187,7 +187,7 @@ class TranslationWork:
             )
 
     def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
-        """Forbids end-of-sentence before that length."""
+        """Translate; end-of-sentence is forbidden before `num_tokens`."""
         rules = dataclasses.replace(
             self._model.generation, num_beams=self._num_beams, max_new_tokens=num_tokens, min_new_tokens=num_tokens
         )
@@ -205,7 +205,7 @@ class TranslationWork:
         return timing.past_length + timing.tokens // timing.rows - 1
 
     def batches_in(self, timings: Sequence[StepTiming]) -> int:
-        """As many as there are calls: a call takes a step of one batch."""
+        """The number of the calls: each takes a step of one batch."""
         return len(timings)
 
 
@@ -232,7 +232,7 @@ class ContinuationWork:
             )
 
     def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
-        """Lets no id end a continuation."""
+        """Continue the prompts; no id ends a continuation."""
         rules = ContinuationRules(max_new_tokens=num_tokens)
         found: dict[int, tuple[int, ...]] = {}
         generator = self._generators[mode]
@@ -244,9 +244,9 @@ class ContinuationWork:
         return self._generators[mode].buffer_stats
 
     def step_of(self, timing: StepTiming) -> int | None:
-        """None for reading prompts, which is no step."""
+        """The step of the timing; None for a call that reads prompts, which is no step."""
         return timing.step if timing.phase in ("decode", "head") else None
 
     def batches_in(self, timings: Sequence[StepTiming]) -> int:
-        """One: all prompts are one batch, and a step may need several calls."""
+        """Always 1: all prompts are one batch, and a step may need several calls."""
         return 1

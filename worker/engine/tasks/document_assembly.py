@@ -106,7 +106,7 @@ def _unknown_share(sentences: Sequence[str], segments: Sequence[SegmentTranslati
     if not any(segment.unknown_share for segment in segments):
         return 0.0 if segments else None
     lengths = [sum(not character.isspace() for character in sentence) for sentence in sentences]
-    unknown = sum(length * one.unknown_share for length, one in zip(lengths, segments, strict=True))
+    unknown = sum(length * segment.unknown_share for length, segment in zip(lengths, segments, strict=True))
     return unknown / sum(lengths)
 
 

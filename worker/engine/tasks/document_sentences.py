@@ -38,7 +38,7 @@ class CutDocument:
         return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
 
     def translations(self, found: Sequence[SegmentTranslation]) -> list[SegmentTranslation]:
-        """Those of its sentences, in order. `found`: of all sentences of the call."""
+        """The translations of this document's sentences, in order. `found`: of all sentences of the call."""
         return [found[sentence.index] for sentence in self.sentences]
 
 
@@ -77,9 +77,9 @@ class CutTexts:
 
     def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:
         """Why a document has no translation; None: it has one. `whose` logits, in a sentence."""
-        for one in document.sentences:
-            if not is_finite(found[one.index]):
-                sentence = _shorten(self.sentences[one.index])
+        for occurrence in document.sentences:
+            if not is_finite(found[occurrence.index]):
+                sentence = _shorten(self.sentences[occurrence.index])
                 return Failed(
                     "non-finite", f"{whose} logits are not finite (NaN or infinity) for the sentence {sentence}"
                 )

@@ -89,7 +89,8 @@ class PromptContinuer:
             ends_in=ends_in,
         )
         for ended in found:
-            with run.measure("detokenize", rows=len(ended), tokens=sum(len(one.ids) for _, one in ended)):
+            num_tokens = sum(len(continuation.ids) for _, continuation in ended)
+            with run.measure("detokenize", rows=len(ended), tokens=num_tokens):
                 for index, continuation in ended:
                     outcomes[prompts.documents[index]] = self._outcome(prompts.ids[index], continuation, rules)
         return Answers(outcomes=[outcomes[index] for index in range(len(texts))], timings=run.timings)
@@ -148,7 +149,7 @@ class PromptContinuer:
         text = ContinuedText(self._tokenizer, prompt).text(found.ids)
         flags = []
         if found.finish is Finish.STOP:
-            text = text[: min(place for stop in rules.stop_texts if (place := text.find(stop)) >= 0)]
+            text = text[: min(start for stop in rules.stop_texts if (start := text.find(stop)) >= 0)]
         if found.finish is Finish.LENGTH:
             flags.append(Flag.TRUNCATED)
         if has_loop(text):

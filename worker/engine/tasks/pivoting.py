@@ -6,9 +6,9 @@ Translating documents through a language in the middle, with both results.
              second model   -> sentences      of the target; one whose middle has no letter passes through
              join, twice    -> outcomes       the text in the middle and the translation, aligned sentence by sentence
 
-What the first model makes of a sentence is one sentence to the second, never cut anew: so three texts stay aligned, a
-sentence has the same translation whatever stands beside it, and each model's memory holds what it holds for a job of
-that model alone. A sentence that is too long for the second model's positions is translated in pieces, as always.
+The second model translates the first model's translation of a sentence as one sentence, never cut again: so the three
+texts stay aligned, a sentence has the same translation in every document, and each model's memory holds the entries
+of a job of that model alone. A sentence too long for the second model is translated in pieces, as always.
 
 Knows: two translators of one lane. Does not know: where models come from, jobs, tables.
 """
@@ -31,8 +31,8 @@ class PivotLeg:
 
     name: str  # of the model, for messages
     translator: Translator
-    options: TranslateOptions  # as of a job of this model alone
-    digest: bytes  # likewise, of its results
+    options: TranslateOptions  # the options that a job of this model alone would have
+    digest: bytes  # of this model and its options: part of each key of the memory
 
 
 def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: RunContext) -> Answers:
@@ -43,7 +43,7 @@ def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: 
     """
     for leg in (first, second):
         leg.translator.check(leg.options)
-    to_middle = run.anew(first.digest, first.options.timing)
+    to_middle = run.for_digest(first.digest, first.options.timing)
     with run.measure("segment", rows=len(texts)):
         cut = CutTexts.of(texts, first.options)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
@@ -63,14 +63,14 @@ def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: 
     unique = list(dict.fromkeys(texts[index] for index in readable)) if leg.options.reuse else []
     index_of = {text: number for number, text in enumerate(unique)}
     sentences = unique or [texts[index] for index in readable]
-    places = {index: index_of.get(texts[index], number) for number, index in enumerate(readable)}
+    computed_at = {index: index_of.get(texts[index], number) for number, index in enumerate(readable)}
     found = leg.translator.translate_sentences(sentences, leg.options, run)
     return TranslatedSentences(
         results=[
-            found.results[places[index]] if index in places else _passed_through(result)
+            found.results[computed_at[index]] if index in computed_at else _passed_through(result)
             for index, result in enumerate(middle)
         ],
-        computed={index for index, number in places.items() if number in found.computed},
+        computed={index for index, number in computed_at.items() if number in found.computed},
         learned=found.learned,
     )
 

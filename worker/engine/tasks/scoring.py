@@ -154,7 +154,7 @@ class Scorer:
             encoded=encoded,
             num_before=len(sequence) - len(encoded.ids),
             sequence=sequence,
-            windows=list(cut(len(sequence), options.window, rules.max_length, rules.stride)),
+            windows=list(cut_windows(len(sequence), options.window, rules.max_length, rules.stride)),
             log_probs=np.full(len(sequence), np.nan, np.float32),
         )
 
@@ -185,13 +185,13 @@ class Scorer:
 
     def _token_scores(self, document: _Document) -> tuple[TokenScore, ...]:
         encoded = document.encoded
-        places = range(1, document.stop)
+        scored = range(1, document.stop)
         return tuple(
             TokenScore(
                 self._tokenizer.token_text(token_id),
                 int(encoded.starts[token]),
                 int(encoded.stops[token]),
-                float(document.log_probs[place]) if (place := token + document.num_before) in places else None,
+                float(document.log_probs[position]) if (position := token + document.num_before) in scored else None,
             )
             for token, token_id in enumerate(encoded.ids)
         )
@@ -221,11 +221,11 @@ def _covered(document: _Document) -> bytes:
     return document.content[begin : None if is_whole else int(stops[document.stop - 1 - document.num_before])]
 
 
-def cut(length: int, kind: Window, max_length: int, stride: int) -> Iterator[TokenWindow]:
+def cut_windows(length: int, kind: Window, max_length: int, stride: int) -> Iterator[TokenWindow]:
     """The windows of a sequence of `length` positions, in order; none if there is nothing to score.
 
-    `max_length` counts what it counts where the kinds were defined. In transformers' recipe (`stride`) a window has
-    `max_length` positions, scored ones included; so it does here for `truncate`. In lm-evaluation-harness (`disjoint`)
+    `max_length` has the meaning of the program that defined the kind. In transformers' recipe (`stride`) a window has
+    `max_length` positions, scored ones included; the same holds for `truncate`. In lm-evaluation-harness (`disjoint`)
     the model reads `max_length` positions and scores the one after the last of them too, so a window has one more. A
     sequence that fits is one window. Only the kind `stride` uses `stride`; 1 <= stride < max_length.
     """

@@ -29,7 +29,7 @@ from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
 log = logging.getLogger(__name__)
 
-# Above it the flag `unknown-source`. Of 150 bulletins in which as many words as the share says were replaced by Thai,
+# A sentence with a greater share gets the flag `unknown-source`. Of 150 bulletins with a share of Thai words put in,
 # the demo model's translations kept a chrF of 0.93 below 0.1, 0.63 from 0.2, 0.48 from 0.3 and 0.06 from 0.9 on; two
 # that have nothing to do with each other have 0.09. So beyond 0.3 more than half is lost (2026-11-25).
 MAX_UNKNOWN_SHARE = 0.3
@@ -95,7 +95,7 @@ class Translator:
         new = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
         computed = dict(zip(unknown, new, strict=True))
         results = [
-            _judged(tokenizer, sentence, computed[index] if index in computed else known[key])
+            _with_flags(tokenizer, sentence, computed[index] if index in computed else known[key])
             for index, (sentence, key) in enumerate(zip(sentences, keys, strict=True))
         ]
         return TranslatedSentences(
@@ -153,9 +153,9 @@ class Translator:
         )
 
 
-def _judged(tokenizer: Seq2SeqTokenizer, sentence: str, result: SegmentTranslation) -> SegmentTranslation:
-    """The translation of a sentence with what the two texts say of it. The memory may hold it from a version that asked
-    less."""
+def _with_flags(tokenizer: Seq2SeqTokenizer, sentence: str, result: SegmentTranslation) -> SegmentTranslation:
+    """A translation with the flags and the unknown share that follow from source and target. An older version may have
+    stored it in the memory without them."""
     share = tokenizer.unknown_share(sentence)
     flags = [Flag.REPETITION] if has_loop(result.texts[0], sentence) else []
     if share > MAX_UNKNOWN_SHARE:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Norm(enum.StrEnum):
-    """What a normalization computes."""
+    """The kinds of normalization."""
 
     RMS = "rms"  # Zhang and Sennrich 2019
     LAYER = "layer"  # Ba, Kiros and Hinton 2016

@@ -64,7 +64,7 @@ def write_causal(
     scales: Mapping[str, Array] | None = None,
     factors: Factors | None = None,
 ) -> None:
-    """Write body, head and their weights into `folder`. For int8, `scales` are those of the channels that each product
+    """Write body, head and their weights into `folder`. For int8: `scales`, of the channels that each product
     reads (`scaled_weights`), and `factors` what its weights are rounded by (`rounding.inverse_factor`).
 
     Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.

@@ -83,7 +83,7 @@ class Rope:
 
 def rope_kind(config: Mapping[str, Any]) -> str:
     """The kind of scaling that a config.json names. Raises ModelError where `rope_type` and its older name `type` name
-    different ones: some classes of transformers go by the one, some by the other."""
+    different ones: some classes of transformers read `rope_type`, others read `type`."""
     parameters = _parameters(config)
     named = {name: parameters[name] for name in ("rope_type", "type") if parameters.get(name)}
     if len({*map(str, named.values())}) > 1:

@@ -34,8 +34,8 @@ class ScaledWeights(CausalWeights):
     """The tensors by their role, each channel that a product reads divided by its scale."""
 
     def __init__(self, weights: Weights, sizes: CausalSizes, scales: Mapping[str, Array]) -> None:
-        """`scales`: by product, the d of what it reads (`channel_scales`). Those that nothing before the product can
-        take are left out; products that read the same have the same."""
+        """`scales`: by product, the d of its input (`channel_scales`). A scale that no weights before the product can
+        absorb is left out; products that read the same input have the same scales."""
         super().__init__(weights, sizes)
         self._scales = {product: d for product, d in scales.items() if self._is_foldable(product)}
 
@@ -86,12 +86,12 @@ class ScaledWeights(CausalWeights):
         return block.norms_before
 
     def _scale(self, product: str, *, rows: bool = False) -> Array:
-        """d of what the product reads, for its columns, or (K, 1) for the rows of the product before."""
+        """d of the product's input, for the product's columns, or (K, 1) for the rows of the product before it."""
         d = self._scales.get(product, np.ones(1, np.float32))
         return d[:, None] if rows else d
 
     def _behind(self, layer: int, role: str) -> Array:
-        """d of what the norm of this role gives (D,)."""
+        """d of the norm's output (D,); `role`: of the norm."""
         products = {BEFORE_ATTENTION: "qkv", BEFORE_INNER: UP}
         return self._scale(f"layers.{layer}.{products[role]}") if role in products else np.ones(1, np.float32)
 

@@ -6,8 +6,8 @@ A causal language model cut into stages at the residual between two layers.
     stage.2.onnx   the last layers and the norm:        residual -> hidden states
     head.onnx      as before, with the weights of the last stage
 
-The graphs are built anew over the weights of the whole model, by the code that built that one: a stage computes what
-the same layers compute there. Each stage has a weights file of its own. Tied embeddings lie in the first and the last.
+The code that built the graphs of the whole model builds those of the stages, over the same weights: a stage computes
+what its layers compute in the whole model. Each stage has a weights file. Tied embeddings are in the first and last.
 """
 
 from collections.abc import Sequence

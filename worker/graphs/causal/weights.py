@@ -211,11 +211,11 @@ class CausalWeights:
         return own @ self._get(f"{self._names.project_out}.weight", width, sizes.width)
 
     def table_scales(self) -> Array | None:
-        """By what each channel of the embeddings is multiplied where their table is stored in int8 (D,); None: 1."""
+        """The factor of each channel of the embeddings in a table that is stored in int8 (D,); None: all are 1."""
         return None
 
     def head_bias(self) -> Array:
-        """(V,)."""
+        """The bias of the head (V,)."""
         return self._get(f"{self._names.head}.bias", self._sizes.vocab_size)
 
     def learned_positions(self) -> Array:

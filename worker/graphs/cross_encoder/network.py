@@ -53,7 +53,7 @@ class EncoderNetwork:
     blocks: tuple[EncoderBlock, ...]
     is_pre_norm: bool  # each part reads a normalized input; else its sum with the input is normalized
     is_gated: bool  # GLU (Shazeer 2020): the activation of one half, times the other half
-    activation: str  # one of ACTIVATIONS, as the next
+    activation: str  # one of ACTIVATIONS, as is `head_activation`
     attention_bias: bool
     inner_bias: bool
     norm_bias: bool

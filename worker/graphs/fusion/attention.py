@@ -19,7 +19,7 @@ _KNOWN = {"num_heads", "kv_num_heads", "scale", "k_quant_type", "v_quant_type", 
 _QUERY, _KEY, _PAST_KEY, _PAST_VALUE, _LAST, _BIAS, _KEY_SCALE, _VALUE_SCALE = 0, 1, 3, 4, 5, 10, 12, 13
 _UNKNOWN = (7, 8, 9, 11)  # rotations, positions, sinks
 _INPUTS = 14
-_VECTOR, _LARGEST_HEAD = 16, 256  # numbers: a head is a multiple of the one, and the other at most (kernels.h)
+_VECTOR, _LARGEST_HEAD = 16, 256  # the size of a head is a multiple of 16, at most 256 (kernels.h)
 _OPERATORS: dict[int, str] = {TensorProto.FLOAT: "AttendToCache", TensorProto.INT8: "AttendToInt8Cache"}
 
 

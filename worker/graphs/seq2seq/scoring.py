@@ -30,7 +30,7 @@ from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_body(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
-    """The body over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
+    """The body over the weights of the decoder in `file`. `layers`: of the stage, if `file` is a stage of a decoder."""
     return body_graph(read_network(config), WrittenWeights.read(file), precision, layers).serialized()
 
 

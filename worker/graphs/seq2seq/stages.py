@@ -6,8 +6,8 @@ A seq2seq model cut into stages: the encoder, and the decoder at the residual be
     stage.2.onnx            the last decoder layers and the head: residual -> logits
     screened_decoder.onnx   the last stage with the head in int8, where the whole model has one
 
-The graphs are built anew over the weights of the whole model, by the code that built that one: a stage computes what
-the same layers compute there. Each stage has a weights file of its own.
+The code that built the graphs of the whole model builds those of the stages, over the same weights: a stage computes
+what the same layers compute in the whole model. Each stage has a weights file of its own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -27,7 +27,7 @@ from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_uncached(file: Path, config: Mapping[str, Any], precision: Precision, layers: range | None = None) -> bytes:
-    """The graph over the weights of the decoder in `file`, or of a stage of one, which has these layers."""
+    """The graph over the weights of the decoder in `file`. `layers`: of the stage, if `file` is only a stage."""
     network, store = read_network(config), WrittenWeights.read(file)
     return uncached_graph(network, store, precision, head_bias="head.bias" in store, layers=layers).serialized()
 

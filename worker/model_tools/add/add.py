@@ -28,7 +28,7 @@ from worker.model_tools.add.causal_files import build_causal, compare_sample, co
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
 from worker.model_tools.add.gguf_files import build_gguf, keep_gguf, try_kept
 from worker.model_tools.add.int8_drift import measure_drift
-from worker.model_tools.add.staging import Staging, staging, taken
+from worker.model_tools.add.staging import Staging, staging, taken_message
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.add.translation_files import (
     build_translation,
@@ -112,7 +112,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
     if request.keep_gguf and not is_gguf_file(Path(request.source)):
         raise SpecError(f"--keep-gguf is for GGUF files, and {request.source} is none: leave it out")
     if not request.force and os.path.lexists(models_dir / name):
-        raise SpecError(taken(models_dir / name))
+        raise SpecError(taken_message(models_dir / name))
     origin = _find(request.source)
     note = origin.note
     if request.made_by is not None:
@@ -155,7 +155,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
 
 
 def _remarks(origin: Origin, folder: Path, manifest: Manifest) -> str | None:
-    """What the user should know of how a model was fetched and built."""
+    """Sentences that tell the user how a model was fetched and built."""
     remarks = [
         origin.note,
         built_from(manifest),

@@ -21,7 +21,7 @@ from worker.text.tokenizer_files import UnknownVocabularyError
 
 
 def copy_with_tokenizer(origin: Origin, names: Iterable[str], folder: Path) -> list[str]:
-    """Copy those of the files `names` that the origin has, and build tokenizer.json where it has none; return the
+    """Copy the files `names` that the origin has, and build tokenizer.json where it has none; return the
     names of the files that were read.
 
     Raises ModelError where the origin has no tokenizer, or one that cannot be converted for certain.

@@ -89,7 +89,7 @@ def _sentences(
 
 
 def _first(sentences: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
-    """As many of the sentences as have `max_tokens` together, and one at least."""
+    """The first sentences, with at most `max_tokens` together; at least one sentence."""
     ends = np.cumsum([len(ids) for ids in sentences])
     return list(sentences[: max(1, int(np.searchsorted(ends, max_tokens, "right")))])
 
@@ -114,7 +114,7 @@ def _translate(
 
 
 def score_queries(folders: Sequence[Path], texts: Sequence[str], max_tokens: int) -> list[list[list[float]]]:
-    """By the models in `folders`, which read as the first does: the logits of the candidates of each query. As many
+    """The logits of the candidates of each query, by each model in `folders`; all tokenize as the first does. As many
     queries as have about `max_tokens` together, and two at least."""
     models = [CrossEncoder.open(folder, threads=available_cores()) for folder in folders]
     pairs = _pairs(texts, open_pair_reader(folders[0], models[0]), max_tokens)

@@ -128,7 +128,7 @@ def try_kept(folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """By the kernel, which on some file systems shares the blocks of the two files; else byte by byte."""
+    """Copy a file. The kernel does it, sharing blocks on some file systems; if it cannot, byte by byte."""
     with source.open("rb") as content, target.open("wb") as copied:
         left = os.fstat(content.fileno()).st_size
         try:

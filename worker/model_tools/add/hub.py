@@ -316,7 +316,7 @@ def _digest(digest: Any, file: Path) -> str:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Without warnings of the library, which kvjobs reports itself, and without a progress bar for each small file."""
+    """Silence the library within this context: its warnings, which kvjobs reports itself, and its progress bars."""
     from huggingface_hub.utils import logging
 
     logging.set_verbosity_error()

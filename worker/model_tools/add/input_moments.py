@@ -1,5 +1,5 @@
 """
-What the products of a causal model read on a few paragraphs: by it, the channels of an int8 model are scaled
+The inputs of a causal model's products on a few paragraphs: by these, the channels of an int8 model are scaled
 (`worker.graphs.causal.scaled_weights`) and its weights rounded (`worker.graphs.rounding`).
 
 A layer at a time is built in fp32, run and removed, so that no more of the model is in memory: once for the sizes of
@@ -51,7 +51,7 @@ See = Callable[[str, Array], None]  # takes the name of a tensor, and its rows o
 
 
 def sample_rounding(folder: Path, config: Mapping[str, Any], weights: Weights) -> tuple[dict[str, Array], Factors]:
-    """By product the scales of the channels that it reads, and how its weights are rounded. The tokenizer is in
+    """The scales of the channels that each product reads, and how its weights are rounded. The tokenizer is in
     `folder`, which also gets the graphs of a layer for as long as that runs."""
     texts = read_documents(str(TEXTS), CausalTokenizer.open(folder), limit=100)
     sizes = read_sizes(config)
@@ -62,7 +62,7 @@ def sample_rounding(folder: Path, config: Mapping[str, Any], weights: Weights) -
 def read_scales(
     sizes: CausalSizes, weights: Weights, texts: Sequence[Sequence[int]], scratch: Path
 ) -> dict[str, Array]:
-    """By product, the scales d (K,) of the channels that it reads. `scratch`: a folder for the graphs of a layer."""
+    """The scales d (K,) of the channels that each product reads. `scratch`: a folder for the graphs of a layer."""
     named = CausalWeights(weights, sizes)
     run, scales = _LayerRun(sizes, named, texts, scratch), dict[str, Array]()
     for layer in range(sizes.layers):
@@ -96,7 +96,7 @@ def _read_squares(run: "_LayerRun") -> tuple[ReadProducts, dict[str, NDArray[np.
 
 
 class InputMoments:
-    """Of one model, on texts of ids. Products have to be asked for in the order of their layers."""
+    """The moments of one model's products on texts of ids. Ask for the products in the order of their layers."""
 
     def __init__(
         self, sizes: CausalSizes, weights: CausalWeights, texts: Sequence[Sequence[int]], scratch: Path
@@ -104,8 +104,8 @@ class InputMoments:
         """`scratch`: a folder for the graphs of a layer."""
         self._run = _LayerRun(sizes, weights, texts, scratch)
         self._num_layers = sizes.layers
-        self._inputs: dict[str, str] = {}  # of the products of the layer that has run
-        self._factors: dict[str, Array | None] = {}  # by their inputs
+        self._inputs: dict[str, str] = {}  # product -> name of its input, for the layer that has run
+        self._factors: dict[str, Array | None] = {}  # by name of the input
 
     def factor(self, product: str) -> Array | None:
         """See `worker.graphs.matrix_products.Factors`."""
@@ -138,11 +138,11 @@ class _LayerRun:
         self._weights = weights
         self._scratch = scratch
         # Without ids that the model does not have: a tokenizer of another model is refused when the model is tried.
-        known = ([one for one in text if one < sizes.vocab_size] for text in texts)
+        known = ([token_id for token_id in text if token_id < sizes.vocab_size] for text in texts)
         self._residuals: list[NDArray[Any]] = [  # ids before the first layer
             np.asarray(text[: sizes.max_positions], np.int64) for text in known if text
         ]
-        self.layer = 0  # to run next
+        self.layer = 0  # the layer that runs next
 
     @property
     def is_done(self) -> bool:
@@ -164,11 +164,11 @@ class _LayerRun:
 
     def _run(self, session: InferenceSession, read: list[str], see: See) -> None:
         result = session.get_outputs()[-1 - len(read)].name
-        past = [one for one in session.get_inputs() if one.name.startswith("past.")]
+        past = [node.name for node in session.get_inputs() if node.name.startswith("past.")]
         given = "ids" if self.layer == 0 else "residual"
         for number, text in enumerate(self._residuals):
             no_past = np.zeros((1, self._sizes.kv_heads, 0, self._sizes.head_size), np.float32)
-            feeds = {given: text} | one_row(len(text)) | {one.name: no_past for one in past}
+            feeds = {given: text} | one_row(len(text)) | dict.fromkeys(past, no_past)
             self._residuals[number], *rows = session.run([result, *read], feeds)
             for name, x in zip(read, rows, strict=True):
                 see(name, x)
@@ -178,11 +178,11 @@ class _LayerRun:
 
 def one_row(length: int) -> dict[str, NDArray[Any]]:
     """The inputs of a body for one text without a past (`worker.graphs.causal.graphs`)."""
-    places = np.arange(length)
+    tokens = np.arange(length)
     return {
-        "rows": places[None],
-        "places": places,
-        "positions": places[None],
+        "rows": tokens[None],
+        "places": tokens,
+        "positions": tokens[None],
         "ends": np.array([length - 1], np.int32),
         "longest": np.array([length], np.int32),
         "is_shared": np.array(False),

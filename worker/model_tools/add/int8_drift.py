@@ -36,7 +36,7 @@ _TOKENS = 2_000  # of the sample, at most
 # Larger models, in bytes of int8, read fewer tokens in inverse proportion, so that no model takes much longer.
 _LARGE = 1_000_000_000
 _FEWEST = 200
-_TOKENS_OF_PAIRS = 3  # in place of one: a model without a head over a vocabulary reads them sooner
+_TOKENS_OF_PAIRS = 3  # for each token of a text: without a head over a vocabulary a model reads faster
 _FP32 = 4  # bytes of a weight; of int8, 1
 _MAX_NATS = 700.0  # of which there still is an exponential
 

@@ -76,7 +76,7 @@ class Staging:
                 self.path.rename(published)
             except OSError as error:
                 if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                    raise SpecError(taken(published)) from None
+                    raise SpecError(taken_message(published)) from None
                 raise
         _sync(self._models_dir)
         return published
@@ -144,7 +144,7 @@ def sweep(models_dir: Path) -> None:
             os.close(lock)
 
 
-def taken(published: Path) -> str:
+def taken_message(published: Path) -> str:
     """The error message for a name that exists."""
     return (
         f"there is already a model {published.name} ({published}): choose another name with --name, or replace it "
@@ -173,12 +173,12 @@ def _restore(replaced: Path, models_dir: Path) -> None:
             folder.rename(models_dir / folder.name)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Swap two names in one step (Linux); False where the system or the file system cannot."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
-    done: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    done: int = renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
     return done == 0
 
 

@@ -93,7 +93,7 @@ def target_languages(folder: Path) -> tuple[tuple[str, ...], bool]:
 
 
 def _other_files(family: str) -> tuple[str, ...]:
-    """Of a model, besides graphs and weights."""
+    """The files of a model besides its graphs and weights."""
     return *CONFIGURATION, *TRANSLATION_TOKENIZERS[family]
 
 

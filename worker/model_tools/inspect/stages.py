@@ -75,23 +75,23 @@ _Described = tuple[Sequence[int], int, Sequence[int], Sequence[tuple[str, ...]]]
 
 def _causal(config: Mapping[str, Any], manifest: Manifest, item: int) -> _Described:
     assert manifest.split is not None
-    sizes, places = read_sizes(config), manifest.split.stages
-    last = len(places) - 1
+    sizes, stages = read_sizes(config), manifest.split.stages
+    last = len(stages) - 1
     parts = [
         (*["embeddings"] * (number == 0), counted(stage.layers, "layer"), *["head"] * (number == last))
-        for number, stage in enumerate(places)
+        for number, stage in enumerate(stages)
     ]
     costs = stage_costs(sizes, manifest.split.layers())
-    return costs, 2 * sizes.kv_heads * sizes.head_size * item, [sizes.width * item] * len(places), parts
+    return costs, 2 * sizes.kv_heads * sizes.head_size * item, [sizes.width * item] * len(stages), parts
 
 
 def _translation(config: Mapping[str, Any], manifest: Manifest, item: int, kv_dtype: np.dtype[Any]) -> _Described:
     assert manifest.split is not None
-    network, places = read_network(config), manifest.split.stages
-    last = len(places) - 1
+    network, stages = read_network(config), manifest.split.stages
+    last = len(stages) - 1
     parts = [("encoder",)] + [
         (*["embeddings"] * (number == 1), counted(stage.layers, "decoder layer"), *["head"] * (number == last))
-        for number, stage in enumerate(places)
+        for number, stage in enumerate(stages)
         if number
     ]
     costs = translation_stage_costs(config, num_target_ids(config, manifest), manifest.split.layers(first=1))

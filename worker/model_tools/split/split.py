@@ -22,7 +22,7 @@ from worker.graphs.causal.stages import cut_causal, write_stages
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.stages import cut_decoder, write_translation_stages
-from worker.model_tools.add.staging import staging, taken
+from worker.model_tools.add.staging import staging, taken_message
 from worker.model_tools.inspect.stages import StageDescription, describe_stages, num_target_ids
 from worker.models.contents.required_files import check_files
 from worker.models.file_names import CONFIG
@@ -34,7 +34,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model, is_model_name
 
 _GRAPHS = re.compile(r".*\.(onnx|data)")
-# Ids that every vocabulary has
+# Ids that every vocabulary has, to try a model with.
 _TEXT = [0, 1, 0, 1]
 _SENTENCE = [0, 0]
 
@@ -45,7 +45,7 @@ class SplitRequest:
 
     model: str
     stages: int  # from 2 on
-    devices: Sequence[str] = ()  # of each stage; one: of all; none: cpu
+    devices: Sequence[str] = ()  # the device of each stage; one device is for all stages; none: cpu
     name: str | None = None  # of the new model; None: made of the old name
     separate: bool = False  # each stage in a process of its own
     memory_limit: int | None = None  # bytes of each of these processes
@@ -58,7 +58,7 @@ class SplitModel:
 
     name: str
     path: str
-    model: str  # that was split
+    model: str  # the name of the model that was split
     stages: tuple[StageDescription, ...]
     separate: bool
     memory_limit: int | None
@@ -80,7 +80,7 @@ def split_model(request: SplitRequest, models_dir: Path) -> SplitModel:
     if not is_model_name(name):
         raise SpecError(f"{name!r} cannot be the name of a model: choose another, without / and without a leading dot")
     if not request.force and (models_dir / name).exists():
-        raise SpecError(taken(models_dir / name))
+        raise SpecError(taken_message(models_dir / name))
     kind = ModelKind.of_architecture(manifest.architecture)
     if kind is ModelKind.CROSS_ENCODER:
         raise SpecError(f"{folder.name} is {kind.noun}, which runs in one piece: a cross-encoder cannot be split")

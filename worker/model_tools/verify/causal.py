@@ -30,7 +30,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal.graphs import write_causal
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import read_documents
-from worker.model_tools.verify.checks import Check, Verdict, token_figures
+from worker.model_tools.verify.checks import Verdict, VerifyCheck, token_figures
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.vocabulary import check_same_ids
@@ -90,7 +90,7 @@ class VerifiedCausal:
         write_causal(folder, checkpoint.config, checkpoint.weights, precision=Precision.FP32)
 
 
-def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> Check:
+def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> VerifyCheck:
     """Compare an export with its checkpoint, on the sample and on documents of up to 1,024 tokens past its limits."""
     model = open_causal_model(folder.path)
     past_limits, _ = _past_limits(sample, model, CausalConfig.read(folder.path), _JOINED_LENGTH)
@@ -125,7 +125,7 @@ class CausalRun:
         self._untried = untried
         self._log_probs = _read(model, documents)
 
-    def self_checks(self) -> Iterator[Check]:
+    def self_checks(self) -> Iterator[VerifyCheck]:
         """`packed`, then `cache`."""
         tolerance = _EACH_TOKEN if self.is_exact else _MEAN
         alone = _read_alone(self._model, self._few)
@@ -133,20 +133,20 @@ class CausalRun:
         yield dataclasses.replace(packed, note=self._untried)
         yield _compare("cache", "each document whole", *_read_behind_prefixes(self._model, self._few), tolerance)
 
-    def check_checkpoint(self, checkpoint: Path) -> Check:
+    def check_checkpoint(self, checkpoint: Path) -> VerifyCheck:
         """The check against the checkpoint; left out if the reference does not know its architecture."""
         try:
             reference = open_causal_reference(checkpoint)
         except ModelError as error:
-            return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
+            return VerifyCheck(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
         tolerance = self._of_reference if self.is_exact else None
         try:
             theirs = reference.log_probs(self._few)
         except ModelError as error:  # weights of a type that cannot be read here
-            return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
+            return VerifyCheck(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
         return _compare("checkpoint", reference.name, self._log_probs[: len(self._few)], theirs, tolerance)
 
-    def compare(self, name: str, against: str, other: Path) -> Check:
+    def compare(self, name: str, against: str, other: Path) -> VerifyCheck:
         """Compare all documents, each cut to the positions that both models have."""
         theirs = open_causal_model(other)
         common = _cut(self._documents, theirs)
@@ -155,7 +155,7 @@ class CausalRun:
 
 
 def _joined(sample: Sample, model: CausalModel) -> list[int]:
-    """One long document, joined from all."""
+    """One long document: all documents of the sample, joined."""
     return list(islice(chain.from_iterable(sample), min(model.max_positions, _JOINED_LENGTH)))
 
 
@@ -175,7 +175,7 @@ def _past_limits(
 
 
 def _cut(documents: Sample, model: CausalModel) -> list[list[int]]:
-    """As much of each document as the model can read at once."""
+    """The beginning of each document, as long as the model can read at once."""
     return [list(ids[: model.max_positions]) for ids in documents]
 
 
@@ -231,7 +231,7 @@ def _compare(
     ours: Sequence[LogProbs],
     theirs: Sequence[LogProbs],
     tolerance: _Tolerance | None = None,
-) -> Check:
+) -> VerifyCheck:
     """Log-probabilities of the same tokens. Without a `tolerance` nothing has to be equal."""
     figures = token_figures(ours, theirs)
     if not np.isfinite(figures["worst"]) or (tolerance is not None and not tolerance.allows(**figures)):
@@ -239,7 +239,7 @@ def _compare(
     else:
         holds_each = tolerance is not None and tolerance.worst < np.inf
         verdict = Verdict.SAME if holds_each else Verdict.MEASURED
-    return Check(name=name, against=against, verdict=verdict, num_segments=len(ours), **figures)
+    return VerifyCheck(name=name, against=against, verdict=verdict, num_segments=len(ours), **figures)
 
 
 def _named_limits(config: CausalConfig) -> dict[str, int]:

@@ -20,7 +20,7 @@ class Verdict(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class VerifyCheck:
     """One comparison. None: not measured, or not for this kind of model."""
 
     name: str
@@ -56,7 +56,7 @@ def token_figures(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) 
     }
 
 
-def decisive_check(checks: Sequence[Check]) -> Check:
+def decisive_check(checks: Sequence[VerifyCheck]) -> VerifyCheck:
     """The first that failed; else the comparison with the checkpoint, if it was made; else the first self check."""
     failed = (check for check in checks if check.has_failed)
     compared = (check for check in checks if check.name == "checkpoint" and check.verdict is not Verdict.LEFT_OUT)

@@ -24,7 +24,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.cross_encoder.graph import write_cross_encoder
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import TextPair, read_pairs
-from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.checks import Verdict, VerifyCheck
 from worker.model_tools.verify.references import open_cross_encoder_reference
 from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -58,7 +58,7 @@ class VerifiedCrossEncoder:
         return CrossEncoderRun(model, pairs, [*(query for query, _ in sample), sample[0][0]])
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
-        """None: exports are not run."""
+        """Always None: exports of cross-encoders are not run."""
         return None
 
     def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
@@ -74,28 +74,28 @@ class CrossEncoderRun:
         self._model = model
         self._pairs = pairs
         self._queries = queries
-        # The longest are among those that are compared: sorted by length, every so many.
+        # Every n-th pair by length is compared, beginning with the longest.
         by_length = sorted(range(len(pairs)), key=lambda index: -len(pairs[index].ids))
         self._few = by_length[:: -(-len(pairs) // _MAX_COMPARED)]
         self._logits = _score(model, pairs)
 
-    def self_checks(self) -> Iterator[Check]:
+    def self_checks(self) -> Iterator[VerifyCheck]:
         """`packed`."""
         alone = _score(self._model, [self._pairs[index] for index in self._few], is_packed=False)
         ours = [self._logits[index] for index in self._few]
         yield _compare("packed", "each pair alone", ours, alone, worst=_EACH if self.is_exact else None, mean=_MEAN)
 
-    def check_checkpoint(self, checkpoint: Path) -> Check:
+    def check_checkpoint(self, checkpoint: Path) -> VerifyCheck:
         """The check against the checkpoint."""
         try:
             reference = open_cross_encoder_reference(checkpoint)
             theirs = [reference.logit(self._pairs[index].ids, self._pairs[index].types) for index in self._few]
         except ModelError as error:
-            return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
+            return VerifyCheck(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
         ours = [self._logits[index] for index in self._few]
         return _compare("checkpoint", reference.name, ours, theirs, worst=_EACH if self.is_exact else None)
 
-    def compare(self, name: str, against: str, other: Path) -> Check:
+    def compare(self, name: str, against: str, other: Path) -> VerifyCheck:
         """Compare all pairs that both models can read."""
         theirs = CrossEncoder.open(other)
         common = [index for index, pair in enumerate(self._pairs) if len(pair.ids) <= theirs.max_positions]
@@ -133,12 +133,12 @@ def _compare(
     *,
     worst: float | None = None,
     mean: float = np.inf,
-) -> Check:
+) -> VerifyCheck:
     """Logits of the same pairs. `worst`: how far a single one may be off; None: only the mean is bounded, by `mean`."""
     gaps = np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64))
     is_off = not np.isfinite(gaps).all() or gaps.mean() > mean or (worst is not None and gaps.max() > worst)
     verdict = Verdict.SAME if worst is not None else Verdict.MEASURED
-    return Check(
+    return VerifyCheck(
         name=name,
         against=against,
         verdict=Verdict.DIFFERS if is_off else verdict,

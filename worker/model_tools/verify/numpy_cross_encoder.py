@@ -91,8 +91,8 @@ class NumpyCrossEncoder:
         q, k, v = (x.reshape(length, self._heads, -1).transpose(1, 0, 2) for x in (q, k, v))  # (N, T, H)
         scores = q @ k.transpose(0, 2, 1) / math.sqrt(width // self._heads)
         if window is not None:
-            places = np.arange(length)
-            scores = np.where(np.abs(places[:, None] - places) <= window, scores, -np.inf)
+            positions = np.arange(length)
+            scores = np.where(np.abs(positions[:, None] - positions) <= window, scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return np.asarray((weights @ v).transpose(1, 0, 2).reshape(length, width), np.float32)

@@ -89,14 +89,14 @@ class NumpySeq2Seq:
             return self._weights[f"model.{side}.embed_positions.weight"][2 : 2 + length]
         if (saved := self._weights.get(f"model.{side}.embed_positions.weight")) is not None:  # rounded, maybe
             return saved[:length]
-        places, half = np.arange(length)[:, None], self._width // 2
+        positions, half = np.arange(length)[:, None], self._width // 2
         if self._is_m2m100:  # M2M100SinusoidalPositionalEmbedding, which computes in float32
             step = np.float32(math.log(10_000) / (half - 1))
-            angles = (places + self._first_position).astype(np.float32) * np.exp(
+            angles = (positions + self._first_position).astype(np.float32) * np.exp(
                 -step * np.arange(half, dtype=np.float32)
             )
         else:
-            angles = places / 10_000 ** (2 * np.arange(half) / self._width)
+            angles = positions / 10_000 ** (2 * np.arange(half) / self._width)
         return np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
 
     def _self_attention(self, x: Floats, name: str, side: str) -> Floats:

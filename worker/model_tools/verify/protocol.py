@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from worker.model_tools.verify.checks import Check
+from worker.model_tools.verify.checks import VerifyCheck
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
@@ -55,11 +55,11 @@ class ModelRun(Protocol):
     def is_exact(self) -> bool:
         """Whether the model computes in fp32, so that it must give the results of its checkpoint."""
 
-    def self_checks(self) -> Iterator[Check]:
+    def self_checks(self) -> Iterator[VerifyCheck]:
         """Compare the model with itself: batching and caching must not change a result."""
 
-    def check_checkpoint(self, checkpoint: Path) -> Check:
+    def check_checkpoint(self, checkpoint: Path) -> VerifyCheck:
         """Compare the model with a reference implementation that reads the checkpoint."""
 
-    def compare(self, name: str, against: str, other: Path) -> Check:
+    def compare(self, name: str, against: str, other: Path) -> VerifyCheck:
         """Compare the model with the one in the folder `other`. Nothing has to be equal."""

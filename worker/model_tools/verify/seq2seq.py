@@ -29,7 +29,7 @@ from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.graphs import write_seq2seq
 from worker.model_tools.sample import read_segments
 from worker.model_tools.translation_scores import ScoredTranslation, can_score, score_translations
-from worker.model_tools.verify.checks import Check, Verdict, token_figures
+from worker.model_tools.verify.checks import Verdict, VerifyCheck, token_figures
 from worker.model_tools.verify.numpy_parts import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
@@ -54,7 +54,7 @@ DecodeText = Callable[[Sequence[int]], str]
 
 
 class VerifiedSeq2Seq:
-    """ScoredTranslation models."""
+    """The family of translation models (`VerifiedFamily`)."""
 
     unit = "segment"
     no_checkpoint = "the model was not made by kvjobs models add; compare it with another one by --against"
@@ -87,7 +87,7 @@ class VerifiedSeq2Seq:
         return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, tokenizer.decode, beginning)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
-        """None: exports of translation models are compared only with other models."""
+        """Always None: exports of translation models are compared only with other models."""
         return None
 
     def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
@@ -116,7 +116,7 @@ class Seq2SeqRun:
         self._greedy = _greedy(model.generation, sample)
         self._translations = _decode(model, sample, self._greedy, batch_size=_SLOTS)
 
-    def self_checks(self) -> Iterator[Check]:
+    def self_checks(self) -> Iterator[VerifyCheck]:
         """`slots` of native graphs, `cache` of exports that have one."""
         if self._is_native:
             few = self._sample[:_MAX_UNCACHED]
@@ -126,7 +126,7 @@ class Seq2SeqRun:
             uncached = _decode(self._model, self._sample, self._greedy, cache=CachePolicy("off"))
             yield _compare("cache", "without it", self._translations, uncached)
 
-    def check_checkpoint(self, checkpoint: Path) -> Check:
+    def check_checkpoint(self, checkpoint: Path) -> VerifyCheck:
         """Whether the reference, given the same prefix, chooses each token that the model chose."""
         reference = open_seq2seq_reference(checkpoint)
         num_tokens = num_same = num_exact = 0
@@ -151,7 +151,7 @@ class Seq2SeqRun:
             verdict = Verdict.MEASURED
         else:
             verdict = Verdict.SAME if num_same == num_tokens else Verdict.TIED
-        return Check(
+        return VerifyCheck(
             name="checkpoint",
             against=reference.name,
             verdict=verdict,
@@ -161,7 +161,7 @@ class Seq2SeqRun:
             drift=drift,
         )
 
-    def compare(self, name: str, against: str, other: Path) -> Check:
+    def compare(self, name: str, against: str, other: Path) -> VerifyCheck:
         """Compare translations under the model's own search settings, with chrF; and where both graphs are native, the
         log-probabilities that both give the tokens of the other's."""
         model = open_seq2seq_model(other)
@@ -171,14 +171,14 @@ class Seq2SeqRun:
         is_native = self._is_native and manifest is not None and manifest.is_native
         return self._with_scores(check, model, theirs) if is_native else check
 
-    def _with_scores(self, check: Check, other: Seq2SeqModel, theirs: Sequence[Hypothesis]) -> Check:
+    def _with_scores(self, check: VerifyCheck, other: Seq2SeqModel, theirs: Sequence[Hypothesis]) -> VerifyCheck:
         num_given = int(self._search.forced_bos_id is not None)
         found = can_score(
             self._model,
             [
-                ScoredTranslation(IdPair(source, one.ids, self._search.start_id), num_given)
-                for source, one in zip(self._sample, theirs, strict=True)
-                if len(one.ids) > num_given
+                ScoredTranslation(IdPair(source, translation.ids, self._search.start_id), num_given)
+                for source, translation in zip(self._sample, theirs, strict=True)
+                if len(translation.ids) > num_given
             ],
         )
         if not found:
@@ -214,34 +214,34 @@ def _compare(
     theirs: Sequence[Hypothesis],
     *,
     decode_text: DecodeText | None = None,
-) -> Check:
+) -> VerifyCheck:
     """Compare ids position by position. With `decode_text` nothing has to be equal, and texts are compared as well."""
     pairs = list(zip(ours, theirs, strict=True))
-    num_same = sum(one.ids == other.ids for one, other in pairs)
-    same_ids = [a == b for one, other in pairs for a, b in zip(*_padded(one.ids, other.ids), strict=True)]
+    num_same = sum(our.ids == their.ids for our, their in pairs)
+    same_ids = [a == b for our, their in pairs for a, b in zip(*_padded(our.ids, their.ids), strict=True)]
     drifts = [
-        abs(one.log_prob / max(1, len(one.ids)) - other.log_prob / max(1, len(other.ids))) for one, other in pairs
+        abs(our.log_prob / max(1, len(our.ids)) - their.log_prob / max(1, len(their.ids))) for our, their in pairs
     ]
     drift = math.fsum(drifts) / max(1, len(drifts))
     is_wrong = not math.isfinite(drift) or (decode_text is None and num_same < len(ours))
-    return Check(
+    return VerifyCheck(
         name=name,
         against=against,
         verdict=Verdict.DIFFERS if is_wrong else Verdict.MEASURED if decode_text else Verdict.SAME,
         num_segments=len(ours),
         exact=_share(num_same, len(ours)),
         tokens=_share(sum(same_ids), len(same_ids)),
-        chrf=_chrf([decode_text(one.ids) for one in ours], [decode_text(one.ids) for one in theirs])
+        chrf=_chrf([decode_text(our.ids) for our in ours], [decode_text(their.ids) for their in theirs])
         if decode_text
         else None,
         drift=drift,
     )
 
 
-def _padded(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Both, equally long: the shorter one is filled up with values that equal no id."""
-    longest = max(len(one), len(other))
-    return [*one, *[-1] * (longest - len(one))], [*other, *[-2] * (longest - len(other))]
+def _padded(ours: Sequence[int], theirs: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Both sequences of ids at the same length: the shorter is filled up with values that equal no id."""
+    longest = max(len(ours), len(theirs))
+    return [*ours, *[-1] * (longest - len(ours))], [*theirs, *[-2] * (longest - len(theirs))]
 
 
 def _chrf(ours: Sequence[str], theirs: Sequence[str]) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from worker.graphs.precision import Precision
 from worker.model_tools.origin import find_checkpoint
-from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.checks import Verdict, VerifyCheck
 from worker.model_tools.verify.protocol import ModelRun, OwnSample, VerifiedFamily
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
@@ -36,7 +36,7 @@ def verify(
     *,
     other: ModelFolder | None = None,
     checkpoint: Path | None = None,
-) -> Iterator[Check]:
+) -> Iterator[VerifyCheck]:
     """Compare the model with itself, its checkpoint and `other`, one check after the other.
 
     `checkpoint`: that an export was made from; the checkpoint of native graphs is in their manifest. Raises ModelError
@@ -60,11 +60,11 @@ def verify(
 
 def _check_native(
     folder: ModelFolder, manifest: Manifest, family: VerifiedFamily[Any], run: ModelRun
-) -> Iterator[Check]:
+) -> Iterator[VerifyCheck]:
     """Native graphs against the checkpoint of their manifest, and approximations against fp32."""
     checkpoint, why = find_checkpoint(manifest)
     if checkpoint is None:
-        yield Check(name="checkpoint", against=manifest.source, verdict=Verdict.LEFT_OUT, note=why)
+        yield VerifyCheck(name="checkpoint", against=manifest.source, verdict=Verdict.LEFT_OUT, note=why)
         return
     yield run.check_checkpoint(checkpoint)
     if not run.is_exact:
@@ -73,9 +73,9 @@ def _check_native(
             yield run.compare("precision", "fp32", Path(fp32))
 
 
-def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: ModelRun) -> Check:
+def _check_export(checkpoint: Path | None, family: VerifiedFamily[Any], run: ModelRun) -> VerifyCheck:
     if checkpoint is None:
-        return Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=family.no_checkpoint)
+        return VerifyCheck(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=family.no_checkpoint)
     return run.check_checkpoint(checkpoint)
 
 

@@ -1,4 +1,4 @@
-"""Whether the ids of two models mean the same tokens, so that what they give can be compared id by id."""
+"""Whether the ids of two models mean the same tokens, so that their results can be compared id by id."""
 
 from collections.abc import Sequence
 
@@ -16,16 +16,16 @@ _SAMPLE = (
 def check_same_files(folder: ModelFolder, other: ModelFolder, names: Sequence[str]) -> None:
     """Raise SpecError where two models differ in one of these files of their tokenizers. A model may lack a file."""
     for name in names:
-        one, another = folder.path / name, other.path / name
-        if one.is_file() != another.is_file() or (one.is_file() and one.read_bytes() != another.read_bytes()):
+        ours, theirs = folder.path / name, other.path / name
+        if ours.is_file() != theirs.is_file() or (ours.is_file() and ours.read_bytes() != theirs.read_bytes()):
             raise SpecError(f"{folder.name} and {other.name} differ in {name}: their ids cannot be compared")
 
 
 def check_same_ids(folder: ModelFolder, other: ModelFolder, names: Sequence[str]) -> None:
-    """As `check_same_files`; of a causal model in a GGUF file, which has none of them, by the ids of a few texts."""
+    """As `check_same_files`. A causal model in a GGUF file has no such files: the ids of a few texts are compared."""
     if not (is_gguf(folder.path) or is_gguf(other.path)):
         check_same_files(folder, other, names)
         return
-    one, another = open_causal_tokenizer(folder.path), open_causal_tokenizer(other.path)
-    if any(one.encode(text).ids != another.encode(text).ids for text in _SAMPLE):
+    ours, theirs = open_causal_tokenizer(folder.path), open_causal_tokenizer(other.path)
+    if any(ours.encode(text).ids != theirs.encode(text).ids for text in _SAMPLE):
         raise SpecError(f"{folder.name} and {other.name} cut texts into other tokens: their ids cannot be compared")

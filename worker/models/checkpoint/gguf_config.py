@@ -50,7 +50,7 @@ _FACTORS = {"long_factor": "rope_factors_long.weight", "short_factor": "rope_fac
 
 
 def read_config(file: GgufFile) -> dict[str, Any]:
-    """What the config.json of the checkpoint would say; raise NoGraphsError for what no graph can be built of, and
+    """The config.json that the checkpoint would have; raise NoGraphsError where no graph can be built, and
     ModelError for a file that is damaged, or holds no whole model."""
     settings = GgufSettings(file)
     family = FAMILIES.get(settings.architecture)
@@ -105,14 +105,14 @@ def tensors_in_config(config: dict[str, Any]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufFamily:
-    """What a file of an architecture stands for."""
+    """How the settings and tensors of one architecture's GGUF files become those that transformers has."""
 
     model_type: str  # in config.json
     own: Callable[[GgufSettings, dict[str, Any]], dict[str, Any]] | None = None  # further settings, from common ones
     activation: tuple[str, str] = ("hidden_act", "silu")
     epsilon: str = "rms_norm_eps"
     rotates: bool = True
-    # Of its tensors, beside their names:
+    # How its tensors differ, besides their names:
     has_permuted_heads: bool = False  # rotates neighbours (LLAMA_ROPE_TYPE_NORM), transformers the halves of a head
     adds_one_to_norms: bool = False  # norms hold the factor, and checkpoints the factor less 1
     has_stacked_qkv: bool = False  # checkpoints have queries, keys and values of each group of heads together

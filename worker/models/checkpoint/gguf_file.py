@@ -115,7 +115,7 @@ class GgufFile:
 
     @property
     def bits_per_weight(self) -> float:
-        """Of all tensors, scales included."""
+        """The mean over all tensors, scales included."""
         tensors = self.tensors.values()
         return 8 * sum(tensor.num_bytes for tensor in tensors) / sum(tensor.num_weights for tensor in tensors)
 

@@ -80,7 +80,7 @@ def layout_by_names(folder: ModelFolder) -> str | None:
     if kind_of(folder) is ModelKind.CAUSAL:
         return "export" if has_graph(folder.path, causal_graph_name(folder.path)) else None
     if kind_of(folder) is ModelKind.CROSS_ENCODER:
-        return None  # no export of one is run
+        return None  # exports of cross-encoders are not run
     graphs = graph_place(folder.path, ENCODER)
     if not (graphs / ENCODER).is_file():
         return None
@@ -98,7 +98,7 @@ def _known_layout(folder: ModelFolder) -> str | None:
 
 
 def _causal_layout(path: Path) -> str | None:
-    """With past or no cache, by the inputs of the graph; None if there is no graph that can be read."""
+    """`with past` or `no cache`, by the inputs of the graph; None if there is no graph that can be read."""
     from worker.models.layout.graph_signature import read_header  # loads numpy and onnx
 
     name = causal_graph_name(path)

@@ -231,7 +231,7 @@ def _require(file: Path, what: str) -> None:
 
 
 def required_tokenizer(family: str, names: Collection[str]) -> tuple[str, ...]:
-    """Those that a model cannot do without; `names`: of the files that there are."""
+    """The tokenizer files that a model of this family needs; `names`: the files in its folder."""
     if family == MARIAN:
         return MARIAN_TOKENIZER
     fast, *others = TRANSLATION_TOKENIZERS[family][: -len(M2M100_TOKENIZER_EXTRAS)]

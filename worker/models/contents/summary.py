@@ -30,7 +30,7 @@ def summarize(folder: ModelFolder) -> InstalledModel:
     problem = None
     try:
         kind = kind_of(folder)
-        fields |= {"kind": kind.value, "tasks": tuple(one.name for one in KINDS.values() if kind in one.models)}
+        fields |= {"kind": kind.value, "tasks": tuple(task.name for task in KINDS.values() if kind in task.models)}
         if manifest := read_manifest(folder):
             fields |= {
                 "architecture": manifest.architecture,
@@ -64,15 +64,15 @@ def summarize(folder: ModelFolder) -> InstalledModel:
 def num_bytes(folder: ModelFolder) -> int:
     """Size of all files in the folder; a link that leads nowhere has none."""
     total = 0
-    for place, _, names in os.walk(folder.path):
+    for directory, _, names in os.walk(folder.path):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.path.getsize(os.path.join(place, name))
+                total += os.path.getsize(os.path.join(directory, name))
     return total
 
 
 def sizes_of(path: Path, kind: ModelKind) -> ModelSizes:
-    """The sizes that the configuration names; those of a cache are the decoder's."""
+    """The sizes that the configuration names; layers and heads are the decoder's, which has the cache."""
     if kind is not ModelKind.TRANSLATION:
         return _causal_sizes(CausalConfig.read(path))
     config = Seq2SeqConfig.of(read_json_or_empty(path / CONFIG))

@@ -119,7 +119,7 @@ def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[De
 
 
 def _root_of_head_size(config: CausalConfig) -> float | None:
-    """What attention divides scores by; None if the configuration lacks the sizes."""
+    """The divisor of attention scores; None if the configuration lacks the sizes."""
     if not config.hidden_size or not config.num_attention_heads:
         return None
     return math.sqrt(config.hidden_size / config.num_attention_heads)
@@ -157,7 +157,7 @@ def _is_of_root(content: GraphContent, name: str, root: float) -> bool:
 
 
 def _cap(content: GraphContent, tanh: Node) -> float | None:
-    """What the input of a Tanh is divided by; None where it is not divided, as in an activation."""
+    """The divisor of a Tanh's input; None where it is not divided, as in an activation."""
     before = content.producer(tanh.inputs[0])
     if before is None or before.op not in ("Div", "Mul"):
         return None

@@ -29,7 +29,7 @@ from worker.models.departures.window_evidence import configured_windows
 from worker.models.layout.causal_config import CausalConfig
 
 _FREQUENCY_TOLERANCE = 2e-3  # relative: holds for frequencies in float16, too
-_TABLE_TOLERANCE = 5e-3  # of cosines and sines, likewise
+_TABLE_TOLERANCE = 5e-3  # absolute, of cosines and sines: holds for tables in float16, too
 _ROWS = 4096  # of a table that are compared: beyond, float32 loses the angle of the fastest pairs
 _UNSCALED = ("default", "dynamic")  # dynamic scales beyond max_position_embeddings, where texts end here
 _STEPS = 4  # nodes between frequencies and their cosine
@@ -145,7 +145,7 @@ def _shows_frequencies(content: GraphContent, count: int) -> bool:
         return True
     names = [name for node in content.nodes_of("Cos") for name in node.inputs]
     for _ in range(_STEPS):
-        if any((one := content.constant(name)) is not None and one.size == count for name in names):
+        if any((constant := content.constant(name)) is not None and constant.size == count for name in names):
             return True
         producers = (content.producer(name) for name in names)
         names = [name for node in producers if node and node.op in ("Concat", "MatMul", "Mul") for name in node.inputs]
@@ -164,7 +164,7 @@ class _RopeConstants:
     def of(cls, content: GraphContent, count: int, num_rows: int) -> "_RopeConstants":
         """The constants for heads with `count` rotated pairs; of each table the first `num_rows` rows."""
         of_branches = (array for node in content.nodes for branch in node.branches for array in branch)
-        used = (one for name, one in content.constants.items() if any(True for _ in content.consumers(name)))
+        used = (array for name, array in content.constants.items() if any(True for _ in content.consumers(name)))
         floats = [array for array in (*used, *filter(None, of_branches)) if array.dtype.kind == "f"]
         return cls(
             vectors=[

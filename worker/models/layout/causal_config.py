@@ -13,7 +13,7 @@ from jobs.errors import ModelError
 from worker.models.file_names import CONFIG, GENAI_CONFIG
 from worker.models.json_file import read_json
 
-# By the name in most models of transformers: that one, those of GPT-2 and others, and genai's.
+# Size -> its names: the name in most models of transformers, the names of GPT-2 and others, the name of genai.
 _NAMES = {
     "vocab_size": ("vocab_size",),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers"),

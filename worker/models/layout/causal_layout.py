@@ -34,7 +34,7 @@ from worker.models.layout.graph_signature import GraphSignature, Tensor
 IDS, MASK, POSITIONS, NUM_LOGITS = "input_ids", "attention_mask", "position_ids", "num_logits_to_keep"
 _RANKS = {IDS: 2, MASK: 2, POSITIONS: 2, NUM_LOGITS: None}  # None: any rank; it is one number
 LOGITS = "logits"
-# Names of the past of a layer, with possible names of its present: Optimum's and genai's, then those of torch exports
+# Names of the past of a layer, with possible names of its present: of Optimum and genai, then of torch exports
 # with a flat list of arguments (phi-2 as onnxruntime's own scripts wrote it).
 _NAMES = (
     ("past_key_values.{layer}.{part}", ("present.{layer}.{part}", "present_key_values.{layer}.{part}")),
@@ -69,7 +69,7 @@ class CausalPast:
 
 @dataclass(frozen=True, slots=True)
 class CausalLayout:
-    """What a reader needs to know of a model's graph."""
+    """The properties of a model's graph that decide how a reader calls it."""
 
     cache: CausalPast | None  # None: the graph has none
     vocab_size: int  # V of the logits
@@ -177,9 +177,9 @@ def _head_size(graph: GraphSignature, part: Tensor, config: CausalConfig) -> int
     return config.hidden_size // config.num_attention_heads
 
 
-def _differ(one: int | str | None, other: int | str | None) -> bool:
+def _differ(axis: int | str | None, other: int | str | None) -> bool:
     """Whether two axes cannot be equally long."""
-    return isinstance(one, int) and isinstance(other, int) and one != other
+    return isinstance(axis, int) and isinstance(other, int) and axis != other
 
 
 def _check_input(graph: GraphSignature, tensor: Tensor) -> None:

@@ -78,7 +78,7 @@ class CacheShape:
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqLayout:
-    """What a decoder needs to know of a model's graphs."""
+    """The properties of a model's graphs that decide how a decoder calls them."""
 
     kind: LayoutKind
     cache: CacheShape | None  # None: the graph has none

@@ -33,8 +33,8 @@ class LlamaCppProvider(LocalProvider):
         return cls(WarmModels.for_worker(arguments, context=settings.llamacpp_context), settings.models_dir)
 
     def why_not(self, job: ProviderJob) -> str | None:
-        """Also raises NotFoundError where there is no such model. What else its files allow,
-        `worker.model_tools.admission` looks at."""
+        """As `Provider.why_not`; also raises NotFoundError where there is no such model. What else the files allow,
+        `worker.model_tools.admission` checks."""
         if job.spec.task is Task.TRANSLATE:
             can = "which score, rerank and continue prompts"
             return f"llama.cpp runs language models here, {can}; translation needs another provider"

@@ -19,7 +19,7 @@ class OnnxProvider(LocalProvider):
         return cls(WarmModels.for_worker(arguments))
 
     def why_not(self, job: ProviderJob) -> str | None:
-        """What it can do depends on the model's files, which `worker.model_tools.admission` looks at."""
+        """As `Provider.why_not`. The model's files also decide: `worker.model_tools.admission` checks them."""
         if job.choice.model is not None:
             return f"it runs the job's own model, so that --model names it, not {job.choice}"
         return None

@@ -34,7 +34,7 @@ from worker.providers.protocol import ProviderFailure
 
 MAX_BYTES = 1 << 26  # of an answer: 64 MiB
 SHOWN = 200  # characters of a server's own message
-# HTTP statuses after which another request may be accepted. 501: llama.cpp's server, of what it was not started for.
+# HTTP statuses after which another request may be accepted. 501: llama.cpp's server, if started without a feature.
 OF_THE_REQUEST = frozenset({400, 404, 405, 413, 414, 415, 422, 501})
 OF_ACCESS = frozenset({401, 402, 403, 407})  # 402: the account has no credit; 407: a proxy wants to know who asks
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # it would log the URL of each request
@@ -78,7 +78,7 @@ class RequestRefused(Exception):
 
 @dataclass(slots=True)
 class Exchange:
-    """What the requests for one document took."""
+    """The number, time and tokens of the requests for one document."""
 
     timings: list[StepTiming] = field(default_factory=list)
 
@@ -321,7 +321,7 @@ def _shown(content: bytes) -> str:
 
 
 def shown(text: str) -> str:
-    """What a server sent, in one line that is short and safe to print."""
+    """The text that a server sent, in one line that is short and safe to print."""
     text = " ".join(text[: 4 * SHOWN].split())
     return visible(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…") or "no text"
 
@@ -371,6 +371,6 @@ class UsageCount:
         self.completion_tokens += other.completion_tokens
 
     def total(self) -> Usage:
-        """What a batch records; its cost is in the currency of the price."""
+        """The usage that a batch records; its cost is in the currency of the price."""
         cost = self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else 0.0
         return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost)

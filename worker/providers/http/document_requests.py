@@ -35,7 +35,7 @@ class EventLoop:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T], run: RunContext) -> T:
-        """The result of a coroutine. Raises what it raises, and Stopped where the run is to end."""
+        """The result of a coroutine. Raises the errors of the coroutine, and Stopped where the run is to end."""
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         while True:
             try:
@@ -121,7 +121,7 @@ async def _request_each(
 async def until_unanswered(
     texts: Sequence[str], request: Callable[[str], Coroutine[Any, Any, T | Unanswered]], *, concurrency: int
 ) -> list[T] | Unanswered:
-    """What `request` gives for each text, in order, or the first `Unanswered`: after it no text is begun, and those
+    """The result of `request` for each text, in order; or the first `Unanswered`. After it no text is begun; texts
     that are under way are finished. Equal texts are asked once. Raises ProviderFailure."""
     found: dict[str, T] = {}
     failures: list[Unanswered | ProviderFailure] = []

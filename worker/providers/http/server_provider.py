@@ -20,7 +20,7 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 class ServerProvider:
-    """One server, shared by the lanes of a process. It is its own lane: it keeps nothing for one."""
+    """One server, shared by the lanes of a process. It is also the lane of each, as it keeps no state for a lane."""
 
     is_local: ClassVar[bool] = False
 

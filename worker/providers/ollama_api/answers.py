@@ -39,7 +39,7 @@ class ChatReply:
     tokens: Sequence[GeneratedToken] | None  # without the one that ends the answer; None: the server lists none
 
 
-def bad(what: str) -> ProviderFailure:
+def bad_answer(what: str) -> ProviderFailure:
     """The error for an answer that is not what the API promises."""
     return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
 
@@ -49,14 +49,14 @@ def read_version(value: Any) -> Version:
     text = value.get("version") if isinstance(value, dict) else None
     found = re.match(r"v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})", text) if isinstance(text, str) else None
     if found is None:
-        raise bad("names no version of Ollama")
+        raise bad_answer("names no version of Ollama")
     return int(found[1]), int(found[2]), int(found[3])
 
 
 def read_capabilities(value: Any) -> Sequence[str] | None:
-    """What a model can do, of /api/show; None: the server does not say. Raises ProviderFailure."""
+    """The capabilities of a model, from /api/show; None: the server does not say. Raises ProviderFailure."""
     if not isinstance(value, dict):
-        raise bad("describes no model")
+        raise bad_answer("describes no model")
     found = value.get("capabilities")
     if not isinstance(found, list):
         return None
@@ -68,7 +68,7 @@ def read_context(value: Any, model: str) -> int | None:
     say. Raises ProviderFailure."""
     loaded = value.get("models") if isinstance(value, dict) else None
     if not isinstance(loaded, list):
-        raise bad("has no list of loaded models")
+        raise bad_answer("has no list of loaded models")
     for entry in loaded:
         if isinstance(entry, dict) and any(is_same_model(entry.get(name), model) for name in ("model", "name")):
             length = entry.get("context_length")
@@ -80,7 +80,7 @@ def check_loaded(value: Any, model: str) -> None:
     """Raise ProviderFailure unless an empty /api/generate has loaded the model, or with `keep_alive` 0 unloaded it."""
     answer = _whole(value, model)
     if answer.get("done_reason") not in ("load", "unload"):
-        raise bad(f"says done_reason {answer.get('done_reason')!r} where a model was to be loaded")
+        raise bad_answer(f"says done_reason {answer.get('done_reason')!r} where a model was to be loaded")
 
 
 def read_chat(value: Any, model: str) -> ChatReply:
@@ -88,7 +88,7 @@ def read_chat(value: Any, model: str) -> ChatReply:
     answer = _whole(value, model)
     message = answer.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-        raise bad("has no message with a text")
+        raise bad_answer("has no message with a text")
     return _reply(answer, message["content"], message.get("thinking"))
 
 
@@ -96,16 +96,16 @@ def read_continuation(value: Any, model: str) -> ChatReply:
     """An answer of /api/generate with `stream` false, to a prompt. Raises ProviderFailure."""
     answer = _whole(value, model)
     if not isinstance(answer.get("response"), str):
-        raise bad("has no response that is a text")
+        raise bad_answer("has no response that is a text")
     return _reply(answer, answer["response"], answer.get("thinking"))
 
 
 def _reply(answer: dict[str, Any], text: str, thoughts: Any) -> ChatReply:
     reason = answer.get("done_reason")
     if reason not in ("stop", "length"):
-        raise bad(f"says done_reason {reason!r}, neither stop nor length: it may be half an answer")
+        raise bad_answer(f"says done_reason {reason!r}, neither stop nor length: it may be half an answer")
     if not isinstance(thoughts, str | None):
-        raise bad("has a thinking that is not a text")
+        raise bad_answer("has a thinking that is not a text")
     return ChatReply(
         text=text,
         thoughts=thoughts or "",
@@ -128,18 +128,18 @@ def _with_tag(name: str) -> str:
 
 def _whole(value: Any, model: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise bad("is not an object")
+        raise bad_answer("is not an object")
     if value.get("done") is not True:
-        raise bad("is half an answer: done is not true")
+        raise bad_answer("is half an answer: done is not true")
     if not is_same_model(value.get("model"), model):
-        raise bad(f"is of the model {str(value.get('model'))[:100]!r}, not of {model!r}")
+        raise bad_answer(f"is of the model {str(value.get('model'))[:100]!r}, not of {model!r}")
     return value
 
 
 def _count(answer: dict[str, Any], name: str) -> int:
     number = answer.get(name, 0)
     if type(number) is not int or not 0 <= number < 1 << 40:
-        raise bad(f"has a {name} that is not a number of tokens")
+        raise bad_answer(f"has a {name} that is not a number of tokens")
     return number
 
 
@@ -147,12 +147,12 @@ def _tokens(value: Any) -> Sequence[GeneratedToken] | None:
     if not value:
         return None
     if not isinstance(value, list):
-        raise bad("has logprobs that are not a list")
+        raise bad_answer("has logprobs that are not a list")
     found = []
     for entry in value:
         most_likely = entry.get("top_logprobs") if isinstance(entry, dict) else None
         if not isinstance(most_likely, list | None):
-            raise bad("has top_logprobs that are not a list")
+            raise bad_answer("has top_logprobs that are not a list")
         text, log_prob = _token(entry)
         found.append(GeneratedToken(text, log_prob, [_token(likely) for likely in most_likely or []]))
     return found
@@ -162,8 +162,8 @@ def _token(value: Any) -> tuple[str, float]:
     fields: dict[str, Any] = value if isinstance(value, dict) else {}
     text, log_prob = fields.get("token"), fields.get("logprob")
     if not isinstance(text, str):
-        raise bad("has a token that is not a text")
+        raise bad_answer("has a token that is not a text")
     # A rounding error above 0 is harmless.
     if isinstance(log_prob, bool) or not isinstance(log_prob, int | float) or not -math.inf < log_prob <= 1e-3:
-        raise bad("has a log-probability that is not a number below 0")
+        raise bad_answer("has a log-probability that is not a number below 0")
     return text, float(log_prob)

@@ -51,8 +51,8 @@ def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswe
 
 
 def log_probs_of(reply: ChatReply) -> Sequence[float] | None:
-    """The log-probabilities of the answer's tokens; None where the tokens are those of another text: what a parser of
-    the server has taken out of it."""
+    """The log-probabilities of the answer's tokens; None where the tokens include text that a parser of
+    the server has removed from the answer."""
     if reply.tokens is None:
         return None
     spoken = "".join(token.text for token in reply.tokens)

@@ -1,4 +1,4 @@
-"""Reranking by Ollama: each candidate by the model's answer Yes or No. A query is ranked by one provider alone."""
+"""Reranking by Ollama: the model answers Yes or No for each candidate. A query is ranked by one provider alone."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from jobs.ranking import Judged, rank
 from jobs.tasks.rerank import Method, RerankOptions
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, RerankPayload, missing_text
 from worker.providers.http.client import Exchange, UsageCount
-from worker.providers.ollama_api.answers import ChatReply, bad
+from worker.providers.ollama_api.answers import ChatReply, bad_answer
 from worker.providers.ollama_api.server import Declined, OllamaModel
 from worker.providers.protocol import ProviderFailure
 
@@ -81,7 +81,7 @@ async def rerank(
     candidates = rank(judged, options.fusion)
     return Ranking(
         candidates=candidates,
-        num_tokens=len(found) - len(reasons),  # the first one of each answer
+        num_tokens=len(found) - len(reasons),  # the first token of each answer
         num_computed=num_computed,
         num_shared=0,
         flags=(Flag.KEPT_ORDER,) if any(candidate.error for candidate in candidates) else (),
@@ -95,7 +95,7 @@ async def _first_word(
     prompt = prompt_of(query, document)
     reply = await model.chat(prompt, exchange, usage, num_predict=1, num_listed=NUM_LISTED)
     if reply.text and not (reply.tokens and reply.tokens[0].most_likely):
-        raise bad("lists no log-probabilities of the tokens it holds, which Ollama does since version 0.12.11")
+        raise bad_answer("lists no log-probabilities of the tokens it holds, which Ollama does since version 0.12.11")
     return reply
 
 
@@ -144,12 +144,12 @@ def score_of(reply: ChatReply) -> float:
 
 
 def _word(token: str) -> str:
-    """`yes` for "Yes", " yes", "YES". A longer word ("Yesterday", "Not") is another one."""
+    """`yes` for "Yes", " yes", "YES". A longer word ("Yesterday", "Not") is another word."""
     return token.strip().casefold()
 
 
 def _log_sum(log_probs: Iterable[float]) -> float | None:
-    """log of the sum of probabilities; None of none."""
+    """The log of the sum of the probabilities; None if there are none."""
     values = list(log_probs)
     if not values:
         return None

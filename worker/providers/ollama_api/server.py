@@ -24,7 +24,7 @@ from worker.providers.http.document_requests import TooLong
 from worker.providers.ollama_api.answers import (
     ChatReply,
     Version,
-    bad,
+    bad_answer,
     check_loaded,
     read_capabilities,
     read_chat,
@@ -47,7 +47,7 @@ class Declined(Exception):
     """The server works, and does not take this prompt; the message is the reason."""
 
     def unanswered(self, where: str = "") -> Unanswered:
-        """What becomes of the document. `where`: words before the reason."""
+        """The answer for the document. `where`: words before the reason."""
         return Unanswered(Reason.DECLINED, f"{where}{self}")
 
 
@@ -120,7 +120,7 @@ class OllamaModel:
         try:
             version = read_version(await self._get("/api/version"))
         except RequestRefused as refused:
-            raise bad(f"is not that of an Ollama server ({refused} at /api/version)") from None
+            raise bad_answer(f"is not that of an Ollama server ({refused} at /api/version)") from None
         if UNRELEASED < version < needed:
             host, found, wanted = self.client.access.host, ".".join(map(str, version)), ".".join(map(str, needed))
             has_truncate = version >= REFUSES_LONG_TEXTS
@@ -145,7 +145,7 @@ class OllamaModel:
             pull = f"the server has no model {self.name}; on its machine: ollama pull {self.name}"
             return ProviderFailure(Reason.NO_MODEL, pull)
         if refused.status in (404, 405):
-            return bad(f"is not that of an Ollama server ({refused})")
+            return bad_answer(f"is not that of an Ollama server ({refused})")
         if "does not support" in message:
             return ProviderFailure(Reason.OPEN_ERROR, f"the model {self.name} cannot do it ({refused})")
         if refused.status == 413 or any(word in message for word in TOO_LONG):

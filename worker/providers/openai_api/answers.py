@@ -53,12 +53,12 @@ class ChatChoice:
     refusal: str | None
     has_thoughts: bool  # in a field of their own
     usage: TokenUsage
-    # Of the text's tokens, maybe of those that end it; None: the server gives none.
+    # Of the text's tokens, and of the tokens that end it if the server lists them; None: the server gives none.
     log_probs: Sequence[float] | None
-    met_stop: bool | None = None  # it ended at a stop text; None: the server does not tell
+    met_stop: bool | None = None  # whether it ended at a stop text; None: the server does not tell
 
 
-def bad(what: str) -> ProviderFailure:
+def bad_answer(what: str) -> ProviderFailure:
     """The error for an answer that is not what the API promises."""
     return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
 
@@ -96,10 +96,10 @@ def read_chat(value: Any, stops: Sequence[str] = ()) -> ChatChoice:
     choice = _only_choice(value)
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise bad("has no message")
+        raise bad_answer("has no message")
     content = message.get("content")
     if not isinstance(content, str | None):
-        raise bad("has a message that is not a text")
+        raise bad_answer("has a message that is not a text")
     refusal = message.get("refusal")
     thoughts = message.get("reasoning_content") or message.get("reasoning")
     return ChatChoice(
@@ -117,18 +117,18 @@ def read_ranking(value: Any, number: int) -> list[float]:
     """The score of each of `number` documents, in their order, of an answer of /rerank. Raises ProviderFailure."""
     results = value.get("results") if isinstance(value, dict) else None
     if not isinstance(results, list):
-        raise bad("has no list of results")
+        raise bad_answer("has no list of results")
     scores: dict[int, float] = {}
     for result in results:
         index = result.get("index") if isinstance(result, dict) else None
         if type(index) is not int or not 0 <= index < number or index in scores:
-            raise bad("ranks a document that was not sent, or one twice")
+            raise bad_answer("ranks a document that was not sent, or one twice")
         score = _number(result.get("relevance_score", result.get("score")))
         if score is None:
-            raise bad("has a relevance score that is not a finite number")
+            raise bad_answer("has a relevance score that is not a finite number")
         scores[index] = score
     if len(scores) < number:
-        raise bad(f"ranks {len(scores)} of {number} documents")
+        raise bad_answer(f"ranks {len(scores)} of {number} documents")
     return [scores[index] for index in range(number)]
 
 
@@ -155,16 +155,16 @@ def read_usage(value: Any) -> TokenUsage:
 def _only_choice(value: Any) -> dict[str, Any]:
     choices = value.get("choices") if isinstance(value, dict) else None
     if not isinstance(choices, list):
-        raise bad("has no choices")
+        raise bad_answer("has no choices")
     if len(choices) != 1 or not isinstance(choices[0], dict):
-        raise bad(f"has {len(choices)} choices where one was asked for")
+        raise bad_answer(f"has {len(choices)} choices where one was asked for")
     return choices[0]
 
 
 def _text(value: dict[str, Any], name: str) -> str:
     text = value.get(name)
     if not isinstance(text, str):
-        raise bad(f"has no {name}")
+        raise bad_answer(f"has no {name}")
     return text
 
 
@@ -176,16 +176,16 @@ def _listed(value: Any) -> ListedTokens | None:
     if tables is None:
         tables = [None] * len(texts)
     if not (isinstance(log_probs, list) and isinstance(tables, list) and len(texts) == len(log_probs) == len(tables)):
-        raise bad("lists tokens and log-probabilities of different numbers")
+        raise bad_answer("lists tokens and log-probabilities of different numbers")
     if not all(isinstance(text, str) for text in texts):
-        raise bad("lists tokens that are not texts")
+        raise bad_answer("lists tokens that are not texts")
     return ListedTokens(texts, [_log_prob(log_prob) for log_prob in log_probs], [_table(table) for table in tables])
 
 
 def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
     """vLLM: for each token of the prompt None, or a map of ids whose first entry is the token itself."""
     if not isinstance(value, list):
-        raise bad("has prompt_logprobs that are not a list")
+        raise bad_answer("has prompt_logprobs that are not a list")
     found: list[tuple[str, float] | None] = []
     for listed in value:
         if listed is None:
@@ -194,7 +194,7 @@ def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
         entry = next(iter(listed.values()), None) if isinstance(listed, dict) else None
         log_prob = _log_prob(entry.get("logprob")) if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or log_prob is None:
-            raise bad("has an entry of prompt_logprobs without a log-probability")
+            raise bad_answer("has an entry of prompt_logprobs without a log-probability")
         found.append((str(entry.get("decoded_token") or ""), log_prob))
     return found
 
@@ -221,7 +221,7 @@ def _met_stop(choice: dict[str, Any], text: str, stops: Sequence[str]) -> bool |
 def _text_with_stop(text: str, tokens: Sequence[str], stops: Sequence[str]) -> str | None:
     """The text with the stop text after it, where the listed tokens go on into that."""
     spoken = "".join(tokens)
-    found = min((place for stop in stops if (place := spoken.find(stop)) >= 0), default=None)
+    found = min((start for stop in stops if (start := spoken.find(stop)) >= 0), default=None)
     if found is None or any(stop in text for stop in stops):
         return None
     whole = text + spoken[found:]
@@ -271,7 +271,7 @@ def _join_to(text: str, tokens: Sequence[str]) -> bool:
 def _table(value: Any) -> LogProbTable | None:
     if not isinstance(value, dict):
         return None
-    return {text: number for text, one in value.items() if (number := _number(one)) is not None}
+    return {text: number for text, listed in value.items() if (number := _number(listed)) is not None}
 
 
 def _log_prob(value: Any) -> float | None:
@@ -280,7 +280,7 @@ def _log_prob(value: Any) -> float | None:
         return None
     number = _number(value)
     if number is None or not LEAST_LOG_PROB <= number <= 1e-3:  # a rounding error above 0 is harmless
-        raise bad("has a log-probability that is not a number below 0")
+        raise bad_answer("has a log-probability that is not a number below 0")
     return number
 
 

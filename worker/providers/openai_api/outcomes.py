@@ -1,5 +1,5 @@
 """
-What is asked of a server that speaks the API of OpenAI for a document, and what its answer makes of it.
+The request to a server with the API of OpenAI for one document, and the outcome that its answer gives.
 
     continue   /completions, or /chat/completions for messages
     score      the sums of the log-probabilities of its tokens, as `worker.engine.tasks.scoring` makes them
@@ -28,7 +28,7 @@ from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload, missing_text
 from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, generation_of, messages_of
 from worker.providers.http.client import shown
-from worker.providers.openai_api.answers import ChatChoice, bad
+from worker.providers.openai_api.answers import ChatChoice, bad_answer
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
 from worker.providers.openai_api.prompt_tokens import num_bytes
 
@@ -94,7 +94,7 @@ def continuation_of(found: ChatChoice, options: GenerateOptions) -> Outcome | Un
         return Failed("refused", f"the chat model refuses to answer: {why}")
     if found.finish_reason not in (*_ENDS, "length"):
         said = shown(found.finish_reason) if found.finish_reason else "none"
-        raise bad(f"has a finish_reason that is neither stop nor length: {said}")
+        raise bad_answer(f"has a finish_reason that is neither stop nor length: {said}")
     met_stop = True if found.finish_reason == "stop_sequence" else found.met_stop
     answer = ContinuedPrompt(
         text=found.text,
@@ -173,7 +173,7 @@ def why_not_rerank(options: RerankOptions) -> str | None:
 
 
 def candidates_with_text(query: RerankPayload) -> list[PayloadCandidate]:
-    """Those that can be scored."""
+    """The candidates that can be scored."""
     return [candidate for candidate in query.candidates if missing_text(query.query, candidate.text) is None]
 
 

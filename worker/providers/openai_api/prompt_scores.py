@@ -24,18 +24,18 @@ from typing import Any
 
 from jobs.providers import Reason
 from worker.providers.http.client import RequestRefused
-from worker.providers.openai_api.answers import Completion, LogProbTable, bad
+from worker.providers.openai_api.answers import Completion, LogProbTable, bad_answer
 from worker.providers.openai_api.prompt_tokens import TokenPlace, place_tokens
 from worker.providers.protocol import ProviderFailure
 
 PROBES = ("The capital of France is", "It will rain in the", "One, two, three,", "Once upon a time there was")
 AGREEMENT = 0.1  # nats: a server in half precision computes a prompt and a generated token a little differently
-MAX_TABLES = 64  # kept, of whole vocabularies
-WHOLE_VOCABULARY = 1 << 20  # asked for; a table then has as many entries as the model has tokens
+MAX_TABLES = 64  # tables of whole vocabularies that are kept
+WHOLE_VOCABULARY = 1 << 20  # entries that are asked for: a table then has all tokens of the model
 LONGEST_TOKEN = 256  # characters
-LARGEST_VOCABULARY = 8192  # of LATE_ECHO, where every token of a document brings such a table
+LARGEST_VOCABULARY = 8192  # tokens. For LATE_ECHO, where each token of a document comes with a whole table
 
-# Posts a body to /completions and reads the answer; of one that is streamed, the first event.
+# Posts a body to /completions and reads the answer; of a streamed answer only the first event.
 Complete = Callable[[dict[str, Any]], Awaitable[Completion]]
 
 
@@ -65,20 +65,22 @@ class PromptScorer:
 
     way: Way
     hides_bos: bool
-    _tables: dict[str, LogProbTable] = field(default_factory=dict)  # of what follows a short prompt
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)  # for a table, which many documents need at a time
+    _tables: dict[str, LogProbTable] = field(default_factory=dict)  # by short prompt: the tokens that may follow it
+    _asking: asyncio.Lock = field(
+        default_factory=asyncio.Lock
+    )  # held while a table is asked for, which many documents need at a time
 
     @classmethod
     async def probe(cls, complete: Complete) -> "PromptScorer":
         """Find out how the server tells log-probabilities. Raises ProviderFailure where it does not, or wrongly."""
         probed = [found for prompt in PROBES if (found := await _probe(complete, prompt)) is not None]
         if not probed:
-            raise bad("has no generated token whose log-probability could be compared with that of a prompt")
+            raise bad_answer("has no generated token whose log-probability could be compared with that of a prompt")
         # Every prompt has to agree: one number may be near another by chance.
         off_by = {way: max(found.off_by.get(way, math.inf) for found in probed) for way in Way}
         way = min(off_by, key=lambda way: off_by[way])
         if off_by[way] > AGREEMENT:
-            raise bad(
+            raise bad_answer(
                 "gives a token another log-probability in a prompt than where it generates it (by "
                 f"{off_by[way]:.3g} nats), so its scores cannot be relied on"
             )
@@ -106,7 +108,7 @@ class PromptScorer:
         elif self.hides_bos and tokens:
             log_probs[0] = await self._after("", tokens[0], complete)
         if any(log_prob is None for log_prob in log_probs[1:]):
-            raise bad("withholds the log-probability of a token")
+            raise bad_answer("withholds the log-probability of a token")
         return PromptScores(places, log_probs)
 
     def _tokens(self, found: Completion, text: str) -> tuple[list[str], list[float | None]]:
@@ -114,11 +116,11 @@ class PromptScorer:
         if self.way is Way.PROMPT:
             return _tokens_of_vllm(found, text)
         if found.listed is None:
-            raise bad("lists no tokens")
+            raise bad_answer("lists no tokens")
         texts, log_probs = list(found.listed.texts), list(found.listed.log_probs)
         num_prompt = found.usage.prompt - self.hides_bos
         if found.usage.prompt and not 0 <= len(texts) - num_prompt <= 1:
-            raise bad(f"lists {len(texts)} tokens and counts {num_prompt} of the prompt")
+            raise bad_answer(f"lists {len(texts)} tokens and counts {num_prompt} of the prompt")
         if found.usage.prompt:
             texts, log_probs = texts[:num_prompt], log_probs[:num_prompt]
         return texts, log_probs
@@ -161,7 +163,7 @@ async def _table_after(prompt: str, complete: Complete) -> LogProbTable:
 
 
 def _body(prompt: str, way: Way | None) -> dict[str, Any]:
-    """One token is generated and dropped: llama-cpp-python takes max_tokens 0 for no limit at all."""
+    """Generate one token and drop it: llama-cpp-python takes max_tokens 0 for no limit at all."""
     body: dict[str, Any] = {"prompt": prompt, "max_tokens": 1, "temperature": 0}
     match way:
         case Way.ECHO:
@@ -177,7 +179,7 @@ def _body(prompt: str, way: Way | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Probed:
-    """What one prompt shows: by how much each way differs from the generated token's log-probability, in nats."""
+    """The result of one prompt: how far each way is from the generated token's log-probability, in nats."""
 
     off_by: dict[Way, float]
     hides_bos: bool
@@ -242,12 +244,12 @@ def _tokens_of_vllm(found: Completion, text: str) -> tuple[list[str], list[float
     which is then what the other tokens leave."""
     entries = found.prompt_log_probs
     if not entries:
-        raise bad("has no prompt_logprobs")
+        raise bad_answer("has no prompt_logprobs")
     if entries[0] is not None:
-        raise bad("has prompt_logprobs for a token before which nothing stands")
+        raise bad_answer("has prompt_logprobs for a token before which nothing stands")
     rest = [entry for entry in entries[1:] if entry is not None]
     if len(rest) < len(entries) - 1:
-        raise bad("withholds the log-probability of a token")
+        raise bad_answer("withholds the log-probability of a token")
     tokens = [token for token, _ in rest]
     log_probs: list[float | None] = [log_prob for _, log_prob in rest]
     if place_tokens(text, tokens) is None:
@@ -275,12 +277,12 @@ async def _check_vocabulary(complete: Complete) -> None:
 def _shifted(found: Completion, tokens: Sequence[str]) -> list[float | None]:
     """LATE_ECHO: each token's log-probability is in the table of the token before it. Of token 0 there is no table."""
     if found.listed is None or len(found.listed.tables) < len(tokens):
-        raise bad("lists no tokens")
+        raise bad_answer("lists no tokens")
     log_probs: list[float | None] = [None] * len(tokens)
     for index in range(2, len(tokens)):
         table = found.listed.tables[index - 1]
         if table is None or tokens[index] not in table:
-            raise bad("withholds the log-probability of a token")
+            raise bad_answer("withholds the log-probability of a token")
         log_probs[index] = table[tokens[index]]
     return log_probs
 

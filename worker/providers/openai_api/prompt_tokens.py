@@ -52,12 +52,12 @@ def place_tokens(text: str, tokens: Sequence[str]) -> list[TokenPlace] | None:
 
 
 def num_bytes(text: str) -> int:
-    """In UTF-8."""
+    """The length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _divided(start: int, stop: int, num_tokens: int) -> list[TokenPlace]:
-    """The places of tokens that together cover some bytes."""
+    """The places of `num_tokens` tokens that together cover the bytes from `start` to `stop`."""
     if num_tokens == stop - start:
         return [TokenPlace(byte, byte + 1) for byte in range(start, stop)]
     return [TokenPlace(start, stop), *[TokenPlace(stop, stop)] * (num_tokens - 1)]

@@ -1,5 +1,5 @@
 """
-A server that speaks the API of OpenAI: what it is asked for one document.
+A server with the API of OpenAI: the requests for one document.
 
 Knows: requests, and what an answer means for a document. Does not know: lanes, several documents.
 """

@@ -121,8 +121,8 @@ class MarianTokenizer(UntoldTargets):
         """The share of a sentence's characters that the vocabulary lacks."""
         if all(piece in self._ids for piece in self._cut(text)):
             return 0.0
-        places = ((start, stop) for piece, start, stop in _places(self._source, text) if piece not in self._ids)
-        return share_of_characters(text, places)
+        unknown = ((start, stop) for piece, start, stop in _piece_spans(self._source, text) if piece not in self._ids)
+        return share_of_characters(text, unknown)
 
     def encode_target(self, text: str) -> list[int]:
         """The ids of a target sentence, as the decoder takes them: the pieces of target.spm with the ids of the
@@ -133,7 +133,7 @@ class MarianTokenizer(UntoldTargets):
         target_ids = self._target_ids
         return [
             TargetPiece(target_ids.get(piece, self.target_unk_id), start, stop)
-            for piece, start, stop in _places(self._target, text)
+            for piece, start, stop in _piece_spans(self._target, text)
         ]
 
     def target_piece(self, piece_id: int) -> str:
@@ -193,7 +193,7 @@ class MarianTokenizer(UntoldTargets):
         return ", ".join(shown) + (f" and {num_more} more" if num_more else "")
 
 
-def _places(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, int, int]]:
+def _piece_spans(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, int, int]]:
     """The pieces of a text, each with start and stop in UTF-8 bytes."""
     serialized = processor.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
     cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)

@@ -102,8 +102,8 @@ class TokenizerJsonCutter:
 
     def cut(self, text: str) -> list[CutPiece]:
         encoded = self._tokenizer.encode(text)
-        places = zip(encoded.ids, encoded.starts.tolist(), encoded.stops.tolist(), strict=True)
-        return [CutPiece(self._tokenizer.piece(piece_id), piece_id, start, stop) for piece_id, start, stop in places]
+        pieces = zip(encoded.ids, encoded.starts.tolist(), encoded.stops.tolist(), strict=True)
+        return [CutPiece(self._tokenizer.piece(piece_id), piece_id, start, stop) for piece_id, start, stop in pieces]
 
     def join(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(ids)

@@ -55,14 +55,14 @@ def draw_ids(rng: Random, by_frequency: Sequence[int], num_pieces: int) -> list[
     return drawn
 
 
-def share_of_characters(text: str, places: Iterable[tuple[int, int]]) -> float:
+def share_of_characters(text: str, spans: Iterable[tuple[int, int]]) -> float:
     """The share of a text's characters, white space aside, that lie in these spans (start and stop in UTF-8 bytes); 0
     for a text without characters.
 
     Characters and not tokens: SentencePiece makes one unknown token of any number of unknown characters in a row, so a
     whole sentence in Thai is one of two tokens.
     """
-    spans = list(places)
+    spans = list(spans)
     if not spans:
         return 0.0
     content = _SURROGATE.sub("\ufffd", text).encode()

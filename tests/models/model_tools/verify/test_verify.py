@@ -19,7 +19,7 @@ from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify import seq2seq
-from worker.model_tools.verify.checks import Check
+from worker.model_tools.verify.checks import VerifyCheck
 from worker.model_tools.verify.numpy_seq2seq import NumpySeq2Seq
 from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
 from worker.model_tools.verify.verify import verify
@@ -63,7 +63,7 @@ def sources(count: int = 10, vocab_size: int = 60) -> list[list[int]]:
     return [[*rng.integers(2, vocab_size, rng.integers(1, 12)).tolist(), 0] for _ in range(count)]
 
 
-def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
+def checks(folder: ModelFolder, **options: Any) -> dict[str, VerifyCheck]:
     return {check.name: check for check in verify(folder, sources(), VerifiedSeq2Seq(), **options)}
 
 

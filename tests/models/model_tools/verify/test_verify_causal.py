@@ -21,7 +21,7 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify import causal
 from worker.model_tools.verify.causal import VerifiedCausal
-from worker.model_tools.verify.checks import Check
+from worker.model_tools.verify.checks import VerifyCheck
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -75,7 +75,7 @@ def documents(count: int = 6) -> list[list[int]]:
     return [rng.integers(1, 260, length).tolist() for length in (2, 200, *rng.integers(3, 40, count - 2))]
 
 
-def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
+def checks(folder: ModelFolder, **options: Any) -> dict[str, VerifyCheck]:
     return {check.name: check for check in verify(folder, documents(), VerifiedCausal(), **options)}
 
 
@@ -220,7 +220,7 @@ def test_an_export_that_reads_pieces_differently_from_the_whole_fails(tmp_path, 
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)
     ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
 
-    def packed() -> Check:
+    def packed() -> VerifyCheck:
         return next(verify(ModelFolder("exported", folder), [ids], VerifiedCausal()))
 
     assert packed().verdict == "same"

@@ -26,7 +26,7 @@ _F32 = 0  # GGML_TYPE_F32
 _NO_FLASH = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
 LEAST_TOKENS = 32  # of a call
 _MOST_TOKENS = (
-    256  # of a call: on one core, demo-lm reads 12,600 tokens/s, with 512 at once 9,100; larger models, as many
+    256  # of a call: on one core demo-lm reads 12,600 tokens/s, with 512 9,100; larger models, as many with both
 )
 _MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
 _MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
@@ -41,7 +41,7 @@ class ContextSize:
 
     cells: int  # tokens of all sequences together
     tokens: int  # of one call
-    computed: int  # of those that go through the network at once
+    computed: int  # tokens that go through the network at once
     sequences: int
 
 
@@ -147,14 +147,14 @@ class _TokenBatch:
         self._num_sequences = np.ones(max_tokens, np.int32)  # that a token belongs to
         self._sequences = np.zeros(max_tokens, np.int32)
         self._are_rows = np.zeros(max_tokens, np.int8)
-        places = self._sequences.ctypes.data + 4 * np.arange(max_tokens, dtype=np.uint64)
-        self._places = places.astype(np.uintp)  # of each token, where its sequences are listed
+        addresses = self._sequences.ctypes.data + 4 * np.arange(max_tokens, dtype=np.uint64)
+        self._addresses = addresses.astype(np.uintp)  # of each token's list of sequences
         int32s, int8s = ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_int8)
         self.struct = functions.llama_batch()
         self.struct.token = self._ids.ctypes.data_as(int32s)
         self.struct.pos = self._positions.ctypes.data_as(int32s)
         self.struct.n_seq_id = self._num_sequences.ctypes.data_as(int32s)
-        self.struct.seq_id = self._places.ctypes.data_as(ctypes.POINTER(int32s))
+        self.struct.seq_id = self._addresses.ctypes.data_as(ctypes.POINTER(int32s))
         self.struct.logits = self._are_rows.ctypes.data_as(int8s)
 
     def fill(self, pieces: Sequence[TokenSpan]) -> None:

@@ -33,7 +33,7 @@ class LlamaCppRows:
         self._rows: list[int] = []  # the sequence of each row
         self._lengths: list[int] = []  # tokens that each row has read
         self._free: list[int] = []  # sequences
-        self._prefix: tuple[int, ...] = ()  # what the sequence with the highest number holds
+        self._prefix: tuple[int, ...] = ()  # the tokens of the sequence with the highest number
         self._num_rows = 0
         self.buffer_stats = BufferStats()
 

@@ -43,12 +43,12 @@ def llama_cpp() -> Any:
 
 
 def forget_error() -> None:
-    """Forget what `first_error` tells."""
+    """Forget the message that `first_error` returns."""
     _first_error.text = ""
 
 
 def first_error() -> str:
-    """What llama.cpp first called an error in this thread since `forget_error`: a line, maybe with text of a file.
+    """The first error that llama.cpp logged in this thread since `forget_error`: a line, maybe with text of a file.
 
     The first, because those that follow say less: failed to load model."""
     message: str = getattr(_first_error, "text", "")
@@ -56,7 +56,7 @@ def first_error() -> str:
 
 
 def _log_message(level: int, text: bytes, data: Any) -> None:
-    """Called by llama.cpp, from any of its threads."""
+    """Keep the first error. llama.cpp calls this function, from any of its threads."""
     line = visible(text.decode("utf-8", "replace").strip())[:_MAX_MESSAGE]
     if level == _ERROR and line and not first_error():
         _first_error.text = line

@@ -63,7 +63,7 @@ class LlamaCppCausal:
 
     @property
     def departures(self) -> Departures:
-        """None: the file is its own configuration."""
+        """Always None: the file is its own configuration."""
         return Departures()
 
     @property

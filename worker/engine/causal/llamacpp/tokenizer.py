@@ -162,5 +162,5 @@ def _with_spaces(content: bytes) -> tuple[bytes, NDArray[np.int64]]:
     """The text with a space for each `▁`, and the place in the text of each of its bytes and of its end."""
     parts = content.split(_WORD_START)
     starts = np.cumsum([0, *(len(part) + len(_WORD_START) for part in parts)])
-    places = [np.arange(start, start + len(part) + 1) for start, part in zip(starts[:-1], parts, strict=True)]
-    return _SPACE.join(parts), np.concatenate(places)
+    indices = [np.arange(start, start + len(part) + 1) for start, part in zip(starts[:-1], parts, strict=True)]
+    return _SPACE.join(parts), np.concatenate(indices)

@@ -28,7 +28,7 @@ _CAPACITY_STEP = 16  # positions
 
 @dataclass(frozen=True, slots=True)
 class BodyCall:
-    """What a timed call is recorded with (`RunContext.measure`)."""
+    """The run that a call belongs to, and the fields under which its time is recorded (`RunContext.measure`)."""
 
     run: RunContext
     phase: str = "prefill"
@@ -37,7 +37,7 @@ class BodyCall:
 
 
 class LaneBody:
-    """One lane's stages."""
+    """The stages of a body, as one lane runs them one after the other."""
 
     def __init__(self, stages: Sequence[StageLane]) -> None:
         self._stages = stages

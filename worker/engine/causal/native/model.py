@@ -66,7 +66,7 @@ class NativeCausal:
 
     @property
     def departures(self) -> Departures:
-        """None: native graphs are built from the configuration."""
+        """Always None: native graphs are built from the configuration."""
         return Departures()
 
     @property

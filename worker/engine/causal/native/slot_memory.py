@@ -51,7 +51,7 @@ class SlotMemory:
         return BufferStats(self._buffer.num_bytes, self._buffer.allocations, self._reuses)
 
     @property
-    def place(self) -> tuple[int, tuple[int, ...]]:
+    def location(self) -> tuple[int, tuple[int, ...]]:
         """The address and the shape of the slots' memory, which `grow` may move."""
         return self._past.ctypes.data, self._past.shape
 

@@ -65,12 +65,6 @@ class StageLane(Protocol):
         the result."""
 
 
-class BodyStage(Protocol):
-    """A stage that lanes share."""
-
-    def new_lane(self) -> StageLane: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SessionStage:
     """A stage in this process."""
@@ -157,7 +151,7 @@ class SessionLane:
 
     def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
         rows, step = len(ids), self._step
-        bound = rows, self._slots.place
+        bound = rows, self._slots.location
         if self._bound != bound:
             step = self._step = PackedRows.one_each(rows)
             own = None if residual is None else self._input.lay_out((rows, self._stage.width))

@@ -99,15 +99,15 @@ class ExportedKVCache:
         most = max(len(rows), self.rows)
         self._reserve_self(most, self.length)
         self._reserve_cross(most)
-        places = np.flatnonzero(rows != _padded(np.arange(self.rows), len(rows)))
-        if len(places) and self.length:
+        moved = np.flatnonzero(rows != _padded(np.arange(self.rows), len(rows)))
+        if len(moved) and self.length:
             for past, spare in zip(self._self[self._past], self._self[1 - self._past], strict=True):
-                _move(past, self._row_size(self.length), places, rows[places], spare)
+                _move(past, self._row_size(self.length), moved, rows[moved], spare)
         sources = self._source_of[rows]
-        places = np.flatnonzero(sources != _padded(self._source_of, len(rows)))
-        if len(places) and self._cross_length:
+        moved = np.flatnonzero(sources != _padded(self._source_of, len(rows)))
+        if len(moved) and self._cross_length:
             for cross in self._cross:
-                _move(cross, self._row_size(self._cross_length), places, rows[places], None)
+                _move(cross, self._row_size(self._cross_length), moved, rows[moved], None)
         self._source_of = sources
         self.rows = len(rows)
 
@@ -168,12 +168,12 @@ def _padded(values: Ids, length: int) -> Ids:
     return padded
 
 
-def _move(buffer: NDArray[Any], row_size: int, places: Ids, sources: Ids, spare: NDArray[Any] | None) -> None:
-    """Copy rows `sources` of a flat buffer to rows `places`, as if all at once. `spare`: memory for the copies."""
-    rows = buffer[: (max(places.max(), sources.max()) + 1) * row_size].reshape(-1, row_size)
+def _move(buffer: NDArray[Any], row_size: int, targets: Ids, sources: Ids, spare: NDArray[Any] | None) -> None:
+    """Copy rows `sources` of a flat buffer to rows `targets`, as if all at once. `spare`: memory for the copies."""
+    rows = buffer[: (max(targets.max(), sources.max()) + 1) * row_size].reshape(-1, row_size)
     if spare is None:
-        rows[places] = rows[sources]
+        rows[targets] = rows[sources]
         return
-    copies = spare[: len(places) * row_size].reshape(-1, row_size)
+    copies = spare[: len(targets) * row_size].reshape(-1, row_size)
     rows.take(sources, axis=0, out=copies, mode="clip")
-    rows[places] = copies
+    rows[targets] = copies

@@ -69,14 +69,14 @@ class _PackedTargets:
         lengths, starts, longest = self._lengths[:, None], self._starts[:, None], int(self._lengths.max())
         columns = np.arange(longest)  # (T,)
         # A row is padded with its own last token, so that a broken row (NaN) does not reach another.
-        places = starts + np.minimum(columns, lengths - 1)  # (B, T)
+        token_indices = starts + np.minimum(columns, lengths - 1)  # (B, T)
         is_token = columns < lengths
         return {
             "ids": self.ids,
-            "positions": np.broadcast_to(columns, places.shape)[is_token],
-            "places": places,
+            "positions": np.broadcast_to(columns, token_indices.shape)[is_token],
+            "places": token_indices,
             "tokens": np.flatnonzero(is_token),
-            "ends": np.full(len(places), longest - 1, np.int32),
+            "ends": np.full(len(token_indices), longest - 1, np.int32),
             "length": np.array([longest], np.int32),
         }
 

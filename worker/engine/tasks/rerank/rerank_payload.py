@@ -72,8 +72,8 @@ def keep_order(payload: str, reason: str) -> Outcome:
     )
 
 
-class Read(Protocol):
-    """The sequence of a candidate."""
+class TokenSequence(Protocol):
+    """The tokens that the model reads for a query and a candidate."""
 
     @property
     def ids(self) -> Sequence[int]: ...
@@ -82,20 +82,20 @@ class Read(Protocol):
         """Whether one of the texts lost tokens."""
 
 
-Item = TypeVar("Item", bound=Read)
+Item = TypeVar("Item", bound=TokenSequence)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Generic[Item]):
+class ReadCandidate(Generic[Item]):
     """A candidate with its sequence, or the reason why it has none."""
 
     id: str
     first_score: float | None
-    read: Item | None
+    sequence: Item | None
     error: str | None
 
 
-def read_candidates(payload: str, make: Callable[[str, str], Item]) -> list[Candidate[Item]] | None:
+def read_candidates(payload: str, make: Callable[[str, str], Item]) -> list[ReadCandidate[Item]] | None:
     """The candidates of a query; None if the payload has another form than `rerank` documents. `make`: the sequence of
     a query and a document; it raises ModelError for a text that the tokenizer cannot encode, which fails alone."""
     query = RerankPayload.read(payload)
@@ -103,38 +103,38 @@ def read_candidates(payload: str, make: Callable[[str, str], Item]) -> list[Cand
         return None
     candidates = []
     for candidate in query.candidates:
-        read, error = None, missing_text(query.query, candidate.text)
+        sequence, error = None, missing_text(query.query, candidate.text)
         if error is None and candidate.text is not None:
             try:
-                read = make(query.query, candidate.text)
+                sequence = make(query.query, candidate.text)
             except ModelError as why:
                 error = str(why)
-        candidates.append(Candidate(candidate.id, candidate.first_score, read, error))
+        candidates.append(ReadCandidate(candidate.id, candidate.first_score, sequence, error))
     return candidates
 
 
-def sequences_of(candidates: Sequence[Candidate[Item]]) -> list[Item]:
-    """The sequences of those that have one."""
-    return [candidate.read for candidate in candidates if candidate.read is not None]
+def sequences_of(candidates: Sequence[ReadCandidate[Item]]) -> list[Item]:
+    """The sequences of the candidates that have one, in order."""
+    return [candidate.sequence for candidate in candidates if candidate.sequence is not None]
 
 
 def ranking_of(
-    candidates: Sequence[Candidate[Item]], scores: Iterator[float], fusion: float, *, not_finite: str = NON_FINITE
+    candidates: Sequence[ReadCandidate[Item]], scores: Iterator[float], fusion: float, *, not_finite: str = NON_FINITE
 ) -> Ranking:
     """The ranking of a query; takes a score for each of `sequences_of`. `not_finite`: the error of a candidate whose
     score is NaN or infinity."""
     judged = []
     for candidate in candidates:
         score, error = None, candidate.error
-        if candidate.read is not None:
+        if candidate.sequence is not None:
             score = next(scores)
             error = None if math.isfinite(score) else not_finite
         judged.append(Judged(candidate.id, score, candidate.first_score, error))
     ranked = rank(judged, fusion)
-    num_tokens = sum(len(read.ids) for read in sequences_of(candidates))
+    num_tokens = sum(len(sequence.ids) for sequence in sequences_of(candidates))
     is_kept, is_cut = (
         any(candidate.error for candidate in ranked),
-        any(read.is_cut for read in sequences_of(candidates)),
+        any(sequence.is_cut for sequence in sequences_of(candidates)),
     )
     return Ranking(
         candidates=ranked,

@@ -27,7 +27,13 @@ from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.rerank.prompt_templates import Template, template_of
-from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, Candidate, ranking_of, read_candidates, sequences_of
+from worker.engine.tasks.rerank.rerank_payload import (
+    BAD_PAYLOAD,
+    ReadCandidate,
+    ranking_of,
+    read_candidates,
+    sequences_of,
+)
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary, sequence_limit
 
 NO_TOKEN = "the tokenizer makes no token of it"
@@ -137,12 +143,12 @@ class _Sequences:
 
 
 def _rank(
-    candidates: Sequence[Candidate[_PromptSequence]],
+    candidates: Sequence[ReadCandidate[_PromptSequence]],
     members: Sequence[GroupMember],
     found: Sequence[list[LogProbs]],
     fusion: float,
 ) -> Ranking:
-    """The ranking of a query. `members`: where each candidate that has tokens stands among the groups; `found`: the
+    """The ranking of a query. `members`: for each candidate with tokens, its group and suffix; `found`: the
     log-probabilities of each group's suffixes."""
     scores = [_mean(found[member.group][member.suffix]) for member in members]
     return replace(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.model_tools.verify.checks import Check, Verdict, decisive_check
+from worker.model_tools.verify.checks import Verdict, VerifyCheck, decisive_check
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,6 @@ from worker.model_tools.verify.checks import Check, Verdict, decisive_check
 def test_a_failure_decides_then_the_checkpoint_then_the_model_itself(
     verdicts: dict[str, Verdict], decides: str
 ) -> None:
-    checks = [Check(name=name, against="it", verdict=verdict) for name, verdict in verdicts.items()]
+    checks = [VerifyCheck(name=name, against="it", verdict=verdict) for name, verdict in verdicts.items()]
 
     assert decisive_check(checks).name == decides
