@@ -112,12 +112,9 @@ def test_scores_may_depend_on_their_batch_so_its_size_stays(database: Database, 
     assert borders(database, 4) == [2, 2, 2]
 
 
-@pytest.mark.parametrize("task", [Task.SCORE, Task.GENERATE])
-def test_a_lease_follows_the_limits_of_its_task(database: Database, add_waiting_job: AddWaitingJob, task: Task) -> None:
-    options = GenerateOptions() if task is Task.GENERATE else ScoreOptions()
-    spec = JobSpec(task=task, model="m", model_revision="r", options=options)
-    limits = batch_limits(task)
-    add_waiting_job(documents=5, per_shard=5, tokens=limits.tokens // 2, spec=spec)
+def test_a_batch_of_prompts_has_its_own_limit(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    spec = JobSpec(task=Task.GENERATE, model="m", model_revision="r", options=GenerateOptions())
+    add_waiting_job(documents=5, per_shard=5, tokens=batch_limits(Task.GENERATE).tokens // 2, spec=spec)
 
     assert borders(database, 1) == [2, 2, 1]
 
