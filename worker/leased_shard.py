@@ -141,7 +141,7 @@ class LeasedShard:
         self._write(lambda: record(self._database, self.work, index, answers, lease_s=self._keeper.lease_s))
 
     def _write(self, write: Callable[[], T]) -> T:
-        """Write to the database, trying again whatever StoreError it raises: a computed batch is worth the wait.
+        """Write to the database, trying again after every StoreError: a computed batch is worth the wait.
 
         Raises StoreError once the lease is lost or the worker's time to finish is over, ValueRefused at once; and
         StaleLease where another worker has taken the shard over meanwhile.

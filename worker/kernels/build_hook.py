@@ -37,7 +37,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
         return [ZIG] if sys.platform == "linux" and platform.machine() in _ZIG_MACHINES else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and say what the wheel then holds."""
+        """Compile the kernels, and tell the build which files go into the wheel."""
         if os.environ.get(_WITHOUT):
             LIBRARY.unlink(missing_ok=True)
             return
@@ -52,7 +52,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
     def _build(self, build_data: dict[str, Any]) -> None:
-        """Beside the sources, where an editable installation looks for it; else where it can be written."""
+        """Compile beside the sources, where an editable installation looks for the library; else in a temporary folder."""
         try:
             build()
         except OSError:  # the sources may only be read

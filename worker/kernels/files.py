@@ -1,4 +1,4 @@
-"""Where the sources of the kernels lie, and what they are compiled to."""
+"""The paths of the kernels' sources and of the library that they are compiled to."""
 
 import hashlib
 from pathlib import Path

@@ -240,7 +240,7 @@ def _copy_rows(kernels: Kernels, rng: np.random.Generator) -> bool:
 
 
 def _lay_out(kernels: Kernels, rng: np.random.Generator) -> bool:
-    """Lay out a cache anew in the same memory: more positions and fewer rows, and back."""
+    """Whether a cache is laid out right again in the same memory: with more positions and fewer rows, and back."""
     memory = rng.normal(size=1000).astype(np.float32)
     shapes = (2, 3, 2, 4, 16), (2, 2, 2, 7, 16)
     layouts = [memory[: np.prod(shape)].reshape(shape) for shape in shapes]

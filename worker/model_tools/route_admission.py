@@ -61,7 +61,7 @@ def _usable(
     settings: Settings,
     leave_out: Callable[[str], None] | None,
 ) -> Iterator[Route]:
-    """The routes whose models can do their part. Raises what `admit` raises where none is left."""
+    """The routes whose models can do their part. If none is left, raises the error of `admit`."""
     left = 0
     for route in planned:
         try:
@@ -96,7 +96,7 @@ def _legs(route: PlannedRoute, options: TranslateOptions, settings: Settings) ->
 
 
 def _leg(leg: PlannedLeg, options: TranslateOptions, settings: Settings) -> Leg:
-    """The leg with the revision of its model. Raises what `admit` raises, with the model's name."""
+    """The leg with the revision of its model. Raises the errors of `admit`, with the model's name."""
     label = None if leg.target is None else _label(find_model(leg.model, settings.models_dir), leg.target)
     own = replace(options, source_language=leg.source, target_language=label)
     try:

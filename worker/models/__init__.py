@@ -1,1 +1,1 @@
-"""Models on disk: the folder that a name means, its files, and what they say of the model."""
+"""Models on disk: the folder that a name means, its files, and the properties of the model that they give."""

@@ -11,7 +11,7 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 
 
 def connect_with_retry(settings: Settings, pause: Callable[[float], bool], *, has_run: bool = False) -> Database | None:
-    """Connect as soon as the database answers. `pause` waits so many seconds and returns whether to give up; then None.
+    """Connect as soon as the database answers. `pause` waits some seconds and returns whether to give up; then None.
 
     Raises SpecError, and StoreError for errors that waiting cannot resolve. With `has_run`, which says that this worker
     has used the database before, no StoreError is final: the address is right, and the database may return.

@@ -40,7 +40,7 @@ class LeaseKeeper:
         register: Callable[[], int] | None = None,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """`register` enters this process into the database anew, where the database no longer has it; its new id."""
+        """`register`: enters this process again into a database that has lost it, and returns the new id."""
         self.worker_id = worker_id
         self.lease_s = lease_s
         self.wakeup = wakeup or Wakeup()

@@ -1,4 +1,4 @@
-"""The child's end of the two pipes to its parent. The other end, and what goes through them: `child_handle.py`."""
+"""The child's end of the two pipes to its parent. The other end, and the messages: `child_handle.py`."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ class ParentPipe:
             self._on_stop()
 
     def wait_stop(self, seconds: float) -> bool:
-        """Wait at most so many seconds. Returns whether this process is to stop."""
+        """Wait at most `seconds`. Returns whether this process is to stop."""
         return self._stopped.wait(seconds)
 
     def call_at_stop(self, on_stop: Callable[[], None]) -> None:

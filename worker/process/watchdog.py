@@ -99,7 +99,7 @@ class Watchdog:
         self._closed.set()
 
     def tick(self, seconds: float) -> None:
-        """Count so many seconds, in which this process was able to run, and act on every deadline that they reach."""
+        """Count `seconds` in which this process was able to run, and act on every deadline that has passed."""
         self.now += seconds
         self._on_tick()
         deadline_s = self.deadline_s()

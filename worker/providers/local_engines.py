@@ -187,7 +187,7 @@ class LocalEngines:
 
 
 class Pace:
-    """One lane's seconds for a token, by what a job's results depend on; so, how many of its batches are computed as
+    """One lane's seconds for a token, by model and options of a job; from it, how many of its batches are computed as
     one.
 
     Whatever is computed when a process dies is computed again, so a batch should last seconds. But rows run side by
@@ -198,7 +198,7 @@ class Pace:
         self._seconds: OrderedDict[bytes, float] = OrderedDict()
 
     def measured(self, spec: JobSpec, tokens: int, seconds: float) -> None:
-        """Note what a batch took. The first one warms buffers up, so faster ones count soon; a slower one counts at
+        """Note how long a batch took. The first batch warms buffers up, so a faster one counts soon; a slower one, at
         once."""
         if not tokens:
             return

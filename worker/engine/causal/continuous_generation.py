@@ -57,7 +57,7 @@ class Rows(Protocol):
         that turns them into logits of the model, None for 1. The caller may change both until the next step."""
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
+        """Row i gets the content of row rows[i]; rows that are not in `rows` are dropped."""
 
 
 @dataclass(frozen=True, slots=True)

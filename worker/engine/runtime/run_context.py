@@ -16,10 +16,10 @@ class ResultMemory(Protocol):
     """Stored results: translations of segments, and scores of documents."""
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """The stored translations, by key, of those keys that have one."""
+        """The stored translations by key; keys without one are left out."""
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """The stored scores, by key, of those keys that have one."""
+        """The stored scores by key; keys without one are left out."""
 
 
 class NoMemory:

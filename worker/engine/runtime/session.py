@@ -87,7 +87,7 @@ def open_session(
 
 
 def _return_free_memory() -> None:
-    """Give the system what onnxruntime freed while it opened a graph: glibc keeps blocks of less than 32 MB. Where
+    """Return memory that onnxruntime freed while it opened a graph: glibc keeps blocks of less than 32 MB. Where
     it shifts weights (`worker.graphs.unsigned_weights`), that is as much as they take; takes 0.2 ms."""
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(ctypes.c_size_t(0))

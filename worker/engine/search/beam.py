@@ -183,7 +183,7 @@ class BeamSearch:
         self._ended.add(some, ends[some], scores, log_probs, lengths, truncated[some], tokens)
 
     def _penalty(self, steps: Ids, longest: int) -> Floats:
-        """The length penalty: what the score of a hypothesis of `steps` (n,) tokens is divided by (n,)."""
+        """The length penalty (n,): the divisor of the score of a hypothesis of `steps` (n,) tokens."""
         if longest >= len(self._penalties):
             with np.errstate(over="ignore"):
                 lengths = np.arange(1, 2 * longest + 2)

@@ -10,7 +10,7 @@ from worker.engine.search.logit_rules import Ids
 
 Flags = NDArray[np.bool_]
 
-# Row i continues what was row order[i]; rows that are not in the order are dropped. None: nothing changes.
+# Row i gets the content of row order[i]; rows that are not in the order are dropped. None: nothing changes.
 RowOrder = Ids | None
 
 _CAPACITY = 32  # tokens allocated for a new sentence

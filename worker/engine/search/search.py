@@ -23,7 +23,7 @@ class Steps(Protocol):
         """Append one id to each row (R,). Returns the logits of the next id (R, V), which the caller may change."""
 
     def select(self, rows: Ids) -> None:
-        """Let row i continue what was row rows[i]; rows that are not in `rows` are dropped."""
+        """Give row i the content of row rows[i]; rows that are not in `rows` are dropped."""
 
 
 Search = GreedySearch | BeamSearch  # the running sentences of a search: their tokens and scores

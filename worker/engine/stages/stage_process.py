@@ -67,7 +67,7 @@ class StageProcess:
         return self._process.poll() is None
 
     def call(self, request: ObjectCall) -> tuple[Any, BufferStats]:
-        """Call an object in the process; what it returned, and the memory of its buffers. Raises what it raised, and
+        """Call an object in the process: the result, and the memory of its buffers. Raises the error of the call, and
         StageDied where the process ended."""
         with self._lock:
             forgotten = tuple(self.forgotten.popleft() for _ in range(len(self.forgotten)))
@@ -138,7 +138,7 @@ class StageProcesses:
         return [process.pid for process in self._processes]
 
     def started(self) -> list[StageProcess]:
-        """The processes, started side by side where they are not yet. Raises what opening a stage raises."""
+        """The processes, which this starts side by side the first time. Raises the errors of opening a stage."""
         with self._lock:
             if not self._processes:
                 with ThreadPoolExecutor(len(self._openers)) as pool:

@@ -79,7 +79,7 @@ class CacheWork(Protocol):
         """Raise SpecError if the model has no cache, or not as many positions as are needed."""
 
     def run(self, mode: str, num_tokens: int, context: RunContext) -> list[tuple[int, ...]]:
-        """Generate so many tokens for each sequence, with the cache `on` or `off`; their ids, in order."""
+        """Generate `num_tokens` tokens for each sequence, with the cache `on` or `off`; their ids, in order."""
 
     def buffer_stats(self, mode: str) -> BufferStats:
         """The memory of the buffers."""

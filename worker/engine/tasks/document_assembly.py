@@ -111,7 +111,7 @@ def _unknown_share(sentences: Sequence[str], segments: Sequence[SegmentTranslati
 
 
 def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[AlignedSegment, ...]:
-    """Where the translatable spans are in the document, and where what replaces them is in the translation."""
+    """The positions of the translatable spans in the document, and of their replacements in the translation."""
     aligned = []
     source = target = 0
     for span, (space, text) in zip(spans, filled, strict=True):

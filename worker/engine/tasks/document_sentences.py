@@ -34,7 +34,7 @@ class CutDocument:
     sentences: list[Occurrence]
 
     def num_reused(self, computed: Set[int]) -> int:
-        """How many of its sentences no model translated for it. `computed`: indices of those that one did."""
+        """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
         return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
 
     def translations(self, found: Sequence[SegmentTranslation]) -> list[SegmentTranslation]:

@@ -24,7 +24,7 @@ _ALIASES = {
 
 
 class ConfigReader:
-    """A config.json. Methods raise ModelError that names what is missing, or has a value that is not supported."""
+    """A config.json. Methods raise ModelError that names the setting that is missing or not supported."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.content = config

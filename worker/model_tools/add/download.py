@@ -79,7 +79,7 @@ def bars(are_shown: bool) -> Iterator[None]:
 
 
 def _fill(content: BinaryIO, remote: Remote) -> None:
-    """Append what is missing, reconnecting as long as each connection makes progress."""
+    """Append the missing bytes, reconnecting as long as each connection makes progress."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import http_get
 

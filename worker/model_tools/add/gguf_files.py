@@ -95,9 +95,9 @@ def _write_json(file: Path, content: dict[str, Any]) -> None:
 
 
 def keep_gguf(folder: Path, origin: Origin, file: Path, why: str | None) -> tuple[Manifest, str]:
-    """Copy `file` into `folder`, with its sizes as a config.json; also return a sentence on what was done.
+    """Copy `file` into `folder`, with its sizes as a config.json; also return a sentence that tells the user about it.
 
-    `why` no graphs were built of it; None: that was asked for. Not a hard link: to delete one of two names changes a
+    `why`: the reason that no graphs were built; None: the user asked for that. Not a hard link: to delete one of two names changes a
     file's time of change, by which a worker sees that its model was written to. Raises ModelError where the file holds
     no causal language model.
     """

@@ -241,7 +241,7 @@ def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], folder: Mo
 
 
 def _required_tokenizer(folder: ModelFolder, names: Collection[str]) -> tuple[str, ...]:
-    """The files without which a model has no tokenizer. `folder` has what describes the model."""
+    """The files without which a model has no tokenizer. `folder` has the files that describe the model."""
     if vocabulary := _vocabulary(folder, names):
         return vocabulary
     is_translation = kind_of(folder) is ModelKind.TRANSLATION

@@ -45,7 +45,7 @@ def explained(model_id: str, revision: str | None, endpoint: str, cache: Path) -
 
 
 def network_errors() -> tuple[type[Exception], ...]:
-    """The base classes of what a download may raise: those of the HTTP client of huggingface_hub, and OSError.
+    """The base classes of the errors of a download: of huggingface_hub's HTTP client, and OSError.
 
     The client is requests below 1.0, httpx in 1, httpx2 in 2. The disk and an incomplete download raise OSError.
     """

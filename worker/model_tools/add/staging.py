@@ -48,7 +48,7 @@ class Staging:
         self._root = root
 
     def empty(self) -> None:
-        """Remove what was written into the folder."""
+        """Remove all files from the folder."""
         shutil.rmtree(self.path)
         self.path.mkdir()
 

@@ -1,4 +1,4 @@
-"""The description of a GGUF file that is kept as it is: what its header says, and whether llama.cpp loads it."""
+"""The description of a GGUF file that is kept as it is, from its header, and whether llama.cpp loads it."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _CONCLUSION = (
 
 
 def inspect_gguf(folder: ModelFolder, manifest: Manifest) -> ModelDescription:
-    """Describe a model of the layout gguf; what cannot be read is left out, and is a problem."""
+    """Describe a model of the layout gguf; a part that cannot be read is left out, and named as a problem."""
     problems: list[str] = []
     fields: dict[str, Any] = {}
     with collecting(problems):

@@ -26,7 +26,7 @@ from worker.models.model_kind import ModelKind
 
 
 def inspect_model(folder: ModelFolder) -> ModelDescription:
-    """Open every graph of a folder, one after the other, and the model; describe what it is and whether it runs."""
+    """Open every graph of a folder, one after the other, then the model; describe the model and whether it runs."""
     if (known := _gguf_manifest(folder)) is not None:
         return inspect_gguf(folder, known)
     family, path = _family_of(folder), folder.path
@@ -113,5 +113,5 @@ def _manifest_fields(manifest: Manifest | None) -> dict[str, Any]:
 
 
 def _warnings(of_graph: tuple[str, ...], manifest: Manifest | None) -> tuple[str, ...]:
-    """The departures of an export from its configuration, and those found when it was added."""
+    """The departures of an export from its configuration, with the departures that were found when it was added."""
     return tuple(dict.fromkeys((*of_graph, *(manifest.departures if manifest else ()))))

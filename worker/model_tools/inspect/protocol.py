@@ -28,7 +28,7 @@ class InspectedFamily(Protocol):
     def kind(self) -> ModelKind: ...
     @property
     def conclusions(self) -> Mapping[str, str]:
-        """By layout, a clause that says what the graphs are and how they run."""
+        """Layout -> a clause that describes the graphs and how they run."""
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> Mapping[str, Path]:
         """The graphs that the layout uses, by name; `native`: the manifest of native graphs, None for an export."""

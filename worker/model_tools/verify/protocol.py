@@ -62,4 +62,4 @@ class ModelRun(Protocol):
         """Compare the model with a reference implementation that reads the checkpoint."""
 
     def compare(self, name: str, against: str, other: Path) -> VerifyCheck:
-        """Compare the model with the one in the folder `other`. Nothing has to be equal."""
+        """Compare the model with the model in the folder `other`. Nothing has to be equal."""

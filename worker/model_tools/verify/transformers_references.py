@@ -29,7 +29,7 @@ class TransformersSeq2Seq(_OpenedModel):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Raises ModelError for what transformers cannot open, as the next ones do."""
+        """Raises ModelError for a checkpoint that transformers cannot open; so do the other references."""
         return cls(_open("AutoModelForSeq2SeqLM", folder))
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:

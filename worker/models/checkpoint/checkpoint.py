@@ -149,7 +149,7 @@ def _known_names(sizes: CausalSizes | Seq2SeqNetwork | EncoderNetwork) -> Collec
 
 
 def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise ModelError for tensors that the native graphs do not use: what they compute would be missing."""
+    """Raise ModelError for tensors that the native graphs do not use: a part of the network would be missing."""
     sizes = _sizes(architecture, config)
     known = _known_names(sizes)
     unused = names_of(sizes).unused if isinstance(sizes, EncoderNetwork) else ()

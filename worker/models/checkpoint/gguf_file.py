@@ -210,7 +210,7 @@ class _Header:
         return found
 
     def checked(self, count: int, num_bytes: int) -> int:
-        """`count`, if the header is long enough for so many items of at least `num_bytes`."""
+        """Return `count` if the header is long enough for `count` items of at least `num_bytes` each."""
         if count * num_bytes > self._left:
             raise _DamagedHeader(f"its header announces {count:,} items, more than it can hold")
         self._items_left -= count

@@ -65,7 +65,7 @@ class Departures:
         )
 
     def refuse(self, file: Path, config: CausalConfig) -> None:
-        """Raise ModelError that names what the graph contradicts."""
+        """Raise ModelError that names the settings that the graph contradicts."""
         if self.contradictions:
             folder = Path(config.file).parent
             raise ModelError(

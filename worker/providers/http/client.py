@@ -196,7 +196,7 @@ class JsonClient:
         return bytes(received)
 
     def _connect(self) -> httpx2.AsyncClient:
-        """Raises ProviderFailure for what the environment says of proxies and certificates, and cannot be used."""
+        """Raises ProviderFailure for settings of proxies and certificates in the environment that cannot be used."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.access.key:
             headers["Authorization"] = f"Bearer {self.access.key}"
@@ -220,7 +220,7 @@ class JsonClient:
             raise ProviderFailure(Reason.OPEN_ERROR, message) from None
 
     def _checked(self, reply: _Reply) -> _Reply:
-        """The reply. Raises what its status says."""
+        """The reply. Raises the error that its status stands for."""
         host = self.access.host
         if reply.status in OF_ACCESS:
             missing = "" if self.access.key else "; no key is set"
@@ -274,7 +274,7 @@ class JsonClient:
 
 
 def _cause(error: BaseException) -> str:
-    """What the operating system says, which is clearer than what the libraries above it say: Connection refused."""
+    """The operating system's message, such as Connection refused, which is clearer than those of the libraries."""
     message = visible(str(error)) or type(error).__name__
     below: BaseException | None = error
     while below is not None:
@@ -365,7 +365,7 @@ class UsageCount:
         self.completion_tokens += completion_tokens
 
     def add_up(self, other: Self) -> None:
-        """Add what another count has."""
+        """Add the numbers of another count."""
         self.requests += other.requests
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens

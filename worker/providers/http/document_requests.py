@@ -82,7 +82,7 @@ def request_each(
     concurrency: int,
     run: RunContext,
 ) -> tuple[list[Outcome | Unanswered], Exchange]:
-    """The answer to each document, in order, and what all requests took.
+    """The answer to each document, in order, and the number and time of all requests.
 
     `concurrency` documents are under way at a time. After the first ProviderFailure no document is begun; those that
     are under way are finished, and all others are `Unanswered` with that failure. Raises Stopped.

@@ -62,7 +62,7 @@ class ServerProvider:
 
 
 def check_server(name: str, access: ServerAccess, path: str, *, mend: str) -> ProviderCheck:
-    """Ask a server once for something that costs nothing: JSON at `path`, such as its models. `mend` says what to do
+    """Ask a server once for something that costs nothing: JSON at `path`, such as its models. `mend` tells what to do
     where it does not answer."""
     if not access.base_url:
         return ProviderCheck(name=name, found="no server is set", mend=mend)

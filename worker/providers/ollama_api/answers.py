@@ -40,7 +40,7 @@ class ChatReply:
 
 
 def bad_answer(what: str) -> ProviderFailure:
-    """The error for an answer that is not what the API promises."""
+    """The error for an answer that breaks the API's promise. `what`: a predicate, such as `has no choices`."""
     return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
 
 

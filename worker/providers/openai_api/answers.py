@@ -59,7 +59,7 @@ class ChatChoice:
 
 
 def bad_answer(what: str) -> ProviderFailure:
-    """The error for an answer that is not what the API promises."""
+    """The error for an answer that breaks the API's promise. `what`: a predicate, such as `has no choices`."""
     return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
 
 
@@ -275,7 +275,7 @@ def _table(value: Any) -> LogProbTable | None:
 
 
 def _log_prob(value: Any) -> float | None:
-    """A log-probability; None for null. Raises ProviderFailure for what cannot be one."""
+    """A log-probability; None for null. Raises ProviderFailure for a value that cannot be one."""
     if value is None:
         return None
     number = _number(value)

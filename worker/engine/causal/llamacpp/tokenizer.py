@@ -61,7 +61,7 @@ class LlamaCppTokenizer:
         return Encoded(ids, ends[:-1], ends[1:])
 
     def encode_prompt(self, text: str) -> list[int]:
-        """The ids of a prompt: BOS where the file asks for one, and the text's tokens. Raises what `encode` does."""
+        """The ids of a prompt: BOS if the file asks for one, and the text's tokens. Raises the errors of `encode`."""
         return [*([] if self.bos_id is None else [self.bos_id]), *self.encode(text).ids]
 
     @functools.cached_property

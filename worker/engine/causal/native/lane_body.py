@@ -90,7 +90,7 @@ class LaneBody:
         self.lengths[list(rows)] += lengths
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped.
+        """Row i gets the content of row rows[i]; rows that are not in `rows` are dropped.
 
         Copies only rows that change; `rows` must be such that no row is overwritten before it is copied.
         """

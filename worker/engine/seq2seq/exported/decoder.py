@@ -193,7 +193,7 @@ class ExportedSteps:
         return self._step_logits
 
     def _bind_steps(self, num_rows: int) -> "_Binding":
-        """Bind what stays the same from step to step, until the rows change."""
+        """Bind the arrays that stay the same from step to step, until the rows change."""
         graphs = self._graphs
         assert graphs.next_decoder is not None
         binding = _Binding(graphs.next_decoder, graphs.next_inputs)

@@ -92,7 +92,7 @@ class ExportedKVCache:
         self.length = length
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]. Copies only rows whose content changes.
+        """Row i gets the content of row rows[i]. Copies only rows whose content changes.
 
         Beams of one source have the same cross-attention keys and values, so a change of beams copies none.
         """

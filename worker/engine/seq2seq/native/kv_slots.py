@@ -71,7 +71,7 @@ class Slots(Protocol):
         """Set the past of all rows to keys and values computed elsewhere, key and value of each layer (R, N, T, H)."""
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
+        """Row i gets the content of row rows[i]; rows that are not in `rows` are dropped."""
 
     def bind(self, binding: IOBinding) -> None:
         """Bind the running rows to the inputs and outputs of a decoder, with capacity for one more position."""
@@ -146,7 +146,7 @@ class KVSlots:
         self._positions[: self.num_rows] = length
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped.
+        """Row i gets the content of row rows[i]; rows that are not in `rows` are dropped.
 
         Copies only rows that change, and of these the positions that differ; `rows` must be such that no row is
         overwritten before it is copied.
