@@ -125,7 +125,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
         register=register_worker,
         on_tick=parent.report_alive,
     )
-    if arguments.has_run:  # what was asked of the last process is asked of this one too
+    if arguments.has_run:  # a request to the last process, such as pause, holds for this one too
         with suppress(StoreError):
             keeper.record_heartbeat(worker_stats(providers, lanes))
     parent.call_at_stop(keeper.stop)

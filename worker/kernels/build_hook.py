@@ -52,7 +52,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is the
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
     def _build(self, build_data: dict[str, Any]) -> None:
-        """Compile beside the sources, where an editable installation looks for the library; else in a temporary folder."""
+        """Compile beside the sources, where an editable installation looks; if that fails, in a temporary folder."""
         try:
             build()
         except OSError:  # the sources may only be read

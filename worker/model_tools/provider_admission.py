@@ -50,7 +50,7 @@ def admit_order(
         task=task, model=folder.name if folder else model, model_revision="", options=options, providers=order
     )
     found: dict[str, Choice | KvjobsError] = {}
-    # First those that run a folder: its model decides whether the documents are pairs.
+    # First the providers that run a folder: its model decides whether the documents are pairs.
     for choice in sorted(considered, key=lambda choice: not is_local[choice.name]):
         try:
             if is_local[choice.name]:

@@ -43,7 +43,7 @@ def admit_routes(
     """
     order = _order(asked or settings.provider_order(ROUTED), fallback=fallback)
     routes = tuple(_usable(planned, options, settings, leave_out))
-    if name is None:  # what the languages were asked for was to find the models: the same models are the same job
+    if name is None:  # languages were named only to find the models: the same models make the same job
         first, last = routes[0].legs[0], routes[0].legs[-1]
         options = replace(options, source_language=first.source_language, target_language=last.target_language)
     return JobSpec(

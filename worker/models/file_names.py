@@ -29,7 +29,7 @@ SAFETENSORS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
 CHECKPOINT = (SAFETENSORS, INDEX, PICKLE, PICKLE_INDEX)
 
-GGUF_MODEL = "model.gguf"  # of the layout gguf, whatever the file was called before
+GGUF_MODEL = "model.gguf"  # the name in the layout gguf; the file may have had another before
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
@@ -52,7 +52,7 @@ CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "
 CROSS_ENCODER_CONFIG, MODULES = "config_sentence_transformers.json", "modules.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 SENTENCE_TRANSFORMERS = (CROSS_ENCODER_CONFIG, MODULES, TRANSFORMER_CONFIG)
-SENTENCEPIECE = "tokenizer.model"  # what some causal models have in place of tokenizer.json
+SENTENCEPIECE = "tokenizer.model"  # in some causal models in place of tokenizer.json
 
 
 def graph_places(folder: Path) -> tuple[Path, Path]:

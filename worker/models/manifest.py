@@ -138,7 +138,7 @@ class Manifest:
         """The content of kvjobs.json: one line a field, sorted by name."""
         fields = {"format": FORMAT, **asdict(self)}
         if self.split is None:
-            del fields["split"]  # so that models in one piece are what earlier versions wrote
+            del fields["split"]  # so that manifests of models in one piece stay as in earlier versions
         if self.drift is None:
             del fields["drift"]
         lines = (

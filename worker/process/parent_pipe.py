@@ -18,7 +18,7 @@ class ParentPipe:
         a report."""
         self.wakeup = Wakeup(lanes, on_idle=lambda count: self._report(b"%d" % count))
         self._reports = os.dup(sys.stdout.fileno())
-        os.set_blocking(self._reports, False)  # nobody reads while the parent is suspended
+        os.set_blocking(self._reports, False)  # the parent does not read while it is suspended
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._stopped = threading.Event()
         self._has_job = threading.Event()  # or is to stop
@@ -34,7 +34,7 @@ class ParentPipe:
         """Read the number of the job where this process was `is_early`. Then wake the lanes at each byte, until the
         pipe ends; then stop."""
         line = b""
-        while is_early and (byte := os.read(sys.stdin.fileno(), 1)):  # what follows the line wakes the lanes
+        while is_early and (byte := os.read(sys.stdin.fileno(), 1)):  # bytes after the line wake the lanes
             if byte == b"\n":
                 self._job_id = int(line)
                 self._has_job.set()

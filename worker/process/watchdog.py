@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 EXIT_HUNG = 70  # EX_SOFTWARE, sysexits.h
 TRACEBACK_S = 5.0  # for log line and traceback: the reader of standard error may hang as well
 REMEMBERED_STEPS = 1_000
-TIMES_USUAL = 20  # a step that takes so many times as long as the usual one hangs
+TIMES_USUAL = 20  # a step that takes this many times as long as usual hangs
 
 
 class Watchdog:

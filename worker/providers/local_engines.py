@@ -115,7 +115,7 @@ class LocalEngines:
         started = time.perf_counter()
         answers = translator.translate(texts, options, run)
         if translator.is_batch_invariant(options):
-            computed = answers.learned.values() if options.reuse else answers.outcomes  # not what the memory had
+            computed = answers.learned.values() if options.reuse else answers.outcomes  # without results of the memory
             tokens = sum(
                 translation.num_source_tokens
                 for translation in computed

@@ -87,7 +87,7 @@ class ChatTemplate:
             return self._up_to_end(text) if is_begun else text
         except RenderError:
             raise
-        except Exception as error:  # whatever the template makes of its messages: TypeError, RecursionError ...
+        except Exception as error:  # a template may raise anything: TypeError, RecursionError ...
             raise RenderError(f"the chat template in {self.file.name} fails: {error}") from error
 
     def _up_to_end(self, text: str) -> str:

@@ -41,7 +41,7 @@ _OF_SENTENCEPIECE = {"bos_token": 1, "eos_token": 2, "unk_token": 0}  # where th
 class _PreTokenizer:
     """How a text is cut before merging."""
 
-    patterns: tuple[str, ...]  # each cuts what the one before has left whole
+    patterns: tuple[str, ...]  # applied in turn, each to the pieces of the pattern before
     has_nfc: bool = False  # Qwen's own tokenizer normalizes to NFC; llama.cpp leaves that out
     ignores_merges: bool = False  # a word that is a token stays one
     adds_bos: bool = False  # where the file does not say

@@ -136,7 +136,7 @@ def _cut(code: str, text: str) -> list[str]:
         if type(error).__name__ == "PanicException":
             return [text]
         raise
-    if "".join(sentences) != text:  # no character is lost, whatever the library does
+    if "".join(sentences) != text:  # the library may have changed a character
         return [text]
     return mend_cuts(sentences, code)
 

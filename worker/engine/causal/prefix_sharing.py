@@ -43,7 +43,7 @@ class GroupMember:
 
     group: int
     suffix: int
-    num_scored: int  # tokens at the end of the suffix; those before them are given, and have no log-probability
+    num_scored: int  # tokens at the end of the suffix; the tokens before are given, and have no log-probability
     num_computed: int  # tokens computed for this pair
     num_shared: int  # its tokens that are computed for another pair
 

@@ -47,7 +47,7 @@ class PairLimits:
     # thread of an Intel Xeon with other work beside it: fp32 5,300 with 256, 5,000 with 512, 4,300 with 1,024, 4,000
     # with 2,048; int8 8,700, 7,800, 7,400 and 5,900.
     tokens: int = 256
-    padded: int = 320  # B x S: what attention computes, padding included
+    padded: int = 320  # B x S: the tokens that attention computes, padding included
 
 
 LIMITS = PairLimits()

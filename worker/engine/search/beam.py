@@ -82,7 +82,7 @@ class BeamSearch:
             ends |= last[:, None]
         penalties = self._penalty(steps, longest)
         if ends[:, :k].any():
-            # Only those among the k best candidates. The other k are there to keep k beams running.
+            # Only hypotheses among the k best candidates end. The other k candidates are there to keep k beams running.
             truncated = np.zeros((n, k), np.bool_)
             if last is not None:
                 truncated = self._truncated(logits, candidates, np.flatnonzero(last))
@@ -287,7 +287,7 @@ class EndedHypotheses:
         self._tokens = with_capacity(self._tokens, tokens.shape[2] - 1)
         room = tokens.shape[2]
         scores = np.concatenate((self._scores[sentences], np.where(ends, scores, IMPOSSIBLE)), axis=1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # of equal ones those before
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # of equal scores the earlier ones
         lengths = np.where(ends, lengths[:, None], 0)
 
         def merge(known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:

@@ -31,7 +31,7 @@ from worker.engine.search.logit_rules import Floats, Ids, top_k
 from worker.models.file_names import CONFIG, GENERATION_CONFIG
 from worker.models.json_file import read_json
 
-# Decided by the options of a job: what they are in the file does not count.
+# Settings that the options of a job decide; their values in the file are ignored.
 _DECIDED = frozenset({"do_sample", "stop_strings"})
 # Settings that count a prompt's tokens too, force one, or keep several continuations: no published causal model needs
 # them.

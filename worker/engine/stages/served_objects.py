@@ -21,7 +21,7 @@ class ObjectCall:
     number: int  # of the object
     method: str
     arguments: tuple[Any, ...]
-    keeps: bool = False  # what the method returns: it becomes an object, and the answer is its number
+    keeps: bool = False  # whether the result becomes an object of the process; then the answer is its number
 
 
 class ServedObjects:

@@ -37,7 +37,7 @@ class StageProcess:
         """
         self._name = name
         self._lock = threading.Lock()
-        self.forgotten: deque[int] = deque()  # numbers of objects that nobody here refers to any more
+        self.forgotten: deque[int] = deque()  # numbers of objects that this process no longer refers to
         ours, theirs = socket.socketpair()
         to_stage, from_stage = shared_file(), shared_file()
         given = [theirs.fileno(), to_stage, from_stage]

@@ -71,7 +71,7 @@ class PromptContinuer:
         rules = self.model.continuation_rules.with_options(options)
         if options.chat:
             self._check_chat(options)
-            rules = rules.with_end(self._tokenizer.eos_id)  # which ends a message, whatever ends a text
+            rules = rules.with_end(self._tokenizer.eos_id)  # EOS ends a message, even if other ids end a text
         if options.cache != self._policy:
             self.generator = self.model.new_generator(options.cache)
             self._policy = options.cache

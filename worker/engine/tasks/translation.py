@@ -40,7 +40,7 @@ class TranslatedSentences:
     """The translations of some sentences."""
 
     results: list[SegmentTranslation]  # in the order of the sentences
-    computed: Set[int]  # indices of those that the memory did not have
+    computed: Set[int]  # indices of the sentences that the memory did not have
     learned: Learned  # for the memory, by key
 
 

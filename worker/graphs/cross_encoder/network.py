@@ -33,7 +33,7 @@ class EncoderBlock:
     """A layer: attention over the whole sequence or a part of it, then a feed-forward network."""
 
     theta: float | None  # base of the rotary positions (Su et al. 2021); None: positions are learned
-    window: int | None  # a token attends to those at most so far away; None: to all
+    window: int | None  # a token attends to tokens at most this far away; None: to all
     has_input_norm: bool  # pre-norm: whether attention reads a normalized input
 
 

@@ -14,7 +14,7 @@ from worker.graphs.seq2seq.network import Naming, Positions, Seq2SeqNetwork
 
 HEAD, HEAD_BIAS = "lm_head.weight", "final_logits_bias"
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
-# The table of positions of a side; those that have a formula are computed anew. fairseq's is no parameter: old
+# The table of positions of a side; tables that have a formula are computed again. fairseq's is no parameter: old
 # checkpoints alone have it.
 _POSITIONS = {
     Positions.LEARNED: "embed_positions.weight",

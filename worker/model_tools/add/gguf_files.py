@@ -97,9 +97,9 @@ def _write_json(file: Path, content: dict[str, Any]) -> None:
 def keep_gguf(folder: Path, origin: Origin, file: Path, why: str | None) -> tuple[Manifest, str]:
     """Copy `file` into `folder`, with its sizes as a config.json; also return a sentence that tells the user about it.
 
-    `why`: the reason that no graphs were built; None: the user asked for that. Not a hard link: to delete one of two names changes a
-    file's time of change, by which a worker sees that its model was written to. Raises ModelError where the file holds
-    no causal language model.
+    `why`: the reason that no graphs were built; None: the user asked for that. The file is not hard-linked, because
+    deleting one of two names changes a file's time of change, by which a worker sees that its model was written to.
+    Raises ModelError where the file holds no causal language model.
     """
     network = GgufNetwork.of(GgufFile.open(file))
     _copy(file, folder / GGUF_MODEL)

@@ -178,7 +178,7 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     chosen = wanted(files.keys())
     _check_names(model_id, hub, files.keys(), chosen)
     call = {"endpoint": hub.endpoint, "cache_dir": hub.cache, "token": hub.token}
-    # First the file that tells what the model is, before hundreds of megabytes of one that is not supported.
+    # First the file that names the architecture: a model may not be supported, and have hundreds of megabytes.
     descriptor = MANIFEST if MANIFEST in chosen else "config.json"
     descriptor_file = Path(hf_hub_download(model_id, descriptor, revision=commit, **call))
     is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(descriptor_file))

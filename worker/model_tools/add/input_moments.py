@@ -149,7 +149,7 @@ class _LayerRun:
         return self.layer == self._sizes.layers
 
     def next_layer(self, see: See) -> ReadProducts:
-        """Run a layer on all texts, and pass the inputs of its products to `see`; after the last layer, the head's too."""
+        """Run a layer on all texts, and pass the inputs of its products to `see`; at the last layer the head's too."""
         products = ReadProducts()
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             with WeightsFile(Path(folder) / WEIGHTS) as file:

@@ -52,9 +52,9 @@ class ModelDescription:
     revision: str | None = None
     layout: str | None = None  # kv | gguf | merged | two decoders | with past | no cache
     conclusion: str | None = None  # how a model of this layout runs
-    precision: str | None = None  # what products are computed in, as the manifest says; Q4_K_M ... of a GGUF file
+    precision: str | None = None  # of the products, from the manifest; of a GGUF file Q4_K_M ...
     drift: AnyDrift | None = None  # of a model in int8 from fp32, as it was measured when it was added
-    source: str | None = None  # what `models add` made it from
+    source: str | None = None  # the source from which `models add` made it
     source_revision: str | None = None
     num_layers: int | None = None  # of the cache, like the three below
     num_heads: int | None = None  # K, of keys and values
@@ -70,7 +70,7 @@ class ModelDescription:
     head: str | None = None  # full | target
     source_vocab_size: int | None = None
     target_vocab_size: int | None = None
-    num_target_ids: int | None = None  # of the head: all, or those that it keeps
+    num_target_ids: int | None = None  # of the head: all ids, or the ids that it keeps
     languages: tuple[str, ...] = ()  # target labels, sorted; empty: a single target language
     unlisted_pad_id: int | None = (
         None  # the id of padding, where kvjobs never generates it though the model's settings allow it

@@ -32,7 +32,7 @@ class StageDescription:
     cost: float  # its share of all multiply-adds of a token
     weights_bytes: int
     cache_bytes: int  # keys and values; a decoder of a translation model has as many for each source token
-    sent_bytes: int  # to the next stage, or stages; of the last: what the head reads
+    sent_bytes: int  # to the next stage, or stages; of the last stage: the input of the head
 
 
 def describe_stages(folder: Path, manifest: Manifest) -> tuple[StageDescription, ...]:

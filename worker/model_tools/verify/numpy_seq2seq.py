@@ -172,7 +172,7 @@ class NumpyT5:
         named = str(config.get("feed_forward_proj", "gated-gelu" if is_mt5 else "relu"))
         derived = "gelu_new" if named == "gated-gelu" else named.removeprefix("gated-")
         self._is_gated = bool(config.get("is_gated_act", named.startswith("gated-")))
-        activation = str(config.get("dense_act_fn", derived))  # T5Config lets what is written count more
+        activation = str(config.get("dense_act_fn", derived))  # in T5Config a written dense_act_fn has precedence
         if activation not in ACTIVATIONS:
             raise ModelError(f"the activation is {activation}; supported are {', '.join(ACTIVATIONS)}")
         self._activate = ACTIVATIONS[activation]

@@ -33,7 +33,7 @@ _SIZES = {
     "num_attention_heads": "attention.head_count",
     "num_hidden_layers": "block_count",
 }
-# Keys that may only say what is computed anyway; None: whatever they say.
+# Keys that are allowed only with the value that is computed anyway; None: with any value.
 _HARMLESS = {
     "attention.causal": True,
     "expert_count": 0,

@@ -17,7 +17,7 @@ F32 = "F32"
 _CACHE_BYTES = 4  # of a number in the cache: kvjobs keeps keys and values in float32
 _SENTENCEPIECE = "llama"  # tokenizer.ggml.model
 _ADDS_BOS = {_SENTENCEPIECE: True}  # where the file does not say: src/llama-vocab.cpp in llama.cpp
-# Rotary factors for long texts: llama.cpp takes these, or those for short texts, by the size of the whole context.
+# Rotary factors for long texts: llama.cpp takes these or the short texts' factors by the size of the whole context.
 _LONG_FACTORS = "rope_factors_long.weight"
 # Layers that are recurrent (Mamba, RWKV), or that keep a compressed form of keys and values (DeepSeek).
 _STATES = ("ssm.", "wkv.", "attention.kv_lora_rank", "shortconv.")
@@ -41,7 +41,7 @@ class GgufNetwork:
     label: str  # of the whole file: Q4_K_M, F32, ...
     types: tuple[StoredType, ...]  # that with the most bytes first
     max_positions: int  # the context that it was made for, in tokens
-    short_positions: int | None  # those for which it has other rotary factors than for longer texts
+    short_positions: int | None  # the longest text with the rotary factors of short texts
     vocab_size: int
     num_layers: int
     width: int | None

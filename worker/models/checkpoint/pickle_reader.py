@@ -29,7 +29,7 @@ from worker.models.checkpoint.tensor_files import DTYPES, StoredTensor
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
-# Storage classes of torch: dtype of those that hold weights, bytes per element of the others, which are skipped.
+# Storage classes of torch: a dtype for classes that hold weights, bytes per element for others, which are skipped.
 _STORAGES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "DoubleStorage": "F64"}
 _OTHER_STORAGES = {
     "LongStorage": 8,

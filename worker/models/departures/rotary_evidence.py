@@ -43,7 +43,7 @@ class _ConfiguredRope:
     """The frequencies that a configuration asks for."""
 
     kind: str  # rope_type
-    frequencies: Floats  # (F,); of longrope those with the short factors
+    frequencies: Floats  # (F,); of longrope the frequencies with the short factors
     factor: float  # of cosines and sines
     plain: Floats  # (F,), without scaling
     short_factors: Floats | None = None  # (F,), of longrope: divisors of the plain frequencies

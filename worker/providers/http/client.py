@@ -342,7 +342,7 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
         return float(text)
     try:
         until = parsedate_to_datetime(text)
-    except (ValueError, OverflowError, TypeError, IndexError):  # what the parser raises for nonsense (Python 3.11)
+    except (ValueError, OverflowError, TypeError, IndexError):  # of the parser, for a malformed date (Python 3.11)
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())

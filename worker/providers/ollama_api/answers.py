@@ -32,7 +32,7 @@ class ChatReply:
     """A whole answer of /api/chat, or of /api/generate to a prompt."""
 
     text: str
-    thoughts: str  # what a thinking model wrote before; empty: nothing
+    thoughts: str  # the text that a thinking model wrote before the answer; may be empty
     reached_limit: bool  # it ended at num_predict, or at the end of the context
     num_prompt_tokens: int
     num_completion_tokens: int

@@ -40,7 +40,7 @@ LISTS_LOG_PROBS: Version = (0, 12, 11)
 UNRELEASED: Version = (0, 0, 0)  # built from source
 WHOLE = {"stream": False, "truncate": False, "shift": False}
 GREEDY = {"temperature": 0, "seed": 0}
-TOO_LONG = ("context", "too long", "exceed")  # what a server says of a prompt that is too long, with HTTP 400
+TOO_LONG = ("context", "too long", "exceed")  # in a server's message about a prompt that is too long, with HTTP 400
 
 
 class Declined(Exception):
@@ -100,7 +100,7 @@ class OllamaModel:
         try:
             reply = read(await self._post(path, whole, own), self.name)
             usage.add(reply.num_prompt_tokens, reply.num_completion_tokens)
-            # The last attempt is the one that was answered.
+            # Only the last attempt was answered.
             own.timings[-1] = replace(own.timings[-1], tokens=reply.num_prompt_tokens + reply.num_completion_tokens)
         finally:
             exchange.timings += own.timings

@@ -82,7 +82,7 @@ class ServedModel:
         try:
             answer = await self.client.post(path, {"model": self.model, **body}, own)
             tokens = read_usage(answer)
-            # The last attempt is the one that was answered.
+            # Only the last attempt was answered.
             own.timings[-1] = replace(own.timings[-1], tokens=tokens.prompt + tokens.completion)
         except RequestRefused as refused:
             if refused.status in (400, 404) and _NO_MODEL.search(refused.message):

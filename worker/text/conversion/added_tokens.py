@@ -17,7 +17,7 @@ from typing import Any, Self
 from jobs.errors import ModelError
 from worker.text.tokenizer_files import UnknownVocabularyError, read_object
 
-# In this order, those that the vocabulary lacks get ids.
+# Roles in the order in which tokens that the vocabulary lacks get ids.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _MORE = "additional_special_tokens"
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")

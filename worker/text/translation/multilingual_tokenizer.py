@@ -192,7 +192,7 @@ def _open_fairseq(folder: Path, config: Mapping[str, Any], named: str) -> Multil
             SentencePieceCutter(processor, pieces, FAIRSEQ["<unk>"], joins=named == "MBart50"),
             _added_ids(folder, config),
         )
-        if named in _ORDERED:  # whose ids do not depend on what else is written
+        if named in _ORDERED:  # their ids do not depend on the other settings
             first = len(processor) + FAIRSEQ_OFFSET
             added = FAIRSEQ | {code: first + index for index, code in enumerate(_ORDERED[named].split())}
     languages = {name: token_id for name, token_id in added.items() if _LANGUAGE[named].fullmatch(name)}

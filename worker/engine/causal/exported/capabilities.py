@@ -45,7 +45,7 @@ def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabi
     short, cut = second[: size // 2], size // 2
     try:
         first_alone, second_alone, short_alone = (_logits(graph, [row])[0] for row in (first, second, short or second))
-    except Exception as error:  # onnxruntime has no common base class for what a graph refuses
+    except Exception as error:  # onnxruntime has no common base class for the errors of a call
         raise ModelError(f"{graph.file} cannot run its first step: {str(error).strip()[:300]}") from error
     limit = _TOLERANCES[graph.layout.logits_dtype] * float(np.ptp(np.concatenate((first_alone, second_alone))))
 

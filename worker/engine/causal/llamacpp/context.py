@@ -82,7 +82,7 @@ class LlamaContext:
         self._batch = _TokenBatch(size.tokens)
         self._thread = ThreadPoolExecutor(1, "llama.cpp")
         self.size = size
-        # The finalizer holds the network: whatever is collected first, the context is freed before its model.
+        # The finalizer holds the network, so the context is freed before its model in any order of collection.
         weakref.finalize(self, _free, functions.llama_free, self._handle, network).atexit = False
 
     def clear(self) -> None:

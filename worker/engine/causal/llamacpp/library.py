@@ -17,7 +17,7 @@ LIBRARY, PACKAGE = "llama_cpp", "llama-cpp-python"  # as it is imported, and ins
 _ERROR = 4  # GGML_LOG_LEVEL_ERROR in ggml/include/ggml.h
 _MAX_MESSAGE = 300  # characters
 
-_first_error = threading.local()  # .text: what llama.cpp called an error, in this thread
+_first_error = threading.local()  # .text: the first error that llama.cpp logged in this thread
 
 
 class NotInstalledError(ModelError):

@@ -141,7 +141,7 @@ class ExportedSteps:
             self._ids, self._hidden = self._ids[rows], self._hidden[rows]
         if len(rows) != len(self._mask) or (self._mask[rows] != self._mask).any():
             self._mask = self._mask[rows]
-            self._next = None  # what stays bound from step to step has another shape now
+            self._next = None  # arrays that stay bound from step to step have another shape now
 
     def _run_prefix(self, step: int) -> NDArray[Any]:
         """Run the whole prefix of every row; at the last uncached step, keep its keys and values."""

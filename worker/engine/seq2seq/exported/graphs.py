@@ -121,7 +121,7 @@ def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Seq
         known = {tensor.name for tensor in session.get_inputs()}
         try:
             session.run(["logits"], {name: value for name, value in feed.items() if name in known}, quiet)
-        except Exception as error:  # onnxruntime has no common base class for what a graph refuses
+        except Exception as error:  # onnxruntime has no common base class for the errors of a call
             reasons.append(str(error))
         else:
             return length

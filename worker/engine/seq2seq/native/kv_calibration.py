@@ -77,7 +77,7 @@ def _largest_past(
     lengths = np.array([len(target) for target in targets])
     ids = np.zeros((len(targets), int(lengths.max())), np.int64)
     for row, target in zip(ids, targets, strict=True):
-        row[: len(target)] = target  # what is behind its end changes nothing before it
+        row[: len(target)] = target  # ids after its end change nothing before it
     decoder = graphs.uncached_decoder()
     names = [output.name for output in decoder.get_outputs() if output.name != "logits"]
     feed = {
