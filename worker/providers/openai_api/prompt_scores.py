@@ -66,9 +66,7 @@ class PromptScorer:
     way: Way
     hides_bos: bool
     _tables: dict[str, LogProbTable] = field(default_factory=dict)  # by short prompt: the tokens that may follow it
-    _asking: asyncio.Lock = field(
-        default_factory=asyncio.Lock
-    )  # held while a table is asked for, which many documents need at a time
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while a table is asked for
 
     @classmethod
     async def probe(cls, complete: Complete) -> "PromptScorer":

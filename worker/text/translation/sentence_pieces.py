@@ -62,11 +62,11 @@ def share_of_characters(text: str, spans: Iterable[tuple[int, int]]) -> float:
     Characters and not tokens: SentencePiece makes one unknown token of any number of unknown characters in a row, so a
     whole sentence in Thai is one of two tokens.
     """
-    spans = list(spans)
-    if not spans:
+    listed = list(spans)
+    if not listed:
         return 0.0
     content = _SURROGATE.sub("\ufffd", text).encode()
-    unknown = sum(_num_characters(content[start:stop]) for start, stop in spans)
+    unknown = sum(_num_characters(content[start:stop]) for start, stop in listed)
     return min(unknown / max(_num_characters(content), 1), 1.0)
 
 

@@ -25,9 +25,8 @@ from worker.engine.causal.llamacpp.network import Network
 _F32 = 0  # GGML_TYPE_F32
 _NO_FLASH = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
 LEAST_TOKENS = 32  # of a call
-_MOST_TOKENS = (
-    256  # of a call: on one core demo-lm reads 12,600 tokens/s, with 512 9,100; larger models, as many with both
-)
+# Of a call. On one core demo-lm reads 12,600 tokens/s with 256 and 9,100 with 512; larger models are as fast with both.
+_MOST_TOKENS = 256
 _MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
 _MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
 _SCORE_BYTES = 1 << 28  # of attention scores: one for each head, cell and token that is computed at once
