@@ -191,8 +191,8 @@ def _compare(first: dict[int, Outcome], results: dict[int, Outcome]) -> tuple[fl
         match a, b:
             case Score(), Score():
                 scores.add((a.nll_sum, a.num_tokens, a.num_bytes), (b.nll_sum, b.num_tokens, b.num_bytes))
-            case (Translation(), Translation()) | (Generation(), Generation()):
-                texts.add(a.text, b.text)
+            case (Translation(text=theirs), Translation(text=own)) | (Generation(text=theirs), Generation(text=own)):
+                texts.add(theirs, own)
             case Ranking(), Ranking():
                 orders.add([candidate.id for candidate in a.candidates], [candidate.id for candidate in b.candidates])
             case _:
