@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from jobs.corpus.parquet.rows import RefusedFileError, Request, json_lines
+from jobs.corpus.parquet.rows import RefusedFileError, RowsRequest, json_lines
 from jobs.errors import CorpusError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install '.[parquet]')")
@@ -32,7 +32,7 @@ class _Lines(io.BytesIO):
 
 
 @contextmanager
-def rows_of_this_process(raw: BinaryIO, request: Request) -> Iterator[_Lines]:
+def rows_of_this_process(raw: BinaryIO, request: RowsRequest) -> Iterator[_Lines]:
     """In place of `jobs.corpus.parquet.reader.open_rows`, in layers that may start no process."""
     try:
         raw.seek(0)
