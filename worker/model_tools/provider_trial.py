@@ -108,7 +108,7 @@ def _cut_sample(spec: JobSpec, documents: Sequence[Document], num_lanes: int) ->
         PlannedDocument(position, document.text, document.estimated_tokens)
         for position, document in enumerate(documents)
     ]
-    limits, tokens = batch_limits(spec.task), sum(document.estimated_tokens for document in planned)
+    limits, tokens = batch_limits(spec.kind), sum(document.estimated_tokens for document in planned)
     share = max(1, tokens // (num_lanes * BATCHES_PER_LANE))
     return plan_batches(planned, min(limits.tokens, share), limits.documents)
 

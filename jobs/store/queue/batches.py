@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobs.tasks.task import Task
+from jobs.outcome import Generation, Ranking, Translation
+from jobs.tasks.kind import Kind
 
 # A kill loses at most one batch per lane, and SIGTERM waits for one: so seconds, not minutes. But the larger a batch,
 # the better its segments sort into model calls of equal length.
@@ -40,15 +41,14 @@ class BatchLimits:
     documents: int
 
 
-def batch_limits(task: Task, batches_at_once: int = 1) -> BatchLimits:
+def batch_limits(kind: Kind, batches_at_once: int = 1) -> BatchLimits:
     """The limits by which a lease, and a trial of providers, cut the documents of a job. `batches_at_once`: how many
     batches the lane computes as one, which only a translation follows."""
-    match task:
-        case Task.GENERATE:
-            return BatchLimits(MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS)
-        case Task.RERANK:
-            return BatchLimits(MAX_TOKENS_OF_QUERIES, MAX_DOCUMENTS)
-    times = min(batches_at_once, MAX_BATCHES_AT_ONCE) if task is Task.TRANSLATE else 1
+    if kind.outcome is Generation:
+        return BatchLimits(MAX_TOKENS_OF_PROMPTS, MAX_PROMPTS)
+    if kind.outcome is Ranking:
+        return BatchLimits(MAX_TOKENS_OF_QUERIES, MAX_DOCUMENTS)
+    times = min(batches_at_once, MAX_BATCHES_AT_ONCE) if kind.outcome is Translation else 1
     return BatchLimits(times * MAX_TOKENS, times * MAX_DOCUMENTS)
 
 

@@ -192,7 +192,7 @@ def _begin(
         options_json=job.options,
         providers_json=job.providers,
     )
-    limits = batch_limits(spec.task, 1 if taken.crashes else batches_at_once(spec))
+    limits = batch_limits(spec.kind, 1 if taken.crashes else batches_at_once(spec))
     work = Work(
         shard_id=taken.id,
         job_id=taken.job_id,

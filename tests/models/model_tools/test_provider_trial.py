@@ -16,7 +16,7 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch, batch_limits
 from jobs.tasks.generate import GenerateOptions
-from jobs.tasks.kinds import Options
+from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
@@ -165,7 +165,7 @@ class _RecordingLane(_DifferingLane):
 def test_a_large_sample_is_cut_into_the_batches_of_a_lease(
     arguments: WorkerArguments, task: Task, options: Options, tokens_each: int, num_documents: int
 ) -> None:
-    limits = batch_limits(task)
+    limits = batch_limits(KINDS[task])
     assert num_documents == min(limits.tokens // tokens_each, limits.documents)
     spec = JobSpec(
         task=task, model="any", model_revision="", options=options, providers=ProviderOrder.parse("recording")

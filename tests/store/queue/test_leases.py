@@ -114,7 +114,7 @@ def test_scores_may_depend_on_their_batch_so_its_size_stays(database: Database, 
 
 def test_a_batch_of_prompts_has_its_own_limit(database: Database, add_waiting_job: AddWaitingJob) -> None:
     spec = JobSpec(task=Task.GENERATE, model="m", model_revision="r", options=GenerateOptions())
-    add_waiting_job(documents=5, per_shard=5, tokens=batch_limits(Task.GENERATE).tokens // 2, spec=spec)
+    add_waiting_job(documents=5, per_shard=5, tokens=batch_limits(spec.kind).tokens // 2, spec=spec)
 
     assert borders(database, 1) == [2, 2, 1]
 
