@@ -29,7 +29,7 @@ class Unanswered:
 class Answers:
     """The outcomes of some documents, what the memory learns from them, and what they took."""
 
-    outcomes: Sequence[Outcome | Unanswered]  # in the order of the documents; those that are recorded all have one
+    outcomes: Sequence[Outcome | Unanswered]  # in the order of the documents; every recorded document has one
     learned: Learned = field(default_factory=dict)  # results to store in the memory, by key
     timings: Sequence[StepTiming] = ()
     usage: Sequence[Usage] = ()  # of each provider that counts
@@ -44,7 +44,7 @@ class Answers:
 
 
 def join(parts: Iterable[Answers]) -> Answers:
-    """The answers to the documents of one part after those of the other, before it is noted who gave them."""
+    """The answers to the documents of all parts, one part after the other; `answered_by` is not set yet."""
     given = list(parts)
     usage: dict[str, Usage] = {}
     for used in (used for part in given for used in part.usage):

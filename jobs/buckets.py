@@ -18,23 +18,23 @@ from collections.abc import Mapping
 from jobs.measures import LN_2
 
 
-class Measure(enum.StrEnum):
-    """What a histogram is about."""
+class BucketMeasure(enum.StrEnum):
+    """The measure whose values a histogram counts."""
 
     PERPLEXITY = "perplexity"
     LENGTH = "length"
 
 
 # Buckets from a value to its double.
-PER_DOUBLING: Mapping[Measure, int] = {Measure.PERPLEXITY: 8, Measure.LENGTH: 4}
+PER_DOUBLING: Mapping[BucketMeasure, int] = {BucketMeasure.PERPLEXITY: 8, BucketMeasure.LENGTH: 4}
 # The last bucket begins at a perplexity of 4 billion (a model that guesses among 150,000 tokens has 150,000), and at 14
 # million tokens.
-LAST: Mapping[Measure, int] = {Measure.PERPLEXITY: 255, Measure.LENGTH: 95}
+LAST: Mapping[BucketMeasure, int] = {BucketMeasure.PERPLEXITY: 255, BucketMeasure.LENGTH: 95}
 # Buckets for a nat per token. The recount in SQL multiplies by the same double, and so finds the same bucket.
-PER_NAT = PER_DOUBLING[Measure.PERPLEXITY] / LN_2
+PER_NAT = PER_DOUBLING[BucketMeasure.PERPLEXITY] / LN_2
 
 
-def bucket_of(measure: Measure, value: float) -> int:
+def bucket_of(measure: BucketMeasure, value: float) -> int:
     """The bucket of a perplexity or of a number of tokens; `value` is above 0, and may be infinite."""
     return LAST[measure] if math.isinf(value) else _within(measure, PER_DOUBLING[measure] * math.log2(value))
 
@@ -42,15 +42,15 @@ def bucket_of(measure: Measure, value: float) -> int:
 def bucket_of_mean(nll_sum: float, num_tokens: int) -> int:
     """The bucket of the perplexity exp(nll_sum / num_tokens). `num_tokens` is above 0; the perplexity itself may be
     more than a double holds."""
-    return _within(Measure.PERPLEXITY, nll_sum / num_tokens * PER_NAT)
+    return _within(BucketMeasure.PERPLEXITY, nll_sum / num_tokens * PER_NAT)
 
 
-def bounds_of_bucket(measure: Measure, bucket: int) -> tuple[float, float]:
+def bounds_of_bucket(measure: BucketMeasure, bucket: int) -> tuple[float, float]:
     """The lowest value of a bucket, and the lowest above it; infinity above the last one."""
     width = PER_DOUBLING[measure]
     return 2 ** (bucket / width), math.inf if bucket >= LAST[measure] else 2 ** ((bucket + 1) / width)
 
 
-def _within(measure: Measure, place: float) -> int:
-    """Below 0 is a perplexity below 1, which only rounding gives."""
-    return math.floor(min(max(place, 0.0), float(LAST[measure])))
+def _within(measure: BucketMeasure, bucket: float) -> int:
+    """A bucket rounded down, within 0 .. `LAST`. (Below 0 is a perplexity below 1, which only rounding gives.)"""
+    return math.floor(min(max(bucket, 0.0), float(LAST[measure])))

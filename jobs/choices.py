@@ -9,7 +9,7 @@ STATE_WORDS = {WAITING: "waits for a worker"}  # of a state whose name does not 
 
 
 def state_in_words(state: str) -> str:
-    """A state as a page or a sentence has it."""
+    """The words that pages and sentences use for a state."""
     return STATE_WORDS.get(state, state)
 
 
@@ -17,7 +17,7 @@ class Only(enum.StrEnum):
     """Which documents to export. Without a choice: all in a terminal state, except skipped ones."""
 
     OK = "ok"  # those with a result
-    FAILED = "failed"  # those that ended without one: failed, rejected, quarantined, cancelled
+    FAILED = "failed"  # documents that ended without a result: failed, rejected, quarantined, cancelled
     WAITING = "waiting"  # those not in a terminal state yet
     ALL = "all"  # all, with the waiting and the skipped ones
 

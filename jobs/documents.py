@@ -90,7 +90,7 @@ class Rejected(NamedTuple):
 
 
 Record = Document | Rejected
-PlaceOf = Callable[[int], str]  # names a line of the corpus for people
+LineName = Callable[[int], str]  # names a line of the corpus for people
 
 
 def estimate_tokens(text: str) -> int:
@@ -173,10 +173,10 @@ def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
     return Rejected(position, None, False, line, code, reason)
 
 
-def duplicate(record: Record, first_line: int, place_of: PlaceOf | None = None) -> Rejected:
-    """The rejection of a record whose id an earlier line has. `place_of`: names a line for people."""
-    place_of = place_of or (lambda line: f"line {line}")
-    taken, way_out = f"was used before, on {place_of(first_line)}", "change one of the two"
+def duplicate(record: Record, first_line: int, line_name: LineName | None = None) -> Rejected:
+    """The rejection of a record whose id an earlier line has. `line_name`: names a line for people."""
+    line_name = line_name or (lambda line: f"line {line}")
+    taken, way_out = f"was used before, on {line_name(first_line)}", "change one of the two"
     what = f"the id {quoted(record.external_id or '')} {taken}"
     if type(record) is Document and record.unnamed:
         what, way_out = f"the line has no id, and its line number {record.line}, used as id, {taken}", "give it one"
@@ -190,7 +190,7 @@ def quoted(value: str | bytes, width: int = 60) -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names of many for a message."""
+    """The first few of these names, joined for a message."""
     return ", ".join(quoted(name, 30) for name in names[:most]) + (", ..." if len(names) > most else "")
 
 
@@ -212,8 +212,8 @@ KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", 
 
 
 def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
-    found = [f"{name}.{inner}" for name, one in fields.items() if type(one) is dict for inner in islice(one, 3)]
-    found = [*(name for name, one in fields.items() if type(one) is not dict), *found]
+    found = [f"{name}.{inner}" for name, value in fields.items() if type(value) is dict for inner in islice(value, 3)]
+    found = [*(name for name, value in fields.items() if type(value) is not dict), *found]
     there = f"it has {listed(found, 5)}; name the right one with --{role}-field" if fields else "write one"
     if role == "text" and isinstance(fields.get("messages"), list):
         there = "it has messages, which --task generate --chat takes"

@@ -55,7 +55,7 @@ class NotFoundError(KvjobsError):
 
 
 class StoreError(KvjobsError):
-    """The database refused; the message says why."""
+    """The database refused the operation; the message says why."""
 
 
 class TransientError(StoreError):
@@ -93,8 +93,8 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     from difflib import get_close_matches  # loaded where something is wrong, and not by each command
 
     by_lower: dict[str, str] = {}
-    for one in names:
-        by_lower.setdefault(one.lower(), one)
+    for known in names:
+        by_lower.setdefault(known.lower(), known)
     if (now := FORMERLY.get(name.lower())) in by_lower:
         return now
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)

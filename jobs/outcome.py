@@ -135,7 +135,7 @@ class Generation:
     finish: Finish
     num_prompt_tokens: int
     num_shared: int  # tokens of the prompt that were read for another document
-    num_new_tokens: int  # the one that ended it included
+    num_new_tokens: int  # the token that ended the continuation counts
     flags: tuple[Flag, ...] = ()  # sorted, each once
 
 

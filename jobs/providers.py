@@ -78,7 +78,7 @@ class ProviderOrder:
 
     @property
     def usable(self) -> tuple[Choice, ...]:
-        """Those that can do the job."""
+        """The providers that can do the job, in order."""
         return tuple(choice for choice in self.choices if choice.skipped is None)
 
     @property

@@ -39,23 +39,32 @@ def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate
     not finite) keeps its rank, with the reason; the others fill the remaining ranks. One without a text goes behind
     all that have one.
     """
-    checked = sorted((_checked(one, fusion) for one in judged), key=lambda one: one.error in (NO_TEXT, NOT_IN_CORPUS))
-    places = [place for place, one in enumerate(checked) if one.error is None]
-    scores = _fused([checked[place] for place in places], fusion)
-    best_first = sorted(zip(places, scores, strict=True), key=lambda found: -found[1])
+    checked = sorted(
+        (_checked(candidate, fusion) for candidate in judged),
+        key=lambda candidate: candidate.error in (NO_TEXT, NOT_IN_CORPUS),
+    )
+    indices = [index for index, candidate in enumerate(checked) if candidate.error is None]
+    scores = _fused([checked[index] for index in indices], fusion)
+    best_first = sorted(zip(indices, scores, strict=True), key=lambda found: -found[1])
     order = dict(enumerate(checked))
-    final: dict[int, float] = {}  # by new place
-    for place, (old_place, score) in zip(places, best_first, strict=True):
-        order[place], final[place] = checked[old_place], score
+    final: dict[int, float] = {}  # by the index in the new order
+    for index, (old_index, score) in zip(indices, best_first, strict=True):
+        order[index], final[index] = checked[old_index], score
     return tuple(
-        RankedCandidate(id=one.id, rank=place + 1, score=final.get(place), first_score=one.first_score, error=one.error)
-        for place, one in order.items()
+        RankedCandidate(
+            id=candidate.id,
+            rank=index + 1,
+            score=final.get(index),
+            first_score=candidate.first_score,
+            error=candidate.error,
+        )
+        for index, candidate in order.items()
     )
 
 
 def unranked(candidates: Iterable[tuple[str, float | None]], reason: str) -> tuple[RankedCandidate, ...]:
     """Candidates (id, first score) none of which could be scored: in the given order, each with the reason."""
-    return rank([Judged(one, None, first_score, reason) for one, first_score in candidates])
+    return rank([Judged(candidate_id, None, first_score, reason) for candidate_id, first_score in candidates])
 
 
 def scaled(values: Sequence[float]) -> list[float]:
@@ -68,21 +77,23 @@ def scaled(values: Sequence[float]) -> list[float]:
     return [(value / 2 - least) / span if span else 0.0 for value in values]
 
 
-def _checked(one: Judged, fusion: float) -> Judged:
+def _checked(candidate: Judged, fusion: float) -> Judged:
     """The candidate; with an error in place of its score if it cannot be ranked by it."""
-    first = one.first_score if one.first_score is not None and math.isfinite(one.first_score) else None
-    error = one.error
-    if error is None and (one.score is None or not math.isfinite(one.score)):
+    first = (
+        candidate.first_score if candidate.first_score is not None and math.isfinite(candidate.first_score) else None
+    )
+    error = candidate.error
+    if error is None and (candidate.score is None or not math.isfinite(candidate.score)):
         error = NON_FINITE
     if error is None and fusion > 0 and first is None:
         error = NO_FIRST_SCORE
-    return Judged(one.id, one.score if error is None else None, first, error)
+    return Judged(candidate.id, candidate.score if error is None else None, first, error)
 
 
 def _fused(judged: Sequence[Judged], fusion: float) -> list[float]:
     """The final score of each; all have the scores that are needed."""
-    model = [one.score for one in judged if one.score is not None]
+    model = [candidate.score for candidate in judged if candidate.score is not None]
     if fusion == 0:
         return model
-    first = [one.first_score for one in judged if one.first_score is not None]
+    first = [candidate.first_score for candidate in judged if candidate.first_score is not None]
     return [(1 - fusion) * mine + fusion * theirs for mine, theirs in zip(scaled(model), scaled(first), strict=True)]

@@ -148,7 +148,9 @@ def sqlite_url(file: Path) -> str:
         raise SpecError(
             f"the path {str(file)!r} is not UTF-8, so no URL can name it; set KVJOBS_HOME to another"
         ) from None
-    return "sqlite:///" + "".join(quote(one) if one in "%?#" or one < " " else one for one in str(file))
+    return "sqlite:///" + "".join(
+        quote(character) if character in "%?#" or character < " " else character for character in str(file)
+    )
 
 
 def _ignore(_sentence: str) -> None:
@@ -204,7 +206,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
     known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(FOR_TESTS):
-            near = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
+            near = nearest(name.removeprefix(PREFIX), [known_name.removeprefix(PREFIX) for known_name in known])
             meant = f"did you mean {PREFIX}{near}?" if near else "kvjobs config lists all settings."
             yield f"There is no setting {name}; {meant}"
 
@@ -292,7 +294,7 @@ def _read_secret(source: str, path: Path) -> str:
 
 
 def _of_others(name: str, value: str, warn: Callable[[str], None]) -> Setting:
-    """A setting from the variable of another program. One that cannot be read leaves the setting empty, so that no
+    """A setting from the variable of another program. An unreadable value leaves the setting empty, so that no
     document is sent to a server that was not meant, and commands that use no server go on."""
     try:
         return Setting(name, cast_value(name, str, value, OF_OTHERS[name]), OF_OTHERS[name])

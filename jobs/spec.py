@@ -36,12 +36,12 @@ class JobSpec:
 
     @property
     def kind(self) -> Kind:
-        """What its task is."""
+        """The declaration of the job's task."""
         return KINDS[self.task]
 
     @property
     def payload_kind(self) -> PayloadKind:
-        """What it processes of a document."""
+        """What the job reads as the payload of each document."""
         return self.kind.payload_kind(self._values)
 
     @property
@@ -71,7 +71,7 @@ class JobSpec:
         model. Of a job without routes, itself."""
         if not isinstance(self.options, TranslateOptions) or not self.routes:
             return self
-        route = next(one for one in self.routes if one.language == language)
+        route = next(route for route in self.routes if route.language == language)
         if len(route.legs) == 1:
             return self._legs(route)[0]
         return dataclasses.replace(
@@ -145,7 +145,9 @@ class JobSpec:
         kind = OPTIONS[Task(task)]
         if unknown := sorted(values.keys() - {field.name for field in dataclasses.fields(kind)}):
             raise SpecError(f"the job was submitted by a newer kvjobs: option {unknown[0]} is unknown here; upgrade")
-        values |= {one.name: one.read(values[one.name]) for one in options_of(kind) if one.name in values}
+        values |= {
+            option.name: option.read(values[option.name]) for option in options_of(kind) if option.name in values
+        }
         return cls(
             task=Task(task),
             model=model,

@@ -27,7 +27,7 @@ class FilterSpec:
     """The specification of a filter, with what a `JobSpec` has besides for a row of `jobs`."""
 
     condition: str  # over the values of the stages before it and the fields of the corpus, as for `export --where`
-    dotted: tuple[str, ...] = ()  # names in it with dots that are one key of the corpus, and no path
+    dotted: tuple[str, ...] = ()  # names in the condition that contain dots and are a single key of the corpus
 
     task = FILTER
     model = NO_MODEL
@@ -35,7 +35,7 @@ class FilterSpec:
     providers: ProviderOrder = ONNX_ALONE
 
     def options_json(self) -> str:
-        """Canonical JSON."""
+        """The options as canonical JSON."""
         values = {"condition": self.condition, "dotted": self.dotted}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 

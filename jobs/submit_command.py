@@ -65,7 +65,7 @@ def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
     except SpecError:
         return None
     corpus, run, pipe = _corpus(job)
-    words = ["kvjobs", "submit", corpus, *run, *_of_job(job, spec)]
+    words = ["kvjobs", "submit", corpus, *run, *_job_arguments(job, spec)]
     words += ["--max-rejected", allowed] if (allowed := _reading(job).get(MAX_REJECTED)) else []
     words += ["--priority", str(job.priority)] if job.priority else []
     words += [word for stage in stages for word in ("--then", stage)]
@@ -78,15 +78,15 @@ def trial_command(job: StoredSubmit, file: str) -> str | None:
     reading = {name: value for name, value in _reading(job).items() if name not in ("files", "encoding")}
     trial = dataclasses.replace(job, source=file, reading=orjson.dumps(reading).decode())
     try:
-        return shlex.join(["kvjobs", "submit", file, *_of_job(trial, _spec(trial)), "--wait"])
+        return shlex.join(["kvjobs", "submit", file, *_job_arguments(trial, _spec(trial)), "--wait"])
     except SpecError:
         return None
 
 
-def _of_job(job: StoredSubmit, spec: JobSpec) -> Iterator[str]:
-    """What to do, by which model and providers, and how the corpus is read."""
-    yield from ("--task", spec.task.value, *_of_models(spec), *_of_options(spec.options))
-    yield from _of_reading(job, spec.task)
+def _job_arguments(job: StoredSubmit, spec: JobSpec) -> Iterator[str]:
+    """The arguments for the task, its model, providers and options, and for reading the corpus."""
+    yield from ("--task", spec.task.value, *_model_arguments(spec), *_option_arguments(spec.options))
+    yield from _reading_arguments(job, spec.task)
     yield from ("--queue", job.queue) if job.queue != CPU else ()
     yield from () if spec.providers.is_default else ("--providers", str(spec.providers))
     yield from () if spec.providers.fallback else ("--no-fallback",)
@@ -107,7 +107,7 @@ def _stage(job: StoredSubmit, before: Sequence[str]) -> str:
     if job.task == FILTER:
         return f"{FILTER} {FilterSpec.restore(job.options).condition}"
     spec = _spec(job)
-    words = [spec.task.value, "--model", spec.model, *_of_options(spec.options)]
+    words = [spec.task.value, "--model", spec.model, *_option_arguments(spec.options)]
     if job.reads is not None and job.reads != newest_text(before):
         words += ["--field", "text" if job.reads == CORPUS else KINDS[before[job.reads - 1]].main]
     words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
@@ -126,8 +126,8 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
     return job.source, [], ""
 
 
-def _of_models(spec: JobSpec) -> Iterator[str]:
-    """The model, or the two models of a way through a language in the middle; the table has those of each language."""
+def _model_arguments(spec: JobSpec) -> Iterator[str]:
+    """The options that name the model, or the two models with a language in the middle, or the table of routes."""
     if not spec.routes:
         yield from ("--model", spec.model)
         return
@@ -141,7 +141,7 @@ def _of_models(spec: JobSpec) -> Iterator[str]:
     yield from VIA_MODEL.words(second.model)
 
 
-def _of_options(options: Options) -> Iterator[str]:
+def _option_arguments(options: Options) -> Iterator[str]:
     """The options of the task that are not at their default."""
     for option in options_of(type(options)):
         value = getattr(options, option.name)
@@ -149,7 +149,7 @@ def _of_options(options: Options) -> Iterator[str]:
             yield from option.words(value)
 
 
-def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
+def _reading_arguments(job: StoredSubmit, task: Task) -> Iterator[str]:
     """How the corpus is read, where that does not follow from its name."""
     reading = _reading(job)
     if reading.get("format", BEIR) == BEIR:

@@ -128,9 +128,12 @@ def _cures(job: "LiveJob", failures: "Sequence[Failure]") -> Iterator[tuple[Next
     """A step with the status of the documents that it is for."""
     if job.cancelled or job.state == JobState.CANCELLED:
         yield NextStep(f"kvjobs retry {job.job_id}", "continues the job"), DocumentStatus.CANCELLED
-    found = [(*(CURES.get((one.status, one.code or "*")) or CURES[one.status, "*"]), one) for one in failures]
+    found = [
+        (*(CURES.get((failure.status, failure.code or "*")) or CURES[failure.status, "*"]), failure)
+        for failure in failures
+    ]
     # A retry comes last: documents that wait again are no longer found by their error.
-    for cure, why, failure in sorted(found, key=lambda one: one[0] is Cure.RETRY):
+    for cure, why, failure in sorted(found, key=lambda cured: cured[0] is Cure.RETRY):
         yield NextStep(_command(cure, job, failure), why.format(job_id=job.job_id)), failure.status
 
 

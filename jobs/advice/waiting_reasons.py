@@ -65,7 +65,7 @@ def why_job_waits(around: Circumstances) -> str | None:
 
 def why_shard_waits(shard: ShardSummary, around: Circumstances) -> str:
     """Why a ready shard is not leased, and what will be different when it is."""
-    return " ".join(part for part in (why_job_waits(around) or _place(shard, around), _crashes(shard)) if part)
+    return " ".join(part for part in (why_job_waits(around) or _turn_in_job(shard, around), _crashes(shard)) if part)
 
 
 def who_has_it(shard: ShardSummary) -> str:
@@ -78,8 +78,8 @@ def who_has_it(shard: ShardSummary) -> str:
     return f"{lane[0].upper()}{lane[1:]} {doing}; its lease lasts {duration(left)} more unless it is renewed."
 
 
-def _place(shard: ShardSummary, around: Circumstances) -> str:
-    """Its place among the shards of the job, for which lanes are free or busy."""
+def _turn_in_job(shard: ShardSummary, around: Circumstances) -> str:
+    """Whether it is the next shard of its job, and whether a lane is free for it."""
     service = around.service
     if shard.shard_id != around.next_shard:
         busy = f"{service.busy_lanes} of {counted(service.lanes, 'lane')} in use"

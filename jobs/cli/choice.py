@@ -1,4 +1,4 @@
-"""A value of a fixed list on the command line, with the one that was probably meant."""
+"""An option with a fixed list of values, whose error names the value that was probably meant."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import click
 from jobs.errors import nearest
 
 
-class Choice(click.Choice[Any]):
-    """As click's own; a value that is none of the list gets the nearest one, as a command does."""
+class SuggestingChoice(click.Choice[Any]):
+    """click's own Choice; the error of a value that is not in the list also names the nearest value."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = super().get_invalid_choice_message(value, ctx)

@@ -80,7 +80,7 @@ class EmbeddedWorkerStarter:
         self._worker.serve(job.job_id)
 
     def _end_early(self) -> None:
-        """End the worker that waits for a job: another one has it."""
+        """End the early worker, which waits for a job that another worker serves."""
         if self._early:
             self._early.kill()
         self._early = None
@@ -109,7 +109,7 @@ class EmbeddedWorkerStarter:
         """Whether the embedded worker still holds a shard; one that only takes long to end does not."""
         with contextlib.suppress(TransientError), self._database.reading() as connection:
             workers = list_workers(connection, self._settings.lease_s)
-            return any(one.shards and one.is_here and parent_of(one.pid) == worker.pid for one in workers)
+            return any(row.shards and row.is_here and parent_of(row.pid) == worker.pid for row in workers)
         return False
 
     def kill(self) -> None:

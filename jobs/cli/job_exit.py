@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MaxRejected(click.ParamType[Tolerance]):
-    """A number of lines, or a share of them."""
+    """Parse the value of --max-rejected: a number of lines, or a share of them."""
 
     name = "tolerance"
 
@@ -70,7 +70,7 @@ def print_ended_job(
     stages: "Sequence[JobSummary]" = (),
     **more: Any,
 ) -> None:
-    """As `print_job`, with `answers`: who answered, as in `kvjobs show --json`; of a chain also with its `stages`."""
+    """Print the JSON of `print_job`, with `answers` (the providers, as `kvjobs show` has it) and a chain's `stages`."""
     from jobs.store.report.job_providers import providers_of
     from jobs.store.report.live_job import live_jobs
 

@@ -28,7 +28,7 @@ PROGRAM = "kvjobs"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is, and the first sentence of its help (a test compares the two)."""
+    """The function of a command, and the first sentence of its help (a test compares it with the command's own)."""
 
     target: str  # module:attribute
     help: str

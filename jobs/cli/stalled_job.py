@@ -70,6 +70,6 @@ def no_worker_message(database: Database, queue: str, model: str, silence_s: flo
 
 
 def read_jobs_ahead(database: Database, job_id: int) -> JobsAhead:
-    """The jobs that are processed before this one."""
+    """The jobs whose shards are leased before the shards of this job."""
     with database.reading() as connection:
         return jobs_ahead(connection, job_id)

@@ -50,7 +50,7 @@ class _StandardOutput(io.FileIO):
 
 
 class _ClosedInput(io.RawIOBase):
-    """In the place of a standard input that the shell closed: whoever reads it is told so."""
+    """Stands for a standard input that the shell closed: reading it raises an error that says so."""
 
     def readable(self) -> bool:
         return True

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
@@ -49,11 +49,11 @@ class SubmitOptions:
     quiet: bool
     as_json: bool
     again: bool
-    providers: str | None  # None: those of the settings
+    providers: str | None  # None: the providers that the settings name
     no_fallback: bool
     openai_price_per_million: str | None  # with `wait`: for the embedded worker
     then: tuple[str, ...]  # the further stages of the chain
-    of_task: Mapping[str, Any]  # the other options: those of tasks
+    of_task: Mapping[str, Any]  # the options that belong to tasks, by name
 
     def __post_init__(self) -> None:
         if self.output and not self.wait:
@@ -109,7 +109,7 @@ def submit_options(command: Command) -> Command:
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--task",
-        type=Choice([task.value for task in Task]),
+        type=SuggestingChoice([task.value for task in Task]),
         default=Task.TRANSLATE.value,
         show_default=True,
         help="What to do with each document.",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.number_types import number_type
 from jobs.errors import SpecError
 from jobs.tasks.kinds import Options, every_option, read_options
@@ -51,7 +51,7 @@ def click_option(option: Option) -> Callable[[Command], Command]:
     elif option.numbers is not None:
         how = {"type": number_type(option.numbers)}
     elif option.choices:
-        how = {"type": Choice(option.choices)}
+        how = {"type": SuggestingChoice(option.choices)}
     elif option.is_file:
         how = {"type": click.Path()}
     if default is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.task_options import click_option, is_given, parse_task_options, task_options
 from jobs.errors import KvjobsError, SpecError, meant
 from jobs.providers import ProviderOrder
@@ -119,7 +119,7 @@ def _check_texts(spec: JobSpec, first: JobSpec, tasks: Sequence[str], reads: int
 @click.option("--providers", metavar="NAME,...")
 @click.option("--no-fallback", is_flag=True)
 @click_option(every_option()["timing"])
-@click.option("--field", type=Choice(FIELDS))
+@click.option("--field", type=SuggestingChoice(FIELDS))
 @task_options
 def _COMMAND(**_values: Any) -> None:
-    """The options of a stage; never called."""
+    """A click command that only parses the options of a stage; its body is never called."""

@@ -58,9 +58,9 @@ def wait_for_job(
                 print_message(cancelled_message(cancelled[0]))
             else:
                 _write(database, stages, output)
-                place = output if len(stages) == 1 else None
+                own_output = output if len(stages) == 1 else None
                 for stage in stages:
-                    print_message(end_message(stage, place, tolerance, *_totals(database, stage)))
+                    print_message(end_message(stage, own_output, tolerance, *_totals(database, stage)))
                 if len(stages) > 1 and output is not None and str(output) != "-":
                     print_message(f"Results of all stages in {output}.")
         except KeyboardInterrupt:

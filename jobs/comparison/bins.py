@@ -33,7 +33,9 @@ class FixedBins:
 
     def bins(self) -> list[Bin]:
         starts = (self._borders[0], *self._borders)
-        return [Bin(*one) for one in zip(starts, self._borders, self._counts, strict=False)]
+        return [
+            Bin(start, stop, count) for start, stop, count in zip(starts, self._borders, self._counts, strict=False)
+        ]
 
 
 def even_bins(sketch: Sketch, number: int = NUM_BINS) -> list[Bin]:
@@ -50,8 +52,8 @@ def even_bins(sketch: Sketch, number: int = NUM_BINS) -> list[Bin]:
     first, last = math.floor(low / width), math.ceil(high / width)
     counts = [0] * (last - first)
     for value, count in sketch.buckets():
-        place = math.ceil(value / width) - 1 - first
-        counts[min(max(place, 0), len(counts) - 1)] += count
+        index = math.ceil(value / width) - 1 - first
+        counts[min(max(index, 0), len(counts) - 1)] += count
     return [Bin((first + at) * width, (first + at + 1) * width, count) for at, count in enumerate(counts)]
 
 

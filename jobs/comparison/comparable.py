@@ -63,7 +63,7 @@ def contrasts(a: JobSummary, b: JobSummary) -> list[Contrast]:
         Contrast("model", a.model, b.model),
         Contrast("model revision", a.model_revision[:12], b.model_revision[:12]),
         Contrast("providers", str(a.order), str(b.order)),
-        *(one for one in options if one.differs),
+        *(option for option in options if option.differs),
     ]
 
 

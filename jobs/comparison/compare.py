@@ -42,18 +42,19 @@ Agreement = TranslationAgreement | ScoreShift | RankingAgreement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a comparison is asked for."""
+    """The options of a comparison."""
 
     largest: int = 10  # of the largest differences
     reference: str | None = None  # field of the corpus with the reference translation
     with_test: bool = True  # of the difference in chrF and BLEU
     qrels: Qrels | None = None  # relevance judgements
-    measures: Sequence[str] = ()  # of rankings, by these; empty: those of `kvjobs metrics`
+    measures: Sequence[str] = ()  # of rankings, by their names in ir-measures; empty: `jobs.retrieval.metrics.MEASURES`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much is read: of a page, not of the command line. Looked at between two pages of documents."""
+    """How much a comparison may read before it stops. A page of the dashboard sets bounds, the command line none; they
+    are checked between two pages of documents."""
 
     documents: int | None = None  # of the first job
     seconds: float | None = None
@@ -133,10 +134,10 @@ def compare(
     coverage = Coverage(how.by)
     deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
     for page in matched_pages(database, a, b, how, bounds.page):
-        for one in page if bounds.documents is None else page[: bounds.documents - coverage.read]:
-            _count(coverage, one)
-            if one.a is not None and one.b is not None:
-                collector.add(one, one.a, one.b)
+        for document in page if bounds.documents is None else page[: bounds.documents - coverage.read]:
+            _count(coverage, document)
+            if document.a is not None and document.b is not None:
+                collector.add(document, document.a, document.b)
         tell_read(coverage.read)
         is_over = deadline is not None and time.monotonic() > deadline
         if is_over or (bounds.documents is not None and coverage.read >= bounds.documents):
@@ -166,7 +167,7 @@ class _Collector(ABC):
         self._largest: Largest[Matched] = Largest(wanted.largest)
 
     @abstractmethod
-    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+    def add(self, document: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
         """Take a document of both jobs, and its results in them."""
 
     @abstractmethod
@@ -174,11 +175,11 @@ class _Collector(ABC):
         """How far the documents taken so far agree."""
 
     def show(self, values: Sequence[Any]) -> Any:
-        """A result as a difference shows it."""
+        """What `Difference.a` and `Difference.b` hold for these values of a result."""
         return values[0]
 
     def largest(self) -> list[tuple[float, Matched]]:
-        """With the signed value of each, the largest first."""
+        """(signed difference, document) of the documents that differ most, the largest difference first."""
         return self._largest.items()
 
     def reference_scores(self) -> Sequence[ReferenceScore]:
@@ -197,12 +198,12 @@ class _Translations(_Collector):
         self._compared = TranslationsCompared()
         self._references = None if wanted.reference is None else ReferenceScores(wanted.with_test)
 
-    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+    def add(self, document: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
         changed = self._compared.add(a[0], b[0])
         if a[0] != b[0]:
-            self._largest.add(changed, one)
-        if self._references is not None and one.reference:
-            self._references.add(a[0], b[0], one.reference)
+            self._largest.add(changed, document)
+        if self._references is not None and document.reference:
+            self._references.add(a[0], b[0], document.reference)
 
     def agreement(self) -> TranslationAgreement:
         return self._compared.result()
@@ -218,10 +219,10 @@ class _Scores(_Collector):
         # The unit is known at the end only, so both are kept.
         self._by_unit = [Largest[tuple[float, Matched]](wanted.largest) for _ in range(2)]
 
-    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+    def add(self, document: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
         for largest, value in zip(self._by_unit, self._compared.add(a, b) or (), strict=False):
             if value:
-                largest.add(abs(value), (value, one))
+                largest.add(abs(value), (value, document))
 
     def agreement(self) -> ScoreShift:
         return self._compared.result()
@@ -253,13 +254,13 @@ class _Rankings(_Collector):
         self._compared = RankingsCompared()
         self._judged = None if wanted.qrels is None else JudgedRankings(wanted.qrels, wanted.measures)
 
-    def add(self, one: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
+    def add(self, document: Matched, a: Sequence[Any], b: Sequence[Any]) -> None:
         first, second = self.show(a), self.show(b)
         distance = self._compared.add(first, second)
         if first != second:
-            self._largest.add(distance, one)
-        if self._judged is not None and one.id is not None:
-            self._judged.add(one.id, first, second)
+            self._largest.add(distance, document)
+        if self._judged is not None and document.id is not None:
+            self._judged.add(document.id, first, second)
 
     def agreement(self) -> RankingAgreement:
         return self._compared.result()
@@ -296,16 +297,16 @@ def _require_fitting(job: JobSummary, wanted: Wanted) -> None:
             raise SpecError(f"{name} for jobs that {tasks}, and the task of these is {job.task}")
 
 
-def _count(coverage: Coverage, one: Matched) -> None:
+def _count(coverage: Coverage, document: Matched) -> None:
     coverage.read += 1
-    if one.other_position is None:
+    if document.other_position is None:
         coverage.only_a += 1
         return
     coverage.matched += 1
-    coverage.compared += one.a is not None and one.b is not None
-    coverage.only_a_result += one.a is not None and one.b is None
-    coverage.only_b_result += one.a is None and one.b is not None
-    coverage.other_text += not one.has_same_text
+    coverage.compared += document.a is not None and document.b is not None
+    coverage.only_a_result += document.a is not None and document.b is None
+    coverage.only_b_result += document.a is None and document.b is not None
+    coverage.other_text += not document.has_same_text
 
 
 def _notes_of(coverage: Coverage, collector: _Collector) -> Iterator[str]:
@@ -325,14 +326,20 @@ def _with_details(
 ) -> Iterator[Difference]:
     """The documents with their texts, which were not kept while reading."""
     with database.reading() as connection:
-        of_a = read_details(connection, a, [one.position for _, one in found])
-    for value, one in found:
-        assert one.a is not None
-        assert one.b is not None
-        assert one.other_position is not None
-        text = of_a[one.position].text if one.position in of_a else None
+        of_a = read_details(connection, a, [document.position for _, document in found])
+    for value, document in found:
+        assert document.a is not None
+        assert document.b is not None
+        assert document.other_position is not None
+        text = of_a[document.position].text if document.position in of_a else None
         yield Difference(
-            one.id, one.position, one.other_position, value, collector.show(one.a), collector.show(one.b), text
+            document.id,
+            document.position,
+            document.other_position,
+            value,
+            collector.show(document.a),
+            collector.show(document.b),
+            text,
         )
 
 
@@ -356,5 +363,5 @@ class Largest(Generic[T]):
             heapq.heapreplace(self._heap, entry)
 
     def items(self) -> list[tuple[float, T]]:
-        """Value and item, the largest value first."""
+        """The kept (value, item) pairs, the largest value first."""
         return [(value, item) for value, _, item in sorted(self._heap, reverse=True)]

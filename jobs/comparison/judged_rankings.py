@@ -20,7 +20,7 @@ SEED = 12345  # the same judgements and rankings always have the same intervals
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A mean with its 95 % confidence interval; None for a single query."""
 
     mean: float
@@ -35,13 +35,13 @@ class JudgedMeasure:
     measure: str
     queries: int
     judged_queries: int  # whether ranked or not
-    a: Interval
-    b: Interval
-    difference: Interval  # B minus A
+    a: ConfidenceInterval
+    b: ConfidenceInterval
+    difference: ConfidenceInterval  # B minus A
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval of the difference leaves 0 out."""
+        """Whether the confidence interval of the difference does not contain 0."""
         low, high = self.difference.low, self.difference.high
         return low is not None and high is not None and not low <= 0 <= high
 
@@ -76,13 +76,13 @@ def _measured(measure: str, judged: int, a: Mapping[str, float], b: Mapping[str,
     return JudgedMeasure(measure, len(queries), judged, *map(bootstrap_mean, (first, second, differences)))
 
 
-def bootstrap_mean(values: Sequence[float]) -> Interval:
+def bootstrap_mean(values: Sequence[float]) -> ConfidenceInterval:
     """The mean of the values, and its interval."""
     mean = sum(values) / len(values)
     if len(values) < 2:
-        return Interval(mean, None, None)
+        return ConfidenceInterval(mean, None, None)
     if min(values) == max(values):
-        return Interval(mean, mean, mean)
+        return ConfidenceInterval(mean, mean, mean)
     found = _stats().bootstrap(
         (values,),
         lambda sample, axis: sample.mean(axis=axis),
@@ -91,7 +91,7 @@ def bootstrap_mean(values: Sequence[float]) -> Interval:
         method="percentile",
         random_state=SEED,
     )
-    return Interval(mean, float(found.confidence_interval.low), float(found.confidence_interval.high))
+    return ConfidenceInterval(mean, float(found.confidence_interval.low), float(found.confidence_interval.high))
 
 
 def _stats() -> Any:

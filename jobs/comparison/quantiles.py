@@ -50,7 +50,7 @@ class Sketch:
 
     @property
     def standard_error(self) -> float | None:
-        """Of the mean; None for fewer than two values."""
+        """The standard error of the mean; None for fewer than two values."""
         return math.sqrt(self._squares / (self.count - 1) / self.count) if self.count > 1 else None
 
     @property
@@ -68,7 +68,7 @@ class Sketch:
         return sum(self._below.values())
 
     def quantile(self, share: float) -> float | None:
-        """The value that `share` of all are not above, 0 .. 1; None without a value."""
+        """The smallest value that is at least as large as `share` (0 .. 1) of all values; None without a value."""
         if not self.count:
             return None
         rank = math.floor(share * (self.count - 1)) + 1

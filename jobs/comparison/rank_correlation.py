@@ -35,10 +35,10 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = PERSISTEN
     total = 0.0
     weight = 1.0
     for depth in range(1, len(long) + 1):
-        for one in (*long[depth - 1 : depth], *short[depth - 1 : depth]):
-            if one in seen:
+        for candidate in (*long[depth - 1 : depth], *short[depth - 1 : depth]):
+            if candidate in seen:
                 overlap += 1
-            seen.add(one)
+            seen.add(candidate)
         weight *= p
         total += overlap / depth * weight
         if depth == len(short):
@@ -50,16 +50,16 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = PERSISTEN
 
 
 def kendall_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
-    """Of the ids that both lists have, -1 .. 1; None where these are fewer than two."""
-    places = {one: place for place, one in enumerate(b)}
-    order = [places[one] for one in a if one in places]
+    """Kendall's tau over the ids that both lists have, -1 .. 1; None where these are fewer than two."""
+    ranks_in_b = {candidate: rank for rank, candidate in enumerate(b)}
+    order = [ranks_in_b[candidate] for candidate in a if candidate in ranks_in_b]
     if len(order) < 2:
         return None
     seen: list[int] = []
     inversions = 0
-    for place in order:
-        inversions += len(seen) - bisect(seen, place)
-        insort(seen, place)
+    for rank in order:
+        inversions += len(seen) - bisect(seen, rank)
+        insort(seen, rank)
     pairs = len(order) * (len(order) - 1) // 2
     return 1 - 2 * inversions / pairs
 
@@ -67,6 +67,6 @@ def kendall_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
 def mean_rank_change(a: Sequence[str], b: Sequence[str]) -> float | None:
     """By how many ranks a document moves on average, of those that both have (Spearman's footrule over their number);
     None where there is none."""
-    places = {one: place for place, one in enumerate(b)}
-    moves = [abs(place - places[one]) for place, one in enumerate(a) if one in places]
+    ranks_in_b = {candidate: rank for rank, candidate in enumerate(b)}
+    moves = [abs(rank - ranks_in_b[candidate]) for rank, candidate in enumerate(a) if candidate in ranks_in_b]
     return sum(moves) / len(moves) if moves else None

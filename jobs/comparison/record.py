@@ -17,8 +17,8 @@ def as_record(found: Comparison) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        row = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        row = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return row | {name: getattr(value, name) for name in DERIVED if name not in row and hasattr(value, name)}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value

@@ -57,12 +57,12 @@ class ReferenceScores:
 
     def add(self, a: str, b: str, reference: str) -> None:
         self._count += 1
-        one = (a, b, reference)
+        texts = (a, b, reference)
         if len(self._sample) < TESTED:
-            self._sample.append(one)
-        elif (place := self._random.randrange(self._count)) < TESTED:  # a reservoir: each document is as likely
-            self._sample[place] = one
-        self._waiting.append(one)
+            self._sample.append(texts)
+        elif (index := self._random.randrange(self._count)) < TESTED:  # a reservoir: each document is as likely
+            self._sample[index] = texts
+        self._waiting.append(texts)
         if len(self._waiting) >= TOKENIZERS_FROM:
             self._sum_up()
 
@@ -123,7 +123,7 @@ def tokenizer_for(references: Sequence[str]) -> str:
 
 
 def _scripts(text: str) -> Iterator[str]:
-    """What decides the tokenizer, of each letter."""
+    """The writing system of each letter, by which the tokenizer is chosen."""
     for character in text:
         if character.isalpha():
             name = unicodedata.name(character, "")
@@ -142,7 +142,7 @@ def _p_value(a: Any, b: Any) -> float:
 
 
 def _plus(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    return [one + other for one, other in zip(first, second, strict=True)]
+    return [number + other for number, other in zip(first, second, strict=True)]
 
 
 def _sacrebleu() -> Any:

@@ -27,7 +27,7 @@ class PhaseSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Both jobs as a whole, and their phases."""
+    """How long both jobs took as a whole and in each phase."""
 
     a_seconds: float | None  # from the first lease to the end
     b_seconds: float | None
@@ -41,9 +41,9 @@ class Speed:
         if self.times_as_fast is None:
             return "The jobs cannot be compared in speed: one has no result yet."
         sentence = f"B {as_factor(self.times_as_fast)} A"
-        known = [one for one in self.phases if one.a_seconds is not None and one.b_seconds is not None]
+        known = [phase for phase in self.phases if phase.a_seconds is not None and phase.b_seconds is not None]
         if known:
-            most = max(known, key=lambda one: abs((one.b_seconds or 0) - (one.a_seconds or 0)))
+            most = max(known, key=lambda phase: abs((phase.b_seconds or 0) - (phase.a_seconds or 0)))
             if most.times_as_fast is not None:
                 sentence += f"; the phase that changed most is {most.phase}, which {as_factor(most.times_as_fast)} in A"
         return f"{sentence}."
@@ -61,9 +61,9 @@ def as_factor(times_as_fast: float) -> str:
 def compare_speed(
     a: JobSummary, b: JobSummary, a_phases: Sequence[StepSummary], b_phases: Sequence[StepSummary]
 ) -> Speed:
-    """Both jobs side by side."""
-    in_a = {one.group: one for one in a_phases}
-    in_b = {one.group: one for one in b_phases}
+    """The speed of both jobs as a whole, and of their phases, the longest first."""
+    in_a = {phase.group: phase for phase in a_phases}
+    in_b = {phase.group: phase for phase in b_phases}
 
     def of_phase(name: str) -> PhaseSpeed:
         mine, theirs = in_a.get(name), in_b.get(name)
@@ -76,8 +76,8 @@ def compare_speed(
             times_as_fast=_times(a, b, mine.seconds if mine else None, theirs.seconds if theirs else None),
         )
 
-    def longest(one: PhaseSpeed) -> float:
-        return -max(one.a_seconds or 0.0, one.b_seconds or 0.0)
+    def longest(phase: PhaseSpeed) -> float:
+        return -max(phase.a_seconds or 0.0, phase.b_seconds or 0.0)
 
     return Speed(
         a_seconds=a.elapsed_s,

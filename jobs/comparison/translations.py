@@ -21,7 +21,7 @@ class TranslationAgreement:
     mean_changed: float | None  # share of changed words (`words.changed_share`), over all documents
     mean_changed_if_different: float | None  # the same over those whose words differ
     quantiles: dict[str, float | None]  # of the share of changed words, over all documents
-    length_ratio: float | None  # characters of B over those of A: far from 1 where one leaves out, or repeats
+    length_ratio: float | None  # characters of B / of A: far from 1 where a job leaves text out or repeats it
     histogram: Sequence[Bin]
 
     @property

@@ -60,7 +60,7 @@ def num_common(a: Sequence[str], b: Sequence[str]) -> int:
 def word_diff(a: str, b: str) -> tuple[list[Piece], list[Piece]]:
     """Both texts in pieces that are common to both, or not."""
     first, second = list(_WORD.finditer(a)), list(_WORD.finditer(b))
-    in_a, in_b = _changed([one[0] for one in first], [one[0] for one in second])
+    in_a, in_b = _changed([word[0] for word in first], [word[0] for word in second])
     return _pieces(a, first, in_a), _pieces(b, second, in_b)
 
 
@@ -86,7 +86,7 @@ def _cut(text: str, longest: int | None) -> str:
 
 
 def _changed(a: Sequence[str], b: Sequence[str]) -> tuple[list[bool], list[bool]]:
-    """For each word of both, whether it is outside the longest common subsequence."""
+    """For each word of `a` and of `b`, whether it is outside their longest common subsequence."""
     start, stop = _same_ends(a, b)
     in_a = [start <= i < len(a) - stop for i in range(len(a))]
     in_b = [start <= j < len(b) - stop for j in range(len(b))]
@@ -108,15 +108,15 @@ def _changed(a: Sequence[str], b: Sequence[str]) -> tuple[list[bool], list[bool]
 
 def _rows(a: Sequence[str], b: Sequence[str]) -> Iterator[int]:
     """After each word of b: an integer whose bit i is 0 where the LCS of a[:i + 1] is longer than that of a[:i]."""
-    places: dict[str, int] = {}
+    occurrences: dict[str, int] = {}
     for i, word in enumerate(a):
-        places[word] = places.get(word, 0) | 1 << i
+        occurrences[word] = occurrences.get(word, 0) | 1 << i
     mask = (1 << len(a)) - 1
     row = mask
 
     def follow(word: str) -> int:
         nonlocal row
-        matches = row & places.get(word, 0)
+        matches = row & occurrences.get(word, 0)
         row = ((row + matches) | (row - matches)) & mask
         return row
 

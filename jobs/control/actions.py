@@ -17,13 +17,13 @@ from jobs.text.formatting import counted
 
 
 class Action(enum.StrEnum):
-    """What can be done to a job."""
+    """The actions on a job."""
 
     PAUSE = "pause"  # lease no more shards of it
     RESUME = "resume"  # the reverse
     CANCEL = "cancel"  # end it; the results that there are stay
     RETRY = "retry"  # reopen its documents without a result
-    PRIORITY = "priority"  # change its place in the queue
+    PRIORITY = "priority"  # decides which job's shards are leased first
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Performed:
     action: Action
     before: JobSummary
     after: JobSummary
-    documents: int  # cancelled, or reopened
-    number: int  # of its row in the log
+    documents: int  # how many documents were cancelled or reopened
+    number: int  # the number of the action's row in the log
 
 
 def actions_of(job: JobSummary) -> tuple[Action, ...]:
@@ -56,8 +56,8 @@ def perform(
     reason: str | None = None,
     priority: int | None = None,
 ) -> Performed:
-    """Do it. Raises NotFoundError for a job that does not exist, SpecError where its state does not allow the action;
-    both are logged as its outcome."""
+    """Perform an action on a job, and log it. Raises NotFoundError for a job that does not exist, SpecError where its
+    state does not allow the action; a refusal is logged as the outcome."""
     with database.reading() as connection:
         before = find_job(connection, reference)
     detail = str(priority) if action is Action.PRIORITY else reason
@@ -85,7 +85,7 @@ def this_user() -> str:
 
 
 def _perform(database: Database, job_id: int, action: Action, reason: str | None, priority: int | None) -> int:
-    """How many documents it concerned."""
+    """How many documents the action changed."""
     match action:
         case Action.PAUSE:
             jobs.pause(database, job_id, reason)
@@ -102,7 +102,7 @@ def _perform(database: Database, job_id: int, action: Action, reason: str | None
 
 
 class WorkerAction(enum.StrEnum):
-    """What can be asked of a worker."""
+    """The actions that a worker can be asked to do."""
 
     PAUSE = "pause"  # lease no shard until it is resumed
     RESUME = "resume"  # the reverse
@@ -127,8 +127,8 @@ def actions_of_worker(worker: WorkerSummary) -> tuple[WorkerAction, ...]:
 def perform_on_worker(
     database: Database, worker_id: int, action: WorkerAction, actor: str, silence_s: float
 ) -> WorkerSummary:
-    """Ask it; the worker after that. Raises NotFoundError for one that does not exist, SpecError where its state does
-    not allow the action. What is asked already is asked by the first who did."""
+    """Ask a worker to do an action; returns the worker afterwards. Raises NotFoundError for a worker that does not
+    exist, SpecError where its state does not allow the action. A request that was made already stays as it is."""
     with database.reading() as connection:
         worker = find_worker(connection, worker_id, silence_s)
     if worker is None:
@@ -144,7 +144,7 @@ def perform_on_worker(
 
 
 def worker_message(worker: WorkerSummary, action: WorkerAction, heartbeat_s: float) -> str:
-    """What follows from an action, in a sentence."""
+    """A sentence that says what the worker will do after an action."""
     name = f"Worker {worker.worker_id} on {worker.host}"
     soon = f"after its next heartbeat, in {heartbeat_s:g} s at most,"
     match action:

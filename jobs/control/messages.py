@@ -41,7 +41,7 @@ def _resumed(performed: "Performed") -> str:
 def _cancelled(performed: "Performed") -> Iterator[str]:
     job = performed.after
     cancelled = counted(performed.documents, "document")
-    yield f"{cancelled} of {_of(job)} cancelled; {counted(job.succeeded, 'result')} kept."
+    yield f"{cancelled} of {_named_in_sentence(job)} cancelled; {counted(job.succeeded, 'result')} kept."
     if job.has_ended:
         yield f"To export them: kvjobs export {job.job_id} --only ok -o FILE"
         yield f"To continue the job: kvjobs retry {job.job_id}"
@@ -57,14 +57,14 @@ def _retried(performed: "Performed") -> str:
         return f"{_named(job)} continues. To read the rest of its corpus: {submit_again(job)}"
     if again or was.state != job.state:
         documents = counted(again, "document")
-        return f"{documents} of {_of(job)} will run again. To follow it: kvjobs watch {job.job_id}"
+        return f"{documents} of {_named_in_sentence(job)} will run again. To follow it: kvjobs watch {job.job_id}"
     return f"{_named(job)} has no failed, quarantined or cancelled document; nothing changed."
 
 
 def _named(job: "JobSummary") -> str:
-    """The job; of a chain with a word that the action was for all of it."""
+    """`Job 7`, or `Job 7 with its chain` if the action changed a whole chain."""
     return f"Job {job.label}" + (" with its chain" if job.chain is not None else "")
 
 
-def _of(job: "JobSummary") -> str:
+def _named_in_sentence(job: "JobSummary") -> str:
     return f"j{_named(job)[1:]}"

@@ -111,15 +111,16 @@ class BeirReader:
         return self._run.bytes_read + self._queries.bytes_read + self._corpus.bytes_read
 
     def digest(self) -> str:
-        """Digest of the three files after the last record; that of before the first unless a file changed."""
+        """The digest of the three files, computed again after the last record: another one than before if a file has
+        changed meanwhile."""
         return digest_of_run(file.digest or "" for file in (self._run, self._queries, self._corpus))
 
     def first_lines(self) -> list[bytes]:
-        """None: a record is made of several files."""
+        """Empty: a query is made of the lines of three files."""
         return []
 
-    def place_of(self, line: int) -> str:
-        """Where a query is first named."""
+    def line_name(self, line: int) -> str:
+        """The line of the run that first names a query."""
         return f"line {line}"
 
     def _load(self, tables: sqlite3.Connection) -> None:
@@ -165,7 +166,7 @@ class BeirReader:
 
 
 def digest_of_run(digests: Iterable[str]) -> str:
-    """The digest of a run over a BEIR folder, made of those of its three files."""
+    """The digest of a run over a BEIR folder, made of the digests of its three files."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 

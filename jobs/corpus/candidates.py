@@ -2,7 +2,7 @@
 A query and its candidates: the document of a reranking job.
 
     {"query": "...", "candidates": [{"id": "d1", "text": "...", "score": 12.3}, ...]}
-    {"query": "...", "candidates": ["...", ...]}               ids are the places in the list: 1, 2, ...
+    {"query": "...", "candidates": ["...", ...]}               ids are their numbers in the list: 1, 2, ...
 
 Candidates are in the order of the first stage; `score` is the score that it gave, if any. An id is a text (an integer
 becomes its digits) and unique in the list. An empty query and an empty text are accepted: the engine keeps the order
@@ -44,10 +44,10 @@ def check_candidates(query: object, candidates: object) -> str | tuple[Reject, s
     if not candidates:
         return Reject.NO_CANDIDATES, "the list of candidates is empty; fill it in or take the line out"
     checked = []
-    for place, values in enumerate(candidates, 1):
-        candidate = _check({"id": place, "text": values} if type(values) is str else values)
+    for number, values in enumerate(candidates, 1):
+        candidate = _check({"id": number, "text": values} if type(values) is str else values)
         if isinstance(candidate, str):
-            return Reject.BAD_CANDIDATE, f"candidate {place} of {len(candidates)}: {candidate}"
+            return Reject.BAD_CANDIDATE, f"candidate {number} of {len(candidates)}: {candidate}"
         checked.append(candidate)
     return check_ids(checked) or payload(query, checked)
 

@@ -70,10 +70,10 @@ class Corpus:
     payload_kind: PayloadKind = PayloadKind.TEXT
     id_field: str = "id"
     text_field: str = "text"
-    source_field: str = "source"  # of pairs
+    source_field: str = "source"  # of pairs: the field of the source
     target_field: str = "target"
-    language_field: str | None = None  # that holds a document's language; None: all documents have one
-    default_language: str | None = None  # of a document without one there
+    language_field: str | None = None  # field with a document's language; None: all documents have the same one
+    default_language: str | None = None  # language of a document whose field is missing
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
     in_windows: bool = False  # whether the model reads a text of any length, in windows
@@ -151,7 +151,7 @@ class Corpus:
 
     @property
     def has_own_limit(self) -> bool:
-        """Whether the limit is not the default one."""
+        """Whether the limit on the length of a line is not the default."""
         return self.line_limit != default_line_bytes(self.payload_kind, in_windows=self.in_windows)
 
     @property
@@ -180,12 +180,12 @@ class Corpus:
 
     @property
     def beir_run(self) -> BeirRun | None:
-        """The BEIR folder with its run, where the corpus is one."""
+        """The BEIR folder with its run; None for any other corpus."""
         return None if self.run is None else BeirRun(Path(self.path), Path(self.run))
 
     @property
     def is_file(self) -> bool:
-        """Whether it can be read again, unlike a pipe."""
+        """Whether the corpus can be read a second time, unlike a pipe."""
         return self.run is not None or self.files is not None or (not self.is_stdin and os.path.isfile(self.path))
 
     @property
@@ -219,12 +219,12 @@ class Corpus:
 
     @property
     def has_own_separator(self) -> bool:
-        """Whether the separator is not the format's own."""
+        """Whether the separator of cells differs from the default of the format."""
         return self.separator != SEPARATORS.get(self.read_as)
 
     @property
     def packing(self) -> str | None:
-        """The compression that the file's suffix says. (Compressed standard input is recognized by its first bytes.)"""
+        """The compression that the file's suffix names. (Standard input is recognized by its first bytes.)"""
         return None if self.files is not None else packing_of(self.path)
 
     @property
@@ -248,7 +248,7 @@ class Corpus:
             raise SpecError(f"--columns has the name {quoted(twice, 30)} twice; change one")
         for role, name in zip(["id", *self.payload_fields], needed, strict=True):
             if name not in self.columns and (role, name) != ("id", "id"):
-                have = ", ".join(quoted(one, 30) for one in self.columns)
+                have = ", ".join(quoted(column, 30) for column in self.columns)
                 raise SpecError(
                     f"--columns has no {quoted(name)} (it has {have}); name a column so, or say which one it is with "
                     f"--{role}-field"
@@ -270,7 +270,7 @@ class Corpus:
 
 
 def format_of(path: Path) -> Format | None:
-    """The format that a file's name says."""
+    """The format that the ending of a file's name stands for."""
     return SUFFIXES.get(inner_suffix(path) or "")
 
 

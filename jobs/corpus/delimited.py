@@ -122,7 +122,7 @@ def _in_words(error: Exception) -> str:
 
 
 class _TooLongError(Exception):
-    """The row is longer than the limit."""
+    """A row of the table is longer than the limit on its bytes."""
 
 
 class _TextLines:

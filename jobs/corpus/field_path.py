@@ -37,7 +37,7 @@ def field_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """All fields with their values; instead of an object, the fields in it."""
     for name, value in values.items():
         if type(value) is dict and value:
-            yield from ((f"{name}.{inner}", one) for inner, one in value.items())
+            yield from ((f"{name}.{inner}", inner_value) for inner, inner_value in value.items())
         else:
             yield name, value
 

@@ -88,7 +88,7 @@ class CorpusReader:
         whole = lines if len(lines) == 1 or self._start.endswith(b"\n") else lines[:-1]
         return [line for line in whole if line.strip()][:FIRST_LINES]
 
-    def place_of(self, line: int) -> str:
+    def line_name(self, line: int) -> str:
         return f"line {line}"
 
     def _look(self, piece: bytes) -> None:

@@ -1,7 +1,7 @@
 """Which files of a folder are the corpus, and in which order.
 
     folder/                    every file in it and in the folders in it, part-2 before part-10
-    'folder/part-*.jsonl.gz'   those that a pattern matches, as a shell would find them; ** is any folders
+    'folder/part-*.jsonl.gz'   the files that the pattern matches, as a shell would find them; ** is any folders
 
 What tools put beside a data set is left out: names that begin with . or _ (_SUCCESS), README, LICENSE, NOTICE, .md,
 .json, .yaml. All others are of one format, by their names or by --format; the compression may differ.
@@ -31,7 +31,7 @@ class CorpusFile:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether it names files by a pattern. A file or folder of this very name is none."""
+    """Whether `path` is a glob pattern; False if a file or folder of exactly that name exists."""
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
@@ -39,7 +39,9 @@ def find_files(path: str, *, any_name: bool) -> list[CorpusFile]:
     """The files of a folder or of a pattern, in their order. `any_name`: the format is known, so that names that say
     nothing of it are not left out (part-00000, part-0.json). Raises CorpusError where there is none."""
     found = _matching(path) if is_pattern(path) else _below(path, any_name)
-    files = [CorpusFile(Path(one), printable(name)) for one, name in sorted(found, key=lambda one: natural_key(one[1]))]
+    files = [
+        CorpusFile(Path(path), printable(name)) for path, name in sorted(found, key=lambda file: natural_key(file[1]))
+    ]
     if not files:
         raise CorpusError(f"{path}: no file matches; check the pattern" if is_pattern(path) else f"{path}: {EMPTY}")
     if odd := next((file for file in files if not os.path.isfile(file.path)), None):
@@ -51,7 +53,7 @@ EMPTY = "there is no file of documents in this folder; name a file, or a folder 
 
 
 def digest_of_all(digests: Iterable[str]) -> str:
-    """The digest of a corpus, of those of its files in their order. Their names do not count."""
+    """The digest of a corpus: sha256 over the digests of its files, in their order. File names do not count."""
     return hashlib.sha256("\n".join(["files", *digests]).encode()).hexdigest()
 
 
@@ -64,7 +66,7 @@ def printable(path: str) -> str:
 def natural_key(name: str) -> list[tuple[tuple[str | int, ...], str]]:
     """Sorts as people count: part-2 before part-10, folder by folder."""
     return [
-        (tuple(int(one) if odd % 2 else one for odd, one in enumerate(DIGITS.split(part))), part)
+        (tuple(int(piece) if odd % 2 else piece for odd, piece in enumerate(DIGITS.split(part))), part)
         for part in name.split("/")
     ]
 

@@ -139,7 +139,7 @@ def _guess_text(values: Mapping[str, Any], field: str) -> str | None:
     texts = {name: value for name, value in field_paths(values) if isinstance(value, str) and value.strip()}
     name = likely_name(texts, but=("id", "_id"))
     if name is None and texts:
-        name = max(texts, key=lambda one: len(texts[one]))
+        name = max(texts, key=lambda field: len(texts[field]))
         if " " not in texts[name].strip():
             return None
     return f"the text is in the field {quoted(name, 30)}: --text-field {name}?" if name else None

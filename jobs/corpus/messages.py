@@ -28,7 +28,7 @@ _EXAMPLE = '{"role": "user", "content": "..."}'
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one side says."""
+    """A message of the chat: who speaks, and the text."""
 
     role: str  # one of ROLES
     content: (
@@ -42,10 +42,10 @@ def check_messages(messages: object) -> Payload | Problem:
         found = "the list is empty" if messages == [] else f"`messages` is {kind_of(messages)}, not a list"
         return Problem(Reject.BAD_MESSAGES, f"{found}; write [{_EXAMPLE}, ...]")
     kept: list[Message] = []
-    for place, message in enumerate(messages, 1):
-        checked = _check(message, place)
+    for number, message in enumerate(messages, 1):
+        checked = _check(message, number)
         if isinstance(checked, str):
-            return Problem(Reject.BAD_MESSAGES, f"message {place} of {len(messages)}: {checked}")
+            return Problem(Reject.BAD_MESSAGES, f"message {number} of {len(messages)}: {checked}")
         kept.append(checked)
     if kept[-1].role == "system":
         reason = "the last message is the system's, and the model answers the user; end with a message of the user"
@@ -78,7 +78,7 @@ def begins_answer(messages: Sequence[Message]) -> bool:
     return messages[-1].role == "assistant"
 
 
-def _check(message: object, place: int) -> Message | str:
+def _check(message: object, number: int) -> Message | str:
     """The message, or what is wrong with it and what to do."""
     if type(message) is not dict:
         return f"it is {kind_of(message)}, not an object; write {_EXAMPLE}"
@@ -93,7 +93,7 @@ def _check(message: object, place: int) -> Message | str:
     if role not in ROLES:
         known = ", ".join((*ROLES, _DEVELOPER))
         return f"its role is {quoted(role) if type(role) is str else kind_of(role)}; known are {known}"
-    if role == "system" and place > 1:
+    if role == "system" and number > 1:
         return "the system (or developer) speaks first, or not at all; move the message to the front"
     return _check_content(role, message)
 
@@ -106,10 +106,10 @@ def _check_content(role: str, message: Mapping[str, object]) -> Message | str:
     content = message.get("content")
     if type(content) is list:
         joined: list[str] = []
-        for place, part in enumerate(content, 1):
+        for number, part in enumerate(content, 1):
             text = part.get("text") if type(part) is dict and part.get("type") == "text" else None
             if type(text) is not str:
-                return f"part {place} of its content is {_kind_of_part(part)}; the models here read text alone"
+                return f"part {number} of its content is {_kind_of_part(part)}; the models here read text alone"
             joined.append(text)
         content = "".join(joined)
     if content is None:

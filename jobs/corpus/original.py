@@ -34,7 +34,7 @@ END = 1 << 62  # no line has this number
 
 
 class StoredLine(Protocol):
-    """What a job stores of a line."""
+    """The columns of a document from which its line in the corpus is written again."""
 
     @property
     def line(self) -> int: ...
@@ -146,7 +146,7 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
 
 
 def unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
-    """The file `source`, or those of a folder or a pattern; none if their digest is another."""
+    """The files that `source` names (a file, a folder or a pattern); none if they have changed since the submit."""
     digests = []
     try:
         files = [CorpusFile(Path(source), source)]
@@ -225,7 +225,7 @@ class RewrittenLines:
         return self._row(self._columns) if self._layout.has_header else b""
 
     def line(self, document: StoredLine) -> bytes:
-        """The line; of a table, the row."""
+        """The bytes of a document's line, or of its row in a table."""
         if self._layout.format is Format.TXT:
             return f"{document.text}\n".encode()
         values = stored_values(self._layout, document)

@@ -66,4 +66,4 @@ def payload_of_candidates(payload: str) -> Payload:
     """A payload with its estimate: the model reads the query with each candidate."""
     query, candidates = read_payload(payload)
     per_query = estimate_tokens(query)
-    return Payload(payload, sum(estimate_tokens(one.text or "") + per_query for one in candidates))
+    return Payload(payload, sum(estimate_tokens(candidate.text or "") + per_query for candidate in candidates))

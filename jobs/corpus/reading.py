@@ -30,17 +30,17 @@ class RecordReader(Protocol):
 
     @property
     def source(self) -> str:
-        """The corpus, for messages."""
+        """The name of the corpus in messages."""
         ...
 
     @property
     def lines_read(self) -> int:
-        """Lines, or rows, read so far; blank ones too."""
+        """How many lines, or rows of a table, were read so far; blank lines count."""
         ...
 
     @property
     def bytes_read(self) -> int:
-        """Stored bytes read so far."""
+        """How many bytes were read from the disk so far: compressed ones, of a compressed file."""
         ...
 
     def __iter__(self) -> Iterator[Record]: ...
@@ -53,7 +53,7 @@ class RecordReader(Protocol):
         """The first lines that are not blank, of what was read so far; none where the corpus has no lines."""
         ...
 
-    def place_of(self, line: int) -> str:
+    def line_name(self, line: int) -> str:
         """Where a record's line is, for messages: "line 7"."""
         ...
 
@@ -116,7 +116,7 @@ class FolderReader:
                 self._before.append(self._lines_before)
                 self._reader = reader = reader_of(part, raw, self._on_bytes, may_be_empty=True)
                 for record in reader:
-                    yield self._placed(record, position)
+                    yield self._in_corpus(record, position)
                     position += 1
                 self._first_lines = self._first_lines or reader.first_lines()
                 self._digests.append(reader.digest())
@@ -135,28 +135,31 @@ class FolderReader:
         return self._bytes_before + (self._reader.bytes_read if self._reader else 0)
 
     def digest(self) -> str:
-        """Digest of all files, after the last record; that of before the first unless one of them changed."""
+        """The digest of all files, computed again after the last record: it differs from the first digest if a file has
+        changed meanwhile."""
         return digest_of_all(self._digests)
 
     def first_lines(self) -> list[bytes]:
         return self._first_lines or (self._reader.first_lines() if self._reader else [])
 
-    def place_of(self, line: int) -> str:
+    def line_name(self, line: int) -> str:
         index = bisect_right(self._before, line - 1) - 1
         word = "row" if self._corpus.read_as is Format.PARQUET else "line"
         return f"{word} {line - self._before[index]} of {self._files[index].name}"
 
-    def _placed(self, record: Record, position: int) -> Record:
-        """A record of the file that is being read, with its place in the corpus."""
+    def _in_corpus(self, record: Record, position: int) -> Record:
+        """A record of the file that is being read, with its position and its line in the whole corpus."""
         line = record.line + self._lines_before
         if type(record) is Document:
             return Document(position, str(line) if record.unnamed else record[1], record[2], line, *record[4:])
         own_id = str(line) if record.unnamed else record[1]
-        return Rejected(position, own_id, record[2], line, record[4], f"{record[5]} ({self.place_of(line)})", record[6])
+        return Rejected(
+            position, own_id, record[2], line, record[4], f"{record[5]} ({self.line_name(line)})", record[6]
+        )
 
 
 def hash_files(paths: Iterable[Path], digest_of: Callable[[Iterable[str]], str]) -> Contents:
-    """The digest that `digest_of` makes of those of several files, in their order; and the number of their bytes."""
+    """The digest that `digest_of` makes of the digests of several files, in their order; and their size in bytes."""
     contents = []
     for path in paths:
         with naming(str(path)), open(path, "rb", buffering=0) as raw:

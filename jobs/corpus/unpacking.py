@@ -180,7 +180,7 @@ class _ZstdFrame:
         return self._frame.unused_data
 
     def decompress(self, data: bytes, _max_length: int, /) -> bytes:
-        """All that the data, a piece, decompresses to."""
+        """Everything that this piece of compressed data decompresses to."""
         return self._frame.decompress(data)
 
 
@@ -217,7 +217,7 @@ class _Frames(PieceBytes):
         return piece
 
     def _decompress(self, piece: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes, but of zstd."""
+        """Decompress to at most `max_length` bytes; zstd has no such limit and returns all."""
         try:
             content = self._frame.decompress(piece, max_length)
         except (lzma.LZMAError, OSError) as error:  # bz2 raises OSError

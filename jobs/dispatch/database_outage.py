@@ -28,7 +28,7 @@ class DatabaseOutage:
                 log.warning("waiting for the database: %s", error)
 
     def over(self) -> None:
-        """Note that this thread got an answer."""
+        """Note that the database has answered this thread."""
         if not self._unanswered:  # nearly always
             return
         with self._lock:

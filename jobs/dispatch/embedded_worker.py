@@ -45,16 +45,17 @@ class EmbeddedWorker:
         self._listener.start()
 
     def serve(self, job_id: int) -> None:
-        """Let it begin. It serves this job first, then the queues of its device: `settings.queues` is ignored."""
+        """Let the worker begin. It serves this job first, then the queues of its device; `settings.queues` is
+        ignored."""
         self.has_job = True
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended: `check` says how
+        with suppress(OSError):  # the worker has ended: `check` says how
             self._process.stdin.write(b"%d\n" % job_id)
             self._process.stdin.flush()
 
     @property
     def pid(self) -> int:
-        """Of the parent process; the process that computes is its child."""
+        """The pid of the worker's parent process; the process that computes is its child."""
         return self._process.pid
 
     def new_lines(self) -> list[str]:

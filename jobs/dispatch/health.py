@@ -31,7 +31,7 @@ class Health:
     worker_id: int | None
     host: str
     pid: int
-    machine: str  # as `jobs.system.process` has it
+    machine: str  # the id of its machine (`jobs.system.process.this_machine`)
     lives: bool  # its lanes run, and the database answered its heartbeat within the time of a lease
     silent_s: float | None  # seconds since that answer
 
@@ -40,11 +40,11 @@ class Health:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this machine; a home folder may be shared."""
+        """Whether the worker is a process of this machine; a home folder may be shared."""
         return is_here(self.machine, self.host)
 
 
-def place(settings: Settings) -> tuple[Path, str]:
+def socket_folder_and_prefix(settings: Settings) -> tuple[Path, str]:
     """The folder of the sockets, and the prefix of their names for this database."""
     database = hashlib.sha256(hide_passwords(settings.database_url).encode()).hexdigest()
     return settings.home / FOLDER, f"{database[:12]}-"
@@ -88,12 +88,12 @@ def ask(settings: Settings, timeout_s: float) -> list[Health]:
                     found.append(health)
                 waiting.unregister(key.fileobj)
         found.extend(_silent(key.data) for key in waiting.get_map().values())
-    return sorted((one for one in found if one.is_here), key=lambda one: -(one.worker_id or 0))
+    return sorted((worker for worker in found if worker.is_here), key=lambda worker: -(worker.worker_id or 0))
 
 
 def sockets(settings: Settings) -> list[Path]:
-    """Sockets of the workers on this database, of ended ones too."""
-    folder, prefix = place(settings)
+    """The sockets of all workers on this database, including workers that have ended."""
+    folder, prefix = socket_folder_and_prefix(settings)
     return sorted(folder.glob(f"{prefix}*.sock"))
 
 

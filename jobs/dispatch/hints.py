@@ -20,7 +20,7 @@ MAX_WAIT_S = 2.0
 
 
 def send_missing(database: Database, app: Celery, silence_s: float) -> int:
-    """Send each queue the hints that it lacks for its ready shards and its workers; how many were sent.
+    """Send each queue the hints that it lacks for its ready shards and its workers; returns how many were sent.
 
     Raises BrokerError where the broker does not answer, TransientError where the database does not.
     """
@@ -71,7 +71,7 @@ class Dispatcher:
         self._silence_s = silence_s
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`; then release the role, so that another process can have it at once."""
+        """Send hints until `stop`; then release the role, so that another process can take it at once."""
         while not stop.wait(TICK_S):
             self.tick()
         try:
@@ -84,7 +84,7 @@ class Dispatcher:
             )
 
     def tick(self) -> bool:
-        """One round; whether this process has the role."""
+        """Send the hints that are missing, if this process has the role; returns whether it has."""
         try:
             if not acquire_role(self._database, DISPATCHER, self._holder, ROLE_S):
                 return False

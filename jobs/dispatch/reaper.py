@@ -18,7 +18,7 @@ ROLE_S = 15.0
 
 
 def reap(database: Database, holder: str | None = None, *, ended: Collection[int] = (), silent_too: bool = True) -> int:
-    """Take back the leases of dead workers and of silent ones; how many. Interrupted cancels are finished.
+    """Take back the leases of dead workers and of silent ones; returns their number. Interrupted cancels are finished.
 
     Workers whose process on this machine has ended, and those in `ended`, whose end the caller saw, lose their leases
     at once. Leases that ran out (`silent_too`) are taken back by one process of the fleet: with a `holder`, only if it

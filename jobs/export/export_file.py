@@ -31,10 +31,10 @@ def export_file(
 
 
 def check_results_file(path: Path, *, task: str, corpus: str, is_chain: bool) -> None:
-    """Refuse now what could not be written after hours of work. Raises SpecError."""
-    from jobs.export.result_file import check_place
+    """Raise SpecError for an export that could not be written later, before hours of work are spent on it."""
+    from jobs.export.result_file import check_result_path
 
-    check_place(path, corpus=corpus)
+    check_result_path(path, corpus=corpus)
     form = format_of(path)
     check_format(form, task)
     if is_chain:

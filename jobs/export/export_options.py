@@ -96,7 +96,7 @@ def check_format(form: Format, task: str) -> None:
     if form is Format.PARQUET and not is_installed("pyarrow"):
         raise SpecError(needs_pyarrow())
     kind = KINDS[task]
-    having = [one.name for one in KINDS.values() if form in one.formats]
+    having = [kind.name for kind in KINDS.values() if form in kind.formats]
     if form is Format.TXT and task not in having:
         others = f"jsonl, csv, tsv, {' or '.join(kind.formats)}"
         raise SpecError(f"a {kind.main} does not fit into one line of text; write it as {others}")

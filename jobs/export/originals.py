@@ -84,7 +84,7 @@ def original_lines(
             only=export.only,
             condition=export.condition,
             with_text=not is_copied,
-            text_of=job.chain,  # of a stage, the text of the corpus
+            text_of=job.chain,  # of a later stage, too, the text of the corpus is written
             with_next_line=is_copied,
         )
         line: Callable[[ExportedDocument], bytes] = lines.line
@@ -94,7 +94,7 @@ def original_lines(
             head = added.head
 
             def line(document: ExportedDocument) -> bytes:
-                values = (added_value(shape, one.key, document) for one in additions)
+                values = (added_value(shape, addition.key, document) for addition in additions)
                 return added.line(document, [_written(value, layout, export.defuse) for value in values])
 
         yield clean(head())
@@ -114,7 +114,7 @@ def _parquet_rows(
     tell: Callable[[str], None],
     to_terminal: bool,
 ) -> Iterator[bytes]:
-    """As `original_lines`, for a parquet corpus."""
+    """What `original_lines` does, for a corpus in parquet."""
     if to_terminal:
         raise SpecError(NO_TERMINAL)
     if not is_installed("pyarrow"):
@@ -123,7 +123,7 @@ def _parquet_rows(
     from jobs.export.parquet.originals import CopiedTable, RewrittenTable, added_columns
 
     shape = shape_of(job)
-    added = added_columns(shape, [(one.key, one.name) for one in export.additions])
+    added = added_columns(shape, [(addition.key, addition.name) for addition in export.additions])
     files = unchanged_files(job.source, layout, source.digest)
     table: CopiedTable | RewrittenTable
     if files:
@@ -147,7 +147,7 @@ def _parquet_rows(
         text_of=job.chain,
     ):
         if document.status not in (DocumentStatus.REJECTED, DocumentStatus.SKIPPED):
-            yield table.line(document, [added_value(shape, one.key, document) for one in export.additions])
+            yield table.line(document, [added_value(shape, addition.key, document) for addition in export.additions])
     yield table.tail()
 
 
@@ -155,7 +155,7 @@ def _parquet_rows(
 def _lines(
     database: Database, job: JobSummary, layout: CorpusLayout, source: CorpusSource, tell: Callable[[str], None]
 ) -> Iterator[tuple[Lines, bool]]:
-    """The lines of the corpus, and whether they are copied from its file."""
+    """The writer of the corpus's lines, and whether it copies them from the file."""
     with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
             why = "no longer holds the corpus as submitted"
@@ -190,7 +190,7 @@ def _check_names(
 
 
 def _written(value: Any, layout: CorpusLayout, defuse: bool) -> str:
-    """The value as JSON, as a cell of a table, or for txt as text without line breaks and tabs."""
+    """A value in the form of the corpus: JSON, a cell of a table, or for txt a text without line breaks and tabs."""
     if layout.format is Format.JSONL:
         return to_json(value).decode()
     if value is None:

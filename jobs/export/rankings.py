@@ -63,5 +63,5 @@ def ranked_query(document: ExportedDocument) -> RankedQuery | None:
 
 def require_rankings(job: "JobSummary", what: str) -> None:
     """Raise SpecError for a job of another task."""
-    if not job.kind.rows:
+    if not job.kind.has_candidates:
         raise SpecError(f"{what} is for jobs that rerank, and the task of job {job.label} is {job.task}")

@@ -1,4 +1,4 @@
-"""A file that is written under a temporary name beside its place, and takes the place when it is complete.
+"""A file that is written under a temporary name in the folder of its target, and renamed to it when it is complete.
 
     folder/.kvjobs-<16 digits>.part   locked by the process that writes it; the kernel unlocks it when that dies
     folder/results.jsonl              what was there before, until the rename
@@ -21,20 +21,20 @@ _ACL = "system.posix_acl_access"
 
 
 @contextmanager
-def replaced_file(place: Path) -> Iterator[BinaryIO]:
-    """Open the file that will be `place`; it disappears if the block raises. Of a file that it replaces it has owner
+def replaced_file(target: Path) -> Iterator[BinaryIO]:
+    """Open the file that will be `target`; it disappears if the block raises. Of a file that it replaces it has owner
     and permissions, or fewer; a new one has those of any new file (the umask decides). Raises OSError."""
-    _remove_left_over(place.parent)
-    before = os.stat(place) if place.exists() else None
-    beside, file = _locked_part(place.parent, 0o666 if before is None else 0o600)
+    _remove_left_over(target.parent)
+    before = os.stat(target) if target.exists() else None
+    beside, file = _locked_part(target.parent, 0o666 if before is None else 0o600)
     with file:
         try:
             yield file
             file.flush()
             if before is not None:
-                _take_over(file.fileno(), place, before)
+                _take_over(file.fileno(), target, before)
             os.fsync(file.fileno())  # on the disk before it replaces an older file
-            beside.replace(place)
+            beside.replace(target)
         finally:
             beside.unlink(missing_ok=True)
 
@@ -69,7 +69,7 @@ def _locked_part(folder: Path, mode: int) -> tuple[Path, BinaryIO]:
         file.close()  # another export removed it before it was locked
 
 
-def _take_over(file: int, place: Path, before: os.stat_result) -> None:
+def _take_over(file: int, target: Path, before: os.stat_result) -> None:
     """Give an open file the owner, the group and the permissions of the one that it replaces. Where the group cannot be
     given, its members get no more than everybody."""
     mode = stat.S_IMODE(before.st_mode) & 0o777
@@ -81,4 +81,4 @@ def _take_over(file: int, place: Path, before: os.stat_result) -> None:
         mode = mode & 0o707 | (mode & 0o007) << 3 & mode
     os.fchmod(file, mode)
     with suppress(OSError):  # no list of further users and groups, or a disk without such lists
-        os.setxattr(file, _ACL, os.getxattr(place, _ACL))
+        os.setxattr(file, _ACL, os.getxattr(target, _ACL))

@@ -46,9 +46,9 @@ class Shape:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Of a table, instead of that key."""
-        derived = (one.name for one in self.kind.derived)
-        return tuple(self.kind.rows) or (*self._result, *derived) or (self.main,)
+        """The columns that a table has in place of the key `main`."""
+        derived = (derived.name for derived in self.kind.derived)
+        return tuple(self.kind.candidate_columns) or (*self._result, *derived) or (self.main,)
 
     @cached_property
     def added(self) -> Mapping[Extra, tuple[str, ...]]:
@@ -59,7 +59,7 @@ class Shape:
 
     @cached_property
     def always(self) -> tuple[str, ...]:
-        """Further keys, in every record."""
+        """The keys that every record has beside the result."""
         return (*self._exported(Exported.ALWAYS), *([PROVIDER] if self.has_provider else []))
 
     def asked_for(self, options: Mapping[str, Any]) -> list[str]:
@@ -90,9 +90,9 @@ class Shape:
 
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         """The rows of a document with this result; one row if it is empty."""
-        if self.kind.rows and result:
+        if self.kind.has_candidates and result:
             items = self._main(result)[self.main]
-            yield from ({name: item.get(key) for name, key in self.kind.rows.items()} for item in items)
+            yield from ({name: item.get(key) for name, key in self.kind.candidate_columns.items()} for item in items)
         elif self._result:
             cells = {key: result.get(field.name) for key, field in {**self._result, **self._optional}.items()}
             yield self._with_derived(cells, result) if result else cells
@@ -120,8 +120,8 @@ class Shape:
         return {self.main: sums and self._with_derived(sums, result)}
 
     def _with_derived(self, cells: Cells, result: Mapping[str, Any]) -> Cells:
-        for one in self.kind.derived:
-            cells[one.name] = one.of(result)
+        for derived in self.kind.derived:
+            cells[derived.name] = derived.of(result)
         return cells
 
     @cached_property
@@ -130,7 +130,7 @@ class Shape:
 
     @cached_property
     def _result(self) -> Mapping[str, Field]:
-        """What the result consists of."""
+        """The fields that the result consists of, by their keys in an export."""
         return self._exported(Exported.AS_RESULT)
 
     @cached_property
@@ -172,13 +172,13 @@ def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
 
 
 def extra_values(shape: Shape, keys: Sequence[str], document: "ExportedDocument") -> Cells:
-    """The values of those keys."""
+    """The values of these `extra_keys` for a document."""
     return {key: document.text if key == Extra.TEXT else shape.stored(key, document.result) for key in keys}
 
 
 def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
     """The values that --add can append to a line of the corpus, for a job with these options."""
-    columns = () if shape.kind.rows else shape.columns  # a table has a row for each candidate
+    columns = () if shape.kind.has_candidates else shape.columns  # a table has a row for each candidate
     added = (key for extra, keys in shape.added.items() if extra is not Extra.TEXT for key in keys)
     names = (shape.main, *columns, *shape.asked_for(options), *added, *shape.always, "flags", "status", "error")
     return list(dict.fromkeys(names))

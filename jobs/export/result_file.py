@@ -27,17 +27,17 @@ def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
 
     Raises SpecError for a path that cannot be written, StoreError if the disk refuses.
     """
-    check_place(path, corpus=corpus)
-    place = Path(os.path.realpath(path))
+    check_result_path(path, corpus=corpus)
+    real_path = Path(os.path.realpath(path))
     try:
         if (number := _open_already(path)) is not None:
             with os.fdopen(os.dup(number), "wb") as file:
                 yield file
-        elif place.exists() and not place.is_file():
-            with place.open("wb") as file:
+        elif real_path.exists() and not real_path.is_file():
+            with real_path.open("wb") as file:
                 yield file
         else:
-            with replaced_file(place) as beside, compressed(beside, packing_of(place)) as target:
+            with replaced_file(real_path) as beside, compressed(beside, packing_of(real_path)) as target:
                 yield target
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -45,23 +45,23 @@ def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def check_place(path: Path, *, corpus: str) -> None:
+def check_result_path(path: Path, *, corpus: str) -> None:
     """Raise SpecError if no file of results may be written here; called before the work too, to fail early."""
     if (number := _open_already(path)) is not None:
         if not _is_writable(number):
             raise SpecError(f"{path} is not open for writing; name a file, or - for standard output")
         return
-    place = Path(os.path.realpath(path))
-    if place.is_dir():
+    real_path = Path(os.path.realpath(path))
+    if real_path.is_dir():
         raise SpecError(f"{path} is a folder; name a file in it")
-    if not place.parent.is_dir():
+    if not real_path.parent.is_dir():
         raise SpecError(f"the folder of {path} does not exist; create it first: mkdir -p '{path.parent}'")
     source = Path(corpus)
-    same = place == Path(os.path.realpath(source))
-    if same or (place.exists() and source.is_file() and place.samefile(source)):
+    same = real_path == Path(os.path.realpath(source))
+    if same or (real_path.exists() and source.is_file() and real_path.samefile(source)):
         raise SpecError(f"{path} is the corpus itself, which must not be overwritten; name another file")
     is_pattern = glob.has_magic(corpus) and not source.exists()
-    if (source.is_dir() and place.is_relative_to(source.resolve())) or (is_pattern and place.match(corpus)):
+    if (source.is_dir() and real_path.is_relative_to(source.resolve())) or (is_pattern and real_path.match(corpus)):
         raise SpecError(f"{path} would become a file of the corpus {corpus}; name another folder")
 
 

@@ -42,7 +42,7 @@ def result_lines(
         return
     only, condition = export.only, export.condition
     if form is Format.TXT and only is None and condition is None:
-        only = Only.ALL  # so that line N is always that of document N
+        only = Only.ALL  # so that line N always belongs to document N
     records: RecordFormat
     if form in (Format.TREC, Format.COHERE):
         records = ranking_format(form, job)

@@ -24,17 +24,17 @@ DEFAULT = "default"  # the remark of an option with the value that it has where 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a job in one respect."""
+    """A line of what terminal and page say about a job: a label, a value, and a remark."""
 
     label: str
     value: Any  # a text, a number, a moment, or facts of their own; None: there is none yet
     unit: str = ""  # of a number
-    remark: str = ""  # behind the value, or in its place
+    remark: str = ""  # shown behind the value, or without one
     whole: int = 0  # of a number that is a part: of how many
 
 
 def asked(job: JobSummary) -> Iterator[Fact]:
-    """What it was asked to do, and when it did it. A filter has no model, and no worker starts it."""
+    """What the job was asked to do, and when it ran. A filter has no model, and no worker starts it."""
     options, has_model = json.loads(job.options), job.kind.has_model
     yield Fact("task", job.task)
     yield Fact("corpus", job.source)
@@ -69,7 +69,7 @@ def _options(task: str, values: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def numbers(job: LiveJob) -> Iterator[Fact]:
-    """Its documents by what became of them, without states that none has, then tokens, speed and reuse."""
+    """How many documents are in each state that occurs; then tokens, speed and reuse."""
     yield Fact("ok", job.succeeded, remark=f"of {counted(job.total_documents, job.noun)}")
     if job.counts.waiting or not job.has_ended:
         where = f"in {counted(job.shards_open, 'shard')} of {count(job.shards)}"
@@ -95,7 +95,7 @@ def numbers(job: LiveJob) -> Iterator[Fact]:
 
 
 def tokens_of(job: JobSummary, *, in_line: bool = False) -> Fact:
-    """Those by which the speed is measured. The remark stands behind them; `in_line`: it has all of them, in a line."""
+    """The tokens by which the speed is measured. The remark explains the number; with `in_line` it contains it."""
     kind = job.kind
     line, remark = kind.made_words if kind.made_words and not job.source_tokens else kind.token_words
     words = line if in_line else remark

@@ -20,7 +20,7 @@ _FAILED_BEFORE = "it had failed a moment before"
 
 def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
     """`40 documents answered by onnx, 60 by openai, 2 by no provider.`"""
-    by = [(one.documents, one.provider) for one in found.answering]
+    by = [(provider.documents, provider.provider) for provider in found.answering]
     by += [(found.unanswered, "no provider")] if found.unanswered else []
     if not by:
         return f"No {job.noun} is answered yet."
@@ -30,57 +30,59 @@ def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
     return f"{counted(number, job.noun)} answered by {name}{others}.{kept}"
 
 
-def reasons_of(one: "ProviderSummary") -> Iterator[str]:
+def reasons_of(provider: "ProviderSummary") -> Iterator[str]:
     """Why a provider did not answer some documents, or any."""
-    if one.skipped:
-        yield f"{one.provider} was not asked: {one.skipped}"
-    for why, is_known in _causes_first(one):
+    if provider.skipped:
+        yield f"{provider.provider} was not asked: {provider.skipped}"
+    for why, is_known in _causes_first(provider):
         if is_known:
-            yield f"{one.provider} was not asked for {count(why.documents)}: {_FAILED_BEFORE}"
+            yield f"{provider.provider} was not asked for {count(why.documents)}: {_FAILED_BEFORE}"
         else:
-            yield f"{one.provider} did not answer {count(why.documents)} ({why.code}): {why.reason}"
+            yield f"{provider.provider} did not answer {count(why.documents)} ({why.code}): {why.reason}"
 
 
-def reason_rows(one: "ProviderSummary") -> Iterator[str]:
-    """The same below the provider's name."""
-    for why, is_known in _causes_first(one):
+def reason_rows(provider: "ProviderSummary") -> Iterator[str]:
+    """The reasons of `reasons_of`, without the provider's name, to be shown below it."""
+    for why, is_known in _causes_first(provider):
         if is_known:
             yield f"{count(why.documents)} not asked: {_FAILED_BEFORE}"
         else:
             yield f"{count(why.documents)} not answered ({why.code}): {why.reason}"
 
 
-def _causes_first(one: "ProviderSummary") -> Iterator[tuple["HandoverReason", bool]]:
-    """The reasons of a provider; True for one that only repeats another: it was not asked since it had failed."""
-    causes = [why for why in one.handovers if why.code != Reason.NOT_ASKED]
+def _causes_first(provider: "ProviderSummary") -> Iterator[tuple["HandoverReason", bool]]:
+    """The reasons of a provider, causes first. True: the provider was not asked because it had failed before."""
+    causes = [why for why in provider.handovers if why.code != Reason.NOT_ASKED]
     yield from ((why, False) for why in causes)
-    yield from ((why, bool(causes)) for why in one.handovers if why.code == Reason.NOT_ASKED)
+    yield from ((why, bool(causes)) for why in provider.handovers if why.code == Reason.NOT_ASKED)
 
 
-def used(one: "ProviderSummary") -> str:
+def used(provider: "ProviderSummary") -> str:
     """What a server says that it used; empty where it says nothing."""
-    if not (one.requests or one.prompt_tokens or one.completion_tokens):
+    if not (provider.requests or provider.prompt_tokens or provider.completion_tokens):
         return ""
-    cost = f", cost {figure(one.cost)}" if one.cost else ""
-    tokens = f"{count(one.prompt_tokens)} prompt and {count(one.completion_tokens)} completion tokens"
-    return f"{counted(one.requests, 'request')}, {tokens}{cost}"
+    cost = f", cost {figure(provider.cost)}" if provider.cost else ""
+    tokens = f"{count(provider.prompt_tokens)} prompt and {count(provider.completion_tokens)} completion tokens"
+    return f"{counted(provider.requests, 'request')}, {tokens}{cost}"
 
 
-def change_words(one: "ProviderMoment") -> str:
-    """What happened at a moment of change."""
-    if one.code == Reason.RECOVERED:
-        return f"{one.provider} answers again"
-    after = f"{one.next_provider} was asked instead" if one.next_provider else "no provider was left"
-    return f"{one.provider} failed ({one.code}), {after}"
+def change_words(change: "ProviderMoment") -> str:
+    """A clause: whether the provider failed or recovered, and which one was asked instead."""
+    if change.code == Reason.RECOVERED:
+        return f"{change.provider} answers again"
+    after = f"{change.next_provider} was asked instead" if change.next_provider else "no provider was left"
+    return f"{change.provider} failed ({change.code}), {after}"
 
 
 def mixed_models(job: "JobSummary", found: "JobProviders") -> str | None:
-    """The warning that the perplexities of a job come from several models, and how to keep those of one."""
+    """The warning that the perplexities of a job come from several models, and how to export one model's."""
     answering = found.answering
     if not job.kind.has_totals or len(answering) < 2:
         return None
-    models = ", ".join(f"{count(one.documents)} from {one.model} at {one.provider}" for one in answering)
-    most = max(answering, key=lambda one: one.documents)
+    models = ", ".join(
+        f"{count(provider.documents)} from {provider.model} at {provider.provider}" for provider in answering
+    )
+    most = max(answering, key=lambda provider: provider.documents)
     return (
         f"Caution: the perplexities of job {job.label} come from {len(answering)} models and cannot be compared with "
         f"each other: {models}. To keep those of one: kvjobs export {job.job_id} "

@@ -10,7 +10,7 @@ PRICES = Real(0, 1e9)
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """In some currency, per million tokens."""
+    """The price of a million prompt tokens and of a million completion tokens, in any currency."""
 
     prompt: float
     completion: float

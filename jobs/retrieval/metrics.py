@@ -96,13 +96,15 @@ def by_query(qrels: Qrels, orders: Orders, measures: Sequence[str] = MEASURES) -
     ir_measures = _ir_measures()
     queries = judged_queries(qrels, orders)
     # By rank, not by score, so that nothing depends on how ties are broken.
-    run = {query: {document: float(-place) for place, document in enumerate(orders[query])} for query in queries}
+    run = {query: {document: float(-rank) for rank, document in enumerate(orders[query])} for query in queries}
     names = {_parse(ir_measures, measure): measure for measure in measures}
     found: dict[str, dict[str, float]] = {measure: dict.fromkeys(queries, 0.0) for measure in measures}
     judged = {query: qrels[query] for query in queries}
     try:
-        for one in ir_measures.iter_calc(list(names), judged, {query: order for query, order in run.items() if order}):
-            found[names[one.measure]][one.query_id] = float(one.value)
+        for metric in ir_measures.iter_calc(
+            list(names), judged, {query: order for query, order in run.items() if order}
+        ):
+            found[names[metric.measure]][metric.query_id] = float(metric.value)
     except ValueError as error:  # measures that need another package
         raise SpecError(f"{', '.join(measures)} cannot be measured: {error}") from None
     return found

@@ -77,7 +77,7 @@ class TrecRun:
 class CohereLines:
     """`{"id", "results": [{"index", "relevance_score", "document": {"id"}}]}`, a line per query, best first.
 
-    `index` is the candidate's place in the given list, from 0. `relevance_score` is the score by which it was ranked (a
+    `index` is the candidate's index in the given list, from 0. `relevance_score` is the score by which it was ranked (a
     mean log-probability, below 0; with fusion a number from 0 to 1), or null, with an `error` beside it.
     """
 
@@ -85,11 +85,11 @@ class CohereLines:
         return b""
 
     def line(self, query: RankedQuery) -> bytes:
-        places = {candidate_id: place for place, candidate_id in enumerate(query.first_stage)}
+        indices = {candidate_id: index for index, candidate_id in enumerate(query.first_stage)}
         results = []
         for candidate in query.candidates:
             result: dict[str, Any] = {
-                "index": places[candidate.id],
+                "index": indices[candidate.id],
                 "relevance_score": candidate.score,
                 "document": {"id": candidate.id},
             }

@@ -37,7 +37,7 @@ class PlannedRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PivotRequest:
-    """What the command line says of a translation through a language in the middle; None: not said."""
+    """The options of a translation through a language in the middle; None: not given."""
 
     model: str | None
     via: str | None
@@ -95,7 +95,7 @@ def _by_language(language: str, route: TableRoute, target: str) -> PlannedRoute:
 
 
 def _in_table(table: RouteTable, source: str | None, target: str | None, language: str, option: str) -> str:
-    """The model of a pair. `language` and `option` would have named the missing language, and the model."""
+    """The model of a language pair. `language`, `option`: the options that name a missing language, or the model."""
     if source is None or target is None:
         raise SpecError(f"give {language}, and the table [routes] has the model; or name the model with {option}")
     found = find_route(table, source, target)

@@ -16,7 +16,7 @@ BETWEEN = "+"  # the names of the models of two legs: `opus-mt-fr-en+opus-mt-en-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
-    """One translation of a route, as a job of this model alone has it."""
+    """One translation of a route: a model, its revision, and its languages."""
 
     model: str  # a name, or the absolute path of a model folder
     model_revision: str  # sha256 over the model's files
@@ -43,7 +43,7 @@ class Route:
 
 
 def read_routes(value: Iterable[Mapping[str, Any]]) -> tuple[Route, ...]:
-    """The routes of a job, from the JSON of its options. Raises SpecError for those of a later version."""
+    """The routes of a job, from the JSON of its options. Raises SpecError for routes that a later version wrote."""
     try:
         return tuple(Route(**{**values, "legs": tuple(Leg(**leg) for leg in values["legs"])}) for values in value)
     except (TypeError, KeyError):
@@ -51,7 +51,7 @@ def read_routes(value: Iterable[Mapping[str, Any]]) -> tuple[Route, ...]:
 
 
 def revision_of(routes: Sequence[Route]) -> str:
-    """What stands for the revision of one model: sha256 over those of all legs, in order."""
+    """The revision of a job with routes: sha256 over the model revisions of all legs, in order."""
     revisions = (leg.model_revision for route in routes for leg in route.legs)
     return hashlib.sha256("\n".join(revisions).encode()).hexdigest()
 

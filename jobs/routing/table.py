@@ -18,7 +18,7 @@ from typing import Any
 from jobs.errors import SpecError
 
 _PAIR = re.compile(r"(?=-([a-z]{2})-([a-z]{2})(?=$|[-_.]))")  # two pairs may overlap: -mt-en-zh
-_NO_LANGUAGES = frozenset({"mt", "tc"})  # in the names of OPUS-MT's models
+_NO_LANGUAGES = frozenset({"mt", "tc"})  # no languages, though they stand between hyphens in names of OPUS-MT's models
 
 
 def pair_of(model: str) -> tuple[str, str] | None:
@@ -31,7 +31,7 @@ def pair_of(model: str) -> tuple[str, str] | None:
 
 
 def normalized(language: str) -> str:
-    """A language tag as it is compared: `pt-BR` and `pt_br` are one."""
+    """A language tag in the form in which tags are compared: `pt-br` for `pt-BR` and `pt_br`."""
     return language.strip().lower().replace("_", "-")
 
 
@@ -46,7 +46,7 @@ _EXAMPLE = '{"fr-en": "opus-mt-fr-en", "fr-de": ["opus-mt-fr-en", "opus-mt-en-de
 
 @dataclass(frozen=True, slots=True)
 class TableRoute:
-    """The models of one pair: one, or two and the language between them."""
+    """How to get from one language to another: with one model, or with two and a language between them."""
 
     models: tuple[str, ...]
     via: str | None = None  # None: not known, or one model
@@ -60,7 +60,7 @@ RouteTable = Mapping[str, TableRoute]  # by pair, as `normalized` writes it
 
 
 def parse_table(text: str) -> RouteTable:
-    """The routes by pair. Raises SpecError for a text that is not as above."""
+    """The routes by language pair. Raises SpecError for a text in another form than the module describes."""
     if not text.strip():
         return {}
     try:
@@ -79,13 +79,13 @@ def read_table(value: Any) -> str:
 
 
 def find_route(table: RouteTable, source: str, target: str) -> TableRoute | None:
-    """The route of a pair; where there is none, that of broader languages: `fr-en` for `fr-CA` to `en`."""
+    """The route of a language pair, else the route of the broader languages: `fr-en` for `fr-CA` to `en`."""
     pairs = (f"{a}-{b}" for b in with_broader(target) for a in with_broader(source))
     return next((table[pair] for pair in pairs if pair in table), None)
 
 
 def routes_into(table: RouteTable, target: str) -> Mapping[str, TableRoute]:
-    """The routes that end in a language, by the language that they begin with; those of broader languages behind them:
+    """The routes that end in a language, by the language that they begin with; routes of broader languages come last:
     with `fr-de-at` and `fr-de`, `de-AT` has the first."""
     found: dict[str, TableRoute] = {}
     for ending in with_broader(target):

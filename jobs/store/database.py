@@ -49,7 +49,7 @@ class Database:
 
     @classmethod
     def connect(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
-        """As `open`, whatever the version of the schema: for `kvjobs db`, which upgrades it."""
+        """Open a database as `open` does, whatever the version of its schema: for `kvjobs db`, which upgrades it."""
         return cls(make_engine(url, busy_timeout_s, silence_s), busy_timeout_s)
 
     @property
@@ -63,7 +63,7 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """The URL without its password, for messages."""
+        """The URL of the database without its password, for messages."""
         return hide_passwords(self.engine.url.render_as_string(hide_password=False))
 
     @contextmanager
@@ -87,8 +87,8 @@ class Database:
                 yield connection
 
     def cut_connections(self, silence_s: float) -> bool:
-        """Shut down every connection to the server if a transaction has lasted longer than that; whether they were.
-        Each thread that waits for an answer then gets a TransientError. Does nothing on SQLite."""
+        """Shut down every connection to the server if a transaction has lasted longer than `silence_s`. Returns whether
+        it did. Each thread that waits for an answer then gets a TransientError. Does nothing on SQLite."""
         return self._sockets.cut(silence_s)
 
     def close(self) -> None:

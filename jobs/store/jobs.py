@@ -38,7 +38,7 @@ def resume(database: Database, job_id: int) -> None:
 
 
 def jobs_paused_for(database: Database, reason: str) -> list[int]:
-    """The paused jobs whose reason begins so."""
+    """The paused jobs whose `reason` begins with this text."""
     with database.reading() as connection:
         waiting = (Job.state == JobState.RUNNING, Job.paused, Job.reason.startswith(reason, autoescape=True))
         return list(connection.execute(select(Job.id).where(*waiting).order_by(Job.id)).scalars())
@@ -50,8 +50,8 @@ def set_priority(database: Database, job_id: int, priority: int) -> None:
 
 
 def cancel(database: Database, job_id: int) -> int:
-    """Cancel the documents without a result; how many. Results stay. The documents of a leased shard are cancelled when
-    its worker releases it. If this is interrupted, the reaper or another `cancel` finishes it."""
+    """Cancel the documents without a result; returns their number. Results stay. The documents of a leased shard are
+    cancelled when its worker releases it. If this is interrupted, the reaper or another `cancel` finishes it."""
     with database.writing() as connection:
         unfinished = _require_unfinished(connection, job_id, "cancelled")
         connection.execute(
@@ -77,7 +77,7 @@ def interrupted_cancels(database: Database) -> list[int]:
 
 
 def finish_cancel(database: Database, job_id: int) -> int:
-    """Cancel the open documents of shards that are not leased; how many. May run in several processes at once."""
+    """Cancel the open documents of shards that are not leased; returns their number. Several processes may run it."""
     cancelled = 0
     while True:
         with database.writing() as connection:
@@ -98,7 +98,7 @@ def finish_cancel(database: Database, job_id: int) -> int:
 
 
 def retry(database: Database, job_id: int) -> int:
-    """Reopen failed, quarantined and cancelled documents; how many. Results stay.
+    """Reopen failed, quarantined and cancelled documents; returns their number. Results stay.
 
     A cancelled job goes on; if its corpus was not read to its end, submitting it again reads the rest. Of a chain, a
     stage goes on as well where a stage before it does.
@@ -117,7 +117,8 @@ def retry(database: Database, job_id: int) -> int:
 
 
 def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int, bool]:
-    """How many documents were reopened, and whether the job goes on. `or_after`: the stage before it does."""
+    """Reopen a stage. Returns how many documents were reopened, and whether the job goes on. `or_after`: the stage
+    before it goes on."""
     job = connection.execute(
         select(Job.state, Job.source, Job.ingested_at, Job.cancel_requested_at).where(Job.id == job_id)
     ).one_or_none()
@@ -166,7 +167,7 @@ def _change(database: Database, job_id: int, values: Mapping[str, Any], verb: st
 
 
 def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Sequence[int]:
-    """The unfinished jobs among those of the job's chain. Raises SpecError where there are none."""
+    """The unfinished jobs of the job's chain, itself included. Raises SpecError where there are none."""
     job_ids = chain_of(connection, job_id)
     locked = select(Job.id, Job.state).where(Job.id.in_(job_ids)).order_by(Job.id).with_for_update()
     states = dict(connection.execute(locked).all())
@@ -186,7 +187,7 @@ def _one_past_last(connection: Connection, job_id: int) -> int:
 
 
 def log_action(database: Database, job_id: int, action: str, actor: str, detail: str | None) -> int:
-    """Log what is asked for; the number of the row, for `log_outcome`."""
+    """Log an action before it is performed; returns the number of its row, for `log_outcome`."""
     row = {"job_id": job_id, "action": action, "actor": actor, "detail": detail and detail[:LONGEST_DETAIL]}
     with database.writing() as connection:
         statement = insert(JobAction).values(**row, asked_at=db_time()).returning(JobAction.id)

@@ -46,8 +46,8 @@ def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Scor
 def learn(connection: Connection, entries: Learned) -> None:
     """Insert entries, in the transaction that records their documents; an entry that exists stays as it is."""
     # Sorted: two workers that insert the same keys in different orders would deadlock.
-    translations = [_translation(key, one) for key, one in sorted(entries.items()) if not isinstance(one, Score)]
-    scores = [_score(key, one) for key, one in sorted(entries.items()) if isinstance(one, Score)]
+    translations = [_translation(key, entry) for key, entry in sorted(entries.items()) if not isinstance(entry, Score)]
+    scores = [_score(key, entry) for key, entry in sorted(entries.items()) if isinstance(entry, Score)]
     insert_rows(connection, MemoryEntry, translations)
     insert_rows(connection, ScoreEntry, scores)
 

@@ -1,4 +1,4 @@
-"""The rollups of a job: what a recorded batch adds to them, and what its documents' ends do.
+"""The rollups of a job: what a recorded batch and the end of documents add to them.
 
 Every function with a connection runs inside a transaction that has locked the job's row in `job_counts`: of two
 transactions that add to the same rows of a job the second waits there, so they never wait for each other.
@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete
 
-from jobs.buckets import Measure, bucket_of, bucket_of_mean
+from jobs.buckets import BucketMeasure, bucket_of, bucket_of_mean
 from jobs.outcome import DECODER_PHASES, MODEL_PHASES, STAGE, StepTiming
 from jobs.store.connection.dialect import Addition, Rows, add_to_rows
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
@@ -71,20 +71,22 @@ class BatchSums:
         )
 
     def phases(self) -> list[Row]:
-        """Rows of `phase_sums`, sorted by their key, as those below are."""
-        groups = _by((timing.phase, timing) for timing in self.timings)
+        """Rows of `phase_sums`. (The rows of every rollup are sorted by their key.)"""
+        groups = _grouped((timing.phase, timing) for timing in self.timings)
         return [{**self.job, "phase": phase, **_sums(some)} for phase, some in groups]
 
     def steps(self) -> list[Row]:
         """Rows of `step_sums`."""
-        groups = _by(((timing.phase, timing.step), timing) for timing in self.timings if timing.phase in DECODER_PHASES)
+        groups = _grouped(
+            ((timing.phase, timing.step), timing) for timing in self.timings if timing.phase in DECODER_PHASES
+        )
         return [{**self.job, "phase": phase, "step": step, **_sums(some)} for (phase, step), some in groups]
 
     def past_lengths(self) -> list[Row]:
         """Rows of `past_length_sums`. A timing of several calls has the sum of their lengths, and is left out."""
         decoding = (timing for timing in self.timings if timing.phase == "decode" and timing.calls == 1)
         rows = []
-        for length, some in _by(
+        for length, some in _grouped(
             (timing.past_length // LENGTHS_PER_ROW * LENGTHS_PER_ROW, timing) for timing in decoding
         ):
             sums = _sums(some)
@@ -124,7 +126,7 @@ def add_failures(connection: Connection, job_id: int, numbers: Failures) -> None
 
 
 def failures_addition(job_id: int, numbers: Failures) -> Addition:
-    """What such documents add to `failure_counts`."""
+    """The amounts that documents without a result add to `failure_counts`."""
     rows = [
         {"job_id": job_id, "status": status, "error_code": code or "", "documents": number}
         for (status, code), number in sorted(numbers.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -146,19 +148,19 @@ def minutes_of(batch: Row) -> list[Row]:
     return [{"job_id": batch["job_id"], "minute": minute, **{name: batch[name] for name in OF_MINUTES}}]
 
 
-def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Measure, int]]:
+def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[BucketMeasure, int]]:
     """The measures of a result, each with its bucket; none of a task without perplexities."""
     mean, length = table.kind.mean, table.kind.length
     if mean is None or length is None:
         return
     total, count = row[mean.total], row[mean.count]
     if count and total is not None:
-        yield Measure.PERPLEXITY, bucket_of_mean(total if mean.is_cost else -total, count)
+        yield BucketMeasure.PERPLEXITY, bucket_of_mean(total if mean.is_cost else -total, count)
     if row[length]:
-        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row[length])
+        yield BucketMeasure.LENGTH, bucket_of(BucketMeasure.LENGTH, row[length])
 
 
-def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTiming]]]:
+def _grouped(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTiming]]]:
     groups: dict[Any, list[StepTiming]] = {}
     for key, timing in keyed:
         groups.setdefault(key, []).append(timing)

@@ -25,7 +25,7 @@ def new_holder() -> str:
 
 
 def acquire_role(database: Database, name: str, holder: str, seconds: float) -> bool:
-    """Acquire or renew a role; whether `holder` has it for at least half of `seconds` from now on.
+    """Acquire or renew a role; returns whether `holder` has it for at least half of `seconds` from now on.
 
     Nothing is written where another process holds the role, or where `holder` has more than half of its time left.
     """

@@ -37,7 +37,7 @@ def register(
     parent_pid: int | None = None,
     replaces: int | None = None,
 ) -> int:
-    """Register this process; the worker's id. What was asked of the process that it `replaces` is asked of it too."""
+    """Register this process; returns the worker's id. A request to the process that it `replaces` passes on to it."""
     me = ProcessId.current()
     with database.writing() as connection:
         asked = select(Worker.asked_to, Worker.asked_by, Worker.asked_at).where(Worker.id == replaces)
@@ -68,9 +68,9 @@ def register(
 
 
 def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> WorkerRequest | None:
-    """Record that the worker is alive, and its stats; what is asked of it, or None if the database does not know it. If
-    it was marked as stopped, its process was wrongly taken for dead: the mark is removed, and its process is not
-    checked again."""
+    """Record that the worker is alive, and its stats; returns what is asked of it, or None if the database does not
+    know it. If it was marked as stopped, its process was wrongly taken for dead: the mark is removed, and its process
+    is not checked again."""
     was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
         known = connection.execute(
@@ -89,7 +89,7 @@ def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> 
 
 
 def ask(database: Database, worker_id: int, request: WorkerRequest, actor: str) -> None:
-    """Ask something of a worker, which learns it with its next heartbeat."""
+    """Store a request to a worker, which reads it with its next heartbeat."""
     asked: dict[str, object] = {"asked_to": request.value, "asked_by": actor, "asked_at": db_time()}
     if request is WorkerRequest.WORK:
         asked = dict.fromkeys(asked, null())
@@ -113,7 +113,7 @@ def dead_workers(database: Database) -> list[int]:
 
 
 def processes_here(database: Database) -> list[ProcessId]:
-    """The processes of the workers of this machine that are not marked as stopped."""
+    """The worker processes on this machine that are not marked as stopped."""
     return [process for _, process in _here(database)]
 
 

@@ -29,7 +29,7 @@ def check_records(corpus: Corpus, reader: RecordReader) -> Iterator[Record]:
             held.append(record)
     assert first  # the reader refuses an empty corpus
     lines = "its one line cannot be used" if count == 1 else f"none of its {count:,} lines can be used"
-    why = _guess(corpus, reader) or f"{reader.place_of(first.line)}: {first.reason}"
+    why = _guess(corpus, reader) or f"{reader.line_name(first.line)}: {first.reason}"
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
 
 

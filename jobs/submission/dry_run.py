@@ -43,7 +43,7 @@ class SequenceCounts:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a submit would take of a corpus, and what it would reject."""
+    """How many documents of a corpus a submit would take, and which lines it would reject."""
 
     counts: SegmentCounts | SequenceCounts | None  # of the documents that can be read; None: no tokenizer is here
     num_documents: int

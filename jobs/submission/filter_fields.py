@@ -16,7 +16,7 @@ from jobs.store.where.fields import has_path, spell_field
 from jobs.store.where.tree import Name
 from jobs.store.where.values import COLUMNS
 
-FIRST_DOCUMENTS = 10_000  # that are searched for a name; of fewer where they are long
+FIRST_DOCUMENTS = 10_000  # are searched for the name of a field; fewer if they are long
 FIRST_CHARACTERS = 64_000_000
 NAMES_SHOWN = 12
 
@@ -55,10 +55,10 @@ def _resolved(spec: JobSpec | FilterSpec, objects: Sequence[dict[str, Any]]) -> 
     dotted = []
     for name in _fields_of(spec):
         key = ".".join(name.path)
-        if not any(key in one for one in objects):
-            if any(has_path(one, name.path) for one in objects):
+        if not any(key in fields for fields in objects):
+            if any(has_path(fields, name.path) for fields in objects):
                 continue
-            known = list(dict.fromkeys(spell_field(field) for one in objects for field in one))
+            known = list(dict.fromkeys(spell_field(field) for fields in objects for field in fields))
             more = ", ..." if known[NAMES_SHOWN:] else ""
             there = f"there are {', '.join(known[:NAMES_SHOWN])}{more}" if known else "their lines have no other fields"
             raise SpecError(

@@ -25,7 +25,7 @@ class RoutedRecords:
     reader: RecordReader
     field: str
     default: str | None  # the language of a document without one
-    languages: Mapping[str, str]  # those of the routes, by how they are compared
+    languages: Mapping[str, str]  # normalized tag -> the language of a route
     target: str
 
     @property
@@ -46,8 +46,8 @@ class RoutedRecords:
     def first_lines(self) -> list[bytes]:
         return self.reader.first_lines()
 
-    def place_of(self, line: int) -> str:
-        return self.reader.place_of(line)
+    def line_name(self, line: int) -> str:
+        return self.reader.line_name(line)
 
     def __iter__(self) -> Iterator[Record]:
         found: dict[str | None, str | None] = {}  # the route of each language
@@ -62,7 +62,8 @@ class RoutedRecords:
             yield self._without_route(record, language) if route is None else record._replace(route=route)
 
     def _language(self, document: Document) -> str | None:
-        """What the field says; None where it says nothing. Anything but a text is no language."""
+        """The language in the document's field, `default` if that is missing or empty. Any value but a text becomes a
+        text that is no language."""
         value = find_field(read_fields(document.fields), self.field) if document.fields else None
         if value is None or value == "":
             return self.default
@@ -81,8 +82,8 @@ class RoutedRecords:
             what = f"it is in {quoted(language)} already"
         known = ", ".join([*self.languages.values()][:SHOWN]) + (", ..." if len(self.languages) > SHOWN else "")
         reason = f"{what}; into {self.target} there are routes from {known}"
-        if (place := self.place_of(document.line)) != f"line {document.line}":
-            reason += f" ({place})"
+        if (name := self.line_name(document.line)) != f"line {document.line}":
+            reason += f" ({name})"
         return Rejected(
             document.position,
             document.external_id,
@@ -97,7 +98,7 @@ class RoutedRecords:
 
 
 def with_routes(reader: RecordReader, corpus: Corpus, spec: JobSpec) -> RecordReader:
-    """The reader, or where routes go by language, one whose documents have theirs."""
+    """The reader itself, or for a job with routes by language a reader that adds the route of each document."""
     if corpus.language_field is None:
         return reader
     assert isinstance(spec.options, TranslateOptions)

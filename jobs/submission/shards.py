@@ -44,7 +44,7 @@ def cut_batches(records: Iterable[Record], max_tokens: int = SHARD_TOKENS) -> It
 
 
 def _cut_shards(records: Iterable[Record], max_tokens: int) -> Iterator[tuple[list[Record], int]]:
-    """Each shard with the number of its characters."""
+    """(shard, number of its characters) of each shard."""
     max_documents, max_chars = SHARD_DOCUMENTS, SHARD_CHARS
     shard: list[Record] = []
     tokens = chars = 0

@@ -60,7 +60,7 @@ def submit(
     spool: Path,
     on_progress: OnProgress | None = None,
 ) -> SubmittedJob:
-    """Submit a corpus: the job that processes each of its documents as `spec` says, followed by those of `stages`.
+    """Submit a corpus: the job that processes each of its documents as `spec` says, followed by the jobs of `stages`.
 
     The same corpus and spec are the same job, however often they are submitted; with `again` another job is made where
     the earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
@@ -171,9 +171,11 @@ def _fill(
         for batch in cut_batches(rest, max_shard_tokens):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
-                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest(), reader.place_of)
+                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest(), reader.line_name)
                 _check_still_ours(job, batch.stop)
-            without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
+            without_id += sum(
+                [type(record) is Document and record.unnamed for shard in batch.shards for record in shard]
+            )
             report(batch.stop)
             failpoint("after-ingest-batch")
         if reader.digest() != contents.digest:

@@ -35,7 +35,7 @@ def make_file(path: Path) -> None:
 
 
 def is_readable_by_others(path: Path) -> bool:
-    """Whether another account can read this file: its mode and those of all folders above it allow that."""
+    """Whether another account can read this file: its mode and the modes of all folders above it allow that."""
     mode = path.stat().st_mode
     folders = [folder.stat().st_mode for folder in path.absolute().parents]
     everybody = mode & stat.S_IROTH and all(folder & stat.S_IXOTH for folder in folders)

@@ -92,7 +92,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def available_cores() -> int:
-    """How many cores this process may use: those of its affinity, or fewer where a control group limits its time.
+    """How many cores this process may use: the cores of its affinity, or fewer where a control group limits its time.
 
     A part of a core counts as one: with a quota of 1.5 two lanes use all of it and one lane leaves a third unused.
     """
@@ -164,10 +164,10 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
         joined = [line.split(":", 2)[1:] for line in (root / "proc/self/cgroup").read_text().splitlines()]
         for line in (root / "proc/self/mountinfo").read_text().splitlines():
             mount, _, kind = line.partition(" - ")
-            mounted, place = mount.split()[3:5]  # the group that lies at the mount point, and the mount point
+            mounted, mount_point = mount.split()[3:5]  # the group that lies at the mount point, and the mount point
             for controllers, path in joined:
                 if _is_tree(kind, controllers, controller):
-                    yield from _along(path, mounted, root / place.lstrip("/"))
+                    yield from _along(path, mounted, root / mount_point.lstrip("/"))
 
 
 def _is_tree(kind: str, controllers: str, controller: str) -> bool:
@@ -179,9 +179,9 @@ def _is_tree(kind: str, controllers: str, controller: str) -> bool:
     return version == "cgroup" and controller in options.split(",") and controller in controllers.split(",")
 
 
-def _along(path: str, mounted: str, place: Path) -> Iterator[Path]:
+def _along(path: str, mounted: str, mount_point: Path) -> Iterator[Path]:
     """The folders of a group and of those above it, below the mount point. A group outside of what is mounted there (a
     container that does not see its own path) leaves the mounted one."""
     is_inside = f"{path}/".startswith(f"{mounted.rstrip('/')}/") and ".." not in path.split("/")
-    own = place / path.removeprefix(mounted.rstrip("/")).lstrip("/") if is_inside else place
-    yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(place))
+    own = mount_point / path.removeprefix(mounted.rstrip("/")).lstrip("/") if is_inside else mount_point
+    yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(mount_point))

@@ -29,7 +29,7 @@ def install_command(package: str) -> str:
 
 
 def needs_pyarrow() -> str:
-    """That it is missing, and the command that installs it."""
+    """A sentence: the package is missing, and this command installs it."""
     return f"parquet is read and written with the package pyarrow, which is not installed: {install_command('pyarrow')}"
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-Z stops a command between two write transactions, never in one: what it has locked would stay locked until `fg`.
+"""Ctrl-Z stops a command between two write transactions, never inside one, whose locks would be held until `fg`.
 
 The signal's default action cannot be put off, so the command handles it, and sends it to itself again with the default
 action once no transaction is open.

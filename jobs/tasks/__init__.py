@@ -1,1 +1,1 @@
-"""The tasks, each declared once as plain data: what its results are, and what is said of them."""
+"""The tasks, each declared once as plain data: its options, its results, and how they are named and shown."""

@@ -18,7 +18,7 @@ _MAX_STOPS = 16  # each is looked for after every token
 class GenerateOptions:
     """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
 
-    max_new_tokens: int = option(256, shared.MAX_NEW_TOKENS)  # the one that ends the continuation included
+    max_new_tokens: int = option(256, shared.MAX_NEW_TOKENS)  # the token that ends the continuation counts
     temperature: float = option(
         0.0,
         "Draw each token from the model's distribution, its logits divided by this; 0: take the most likely one.",

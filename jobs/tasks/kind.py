@@ -31,7 +31,7 @@ class NotFinite(ValueError):
 
 
 def as_json(value: Any) -> str:
-    """Raises NotFinite."""
+    """The value as JSON text. Raises NotFinite for a NaN or an infinity in it."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -56,21 +56,21 @@ class Field:
     name: str
     type: Type
     meaning: str
-    value: Callable[[Any], Any] | None = None  # of an outcome; None: its attribute of this name
+    value: Callable[[Any], Any] | None = None  # computes it from an outcome; None: the outcome's attribute of this name
     unit: str | None = None  # of a number
     is_nullable: bool = False
-    default: str | None = None  # in results that are older than the field
-    counter: str | None = None  # of a job: the sum of this field over its results
+    default: str | None = None  # what older results, stored before the field existed, have
+    counter: str | None = None  # the counter of a job that sums this field over its results
     export: Exported = Exported.AS_RESULT
     asked_by: str = ""  # WHERE_ASKED: the option of the job, which is true or above 1
-    export_name: str = ""  # in exports, where that is neither its name in `v_documents` nor its own
-    view: str = ""  # its name in `v_documents`, where that is another
-    view_meaning: str = ""  # there, where that is another
+    export_name: str = ""  # its name in exports; empty: its name in `v_documents`
+    view: str = ""  # its name in `v_documents`; empty: `name`
+    view_meaning: str = ""  # its meaning in `v_documents`; empty: `meaning`
     is_viewed: bool = True  # whether `v_documents` has it
     is_condition: bool = True  # whether `--where` takes it
-    of: str = ""  # which results of the task have it
-    of_via: bool = False  # whether it is of the text between two models
-    # Of each value, where the results of a job are counted by it.
+    of: str = ""  # the results that have it, if not all of the task's do
+    of_via: bool = False  # whether it describes the text between two models
+    # A word for each value; not empty: the results of a job are counted by this field.
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -116,10 +116,10 @@ class Mean:
     total: str  # the field of a sum of log-probabilities, in nats
     count: str  # the field of the number of their tokens
     of: str  # the text whose tokens these are
-    is_cost: bool = False  # the sum is that of -log p
+    is_cost: bool = False  # `total` sums -log p, not log p
 
     def perplexity_of(self, result: Mapping[str, Any]) -> float | None:
-        """Of a result; None where its log-probability is not known, and without a token."""
+        """The perplexity of a result; None if its log-probability is unknown or it has no token."""
         total, count = result[self.total], result[self.count]
         return None if total is None else measures.perplexity(total if self.is_cost else -total, count)
 
@@ -131,18 +131,18 @@ class Measure:
     label: str
     value: str | Mean | Derived  # a field, or a perplexity
     unit: str = ""
-    where: str = ""  # the field that has to be there, and not 0
+    where: str = ""  # a field; the measure is shown if it is neither null nor 0
     in_percent: bool = False
-    column: str = ""  # its heading in the list of documents, where that shows it
+    column: str = ""  # its heading in the list of documents; empty: not in the list
 
     @property
     def key(self) -> str:
-        """In JSON."""
+        """The key of the measure in JSON."""
         return self.value if isinstance(self.value, str) else self.label.replace(" ", "_")
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Those of the result that it needs."""
+        """The fields of a result from which the measure is computed."""
         own = (self.value,) if isinstance(self.value, str) else (self.value.total, self.value.count)
         return (*own, self.where) if self.where else own
 
@@ -159,7 +159,7 @@ class Measure:
 
 
 class Compared(enum.StrEnum):
-    """As what the results of two jobs are compared."""
+    """How the results of two jobs are compared."""
 
     TEXTS = "texts"  # by the words that differ
     SCORES = "scores"  # by the mean per token, or per byte
@@ -168,18 +168,18 @@ class Compared(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The nouns and verbs of a task."""
+    """The words for a task: what a document is called, and what is done to it."""
 
     document: str
     do: str
     doing: str
     done: str
-    source: str = ""  # over the text of a document, where that is no mere text
-    result: str = ""  # over its result, where a list shows one
+    source: str = ""  # the heading of a document's text; empty: `Text`
+    result: str = ""  # the heading of its result in a list
 
 
 class PayloadKind(enum.StrEnum):
-    """What the payload of each document is."""
+    """The form of a document's payload."""
 
     TEXT = "text"
     PAIRS = "pairs"  # a source and a target
@@ -189,15 +189,15 @@ class PayloadKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A task."""
+    """A task: what it is called, what it reads, what its results are, and how they are shown."""
 
     name: str
     options_type: type[Any] | None = None  # the frozen value of its options; None: no model does it
-    options: tuple[Option, ...] = ()  # of that value, and those that it has besides, in the order of help
+    options: tuple[Option, ...] = ()  # fields of `options_type` and options for reading a corpus, as help orders them
     models: tuple[str, ...] = ()  # the kinds of models that do it (`worker.models.model_kind`)
-    default_model: str = ""  # the bundled one where none is named
+    default_model: str = ""  # the bundled model that is used if none is named
     payload: PayloadKind = PayloadKind.TEXT
-    payload_where: tuple[str, PayloadKind] | None = None  # an option, and the payload where it is true
+    payload_where: tuple[str, PayloadKind] | None = None  # (option, payload if that option is true)
     in_windows: bool = False  # whether a text of any length is read, in windows
     too_long: str = "cut to fit"  # what becomes of other sequences that are longer than the model's positions
     has_large_shards: bool = False  # whether a document may be large, or slow
@@ -207,10 +207,10 @@ class Kind:
     words: Words
     # The tokens of a job, {read} and {made}: in a line, and behind the number of those by which its speed is measured.
     token_words: tuple[str, str] = ("", "")
-    made_words: tuple[str, str] | None = None  # the same where it has read none
+    made_words: tuple[str, str] | None = None  # the same for a job that has read no token
     main: str  # the result's name in an export
-    # Of a result that is a list, the columns of its rows in a table: the key of an item for each.
-    rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # In a table a ranking takes a row for each candidate: its columns, and the key of each in the JSON of a candidate.
+    candidate_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     formats: tuple[str, ...] = ("txt",)  # of `jobs.export`, besides those that every task has
     outcome: type | None = None  # of `jobs.outcome`: what an engine returns; None: it has no engine
     fields: tuple[Field, ...]  # in the order of the table
@@ -223,7 +223,7 @@ class Kind:
     compared_as: Compared | None = None  # None: two jobs of it are not compared
     measures: tuple[Measure, ...] = ()  # of a result, in the order of its page
     tokens: str = "target_tokens"  # the counter of a job by which its speed is measured
-    flags: tuple[Flag, ...] = ()  # that its results may have, those that a reader looks for first
+    flags: tuple[Flag, ...] = ()  # the flags that its results may have, the most telling first
 
     @property
     def offered(self) -> Mapping[str, Option]:
@@ -243,7 +243,7 @@ class Kind:
     @property
     def columns(self) -> tuple[Measure, ...]:
         """What the list of documents shows of a result besides its text, its perplexity and its length."""
-        return tuple(one for one in self.measures if one.column)
+        return tuple(measure for measure in self.measures if measure.column)
 
     @property
     def counted_by(self) -> Field | None:
@@ -289,7 +289,7 @@ class Kind:
     def conditions(self) -> frozenset[str]:
         """The columns of `v_documents` that come from its results and that `--where` takes."""
         own = (field.view_name for field in self.fields if field.is_viewed and field.is_condition)
-        return frozenset({"flags", *own, *(one.name for one in self.derived)})
+        return frozenset({"flags", *own, *(derived.name for derived in self.derived)})
 
 
 # The columns of `v_documents` in the order in which they were added, which stays; new ones follow.

@@ -70,7 +70,7 @@ def every_task(last: str, word: Callable[[Words], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """A column of `v_documents` that comes from results: the same name in those of several tasks is one column."""
+    """A column of `v_documents` that comes from results. Fields of several tasks with the same name share a column."""
 
     name: str
     sources: tuple[tuple[Kind, Field | Derived], ...]
@@ -82,25 +82,25 @@ class ResultColumn:
 
     @property
     def is_condition(self) -> bool:
-        """Whether `--where` takes it."""
+        """Whether a condition of `--where` may name the column."""
         return any(self.name in kind.conditions for kind, _ in self.sources)
 
     @property
     def meaning(self) -> str:
-        """Which tasks have it, and what it is. A later task says it again where it is another thing there."""
+        """The tasks that have the column, and its meaning; once more for a task that gives it a meaning of its own."""
         said: list[tuple[list[str], str]] = []
-        for kind, one in self.sources:
-            task = f"{kind.name} {one.of}" if isinstance(one, Field) and one.of else kind.name
-            own = one.view_meaning if isinstance(one, Field) else ""
+        for kind, source in self.sources:
+            task = f"{kind.name} {source.of}" if isinstance(source, Field) and source.of else kind.name
+            own = source.view_meaning if isinstance(source, Field) else ""
             if said and not own:
                 said[-1][0].append(task)
             else:
-                said.append(([task], own or one.meaning))
+                said.append(([task], own or source.meaning))
         return "; ".join(f"{', '.join(tasks)}: {meaning}" for tasks, meaning in said)
 
     @property
     def unit(self) -> str | None:
-        units = dict.fromkeys(one.unit for _, one in self.sources if one.unit)
+        units = dict.fromkeys(source.unit for _, source in self.sources if source.unit)
         return " or ".join(units) or None
 
 

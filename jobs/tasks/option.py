@@ -26,10 +26,10 @@ _NOUNS = {bool: "true or false", str: "a text"}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option. Without `help` nobody gives it: a model decides it, or the table of routes."""
+    """An option of a task. Without `help` users cannot set it: a model or the table of routes does."""
 
     help: str = ""
-    numbers: Whole | Real | None = None  # that it may be
+    numbers: Whole | Real | None = None  # the range of a number
     _: KW_ONLY
     heading: str = ""  # under which help lists it, where that is not its task
     metavar: str | None = None
@@ -46,7 +46,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As a command has it: `--beam-size`."""
+        """The option on the command line: `--beam-size`."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -71,7 +71,7 @@ class Option:
                 raise SpecError(f"{self.name} is {value!r}{near}; it can be {', '.join(self.choices)}")
             return self.type(value)
         if self.type is tuple:
-            if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
                 raise SpecError(f"{self.name} is {value!r}, and not a list of texts")
             return tuple(value)
         if type(value) is not self.type:
@@ -79,12 +79,12 @@ class Option:
         return value
 
     def words(self, value: Any) -> Iterator[str]:
-        """The words of a command that set it."""
+        """The arguments that set the option to a value on the command line."""
         if isinstance(value, bool):
             yield self.flag if value else f"--no-{self.flag[2:]}"
             return
-        for one in value if isinstance(value, tuple) else (value,):
-            yield from (self.flag, str(one))
+        for item in value if isinstance(value, tuple) else (value,):
+            yield from (self.flag, str(item))
 
 
 def option(default: T, of: Option | str = "", numbers: Whole | Real | None = None, **how: Any) -> T:

@@ -27,7 +27,7 @@ class RerankOptions:
     """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
     0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
 
-    method: Method | None = option(  # None: that of the model's kind
+    method: Method | None = option(  # None: the default for the kind of the model
         None,
         "The score of a candidate: the mean log-probability of the query given the document, or of the document given "
         "the query; how likely a causal model answers yes, as Qwen3-Reranker is asked; or what a cross-encoder gives "
@@ -85,12 +85,12 @@ RUN = Option(
 
 
 def _candidates(result: Ranking) -> str:
-    """In the form of the export: keys without a value are left out, except the score."""
+    """The candidates as JSON, as exports have them: keys without a value are left out, except the score."""
     found: list[dict[str, Any]] = []
-    for one in result.candidates:
-        found.append({"id": one.id, "rank": one.rank, "score": one.score})
-        found[-1] |= {} if one.first_score is None else {"first_score": one.first_score}
-        found[-1] |= {} if one.error is None else {"error": one.error}
+    for candidate in result.candidates:
+        found.append({"id": candidate.id, "rank": candidate.rank, "score": candidate.score})
+        found[-1] |= {} if candidate.first_score is None else {"first_score": candidate.first_score}
+        found[-1] |= {} if candidate.error is None else {"error": candidate.error}
     return as_json(found)
 
 
@@ -108,7 +108,7 @@ RERANK = Kind(
     token_words=("{read} through the model, {made} scored", "through the model, {made} scored"),
     difference="1 - rank-biased overlap, mean",
     main="ranking",
-    rows={
+    candidate_columns={
         "candidate": "id",
         "rank": "rank",
         "score": "score",
@@ -148,7 +148,7 @@ RERANK = Kind(
         Field(
             name="num_unscored",
             type=Type.INTEGER,
-            value=lambda result: sum(one.score is None for one in result.candidates),
+            value=lambda result: sum(candidate.score is None for candidate in result.candidates),
             meaning="could not be scored and kept their place",
             unit="candidates",
             export=Exported.NEVER,

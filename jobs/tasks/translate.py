@@ -76,12 +76,12 @@ LANGUAGE_FIELD = Option(
 
 
 def _alternatives(result: Translation) -> str | None:
-    found = [{"translation": one.text, "score": one.score} for one in result.alternatives]
+    found = [{"translation": alternative.text, "score": alternative.score} for alternative in result.alternatives]
     return as_json(found) if found else None
 
 
 def _segments(result: Translation) -> str | None:
-    """As JSON. (json.dumps takes three times as long, for every document.)"""
+    """The borders of the segments as JSON. (json.dumps takes three times as long, for every document.)"""
     if not result.segments:
         return None
     return f"[{','.join([f'[{a},{b},{c},{d}]' for a, b, c, d in result.segments])}]"

@@ -40,7 +40,7 @@ def figure(value: float | None, *, is_signed: bool = False) -> str:
     return f"{value:{sign},.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
 
 
-SMALLEST, LARGEST = 1e-4, 1e9  # that are written without an exponent
+SMALLEST, LARGEST = 1e-4, 1e9  # the numbers between these are written without an exponent
 
 
 def speed(tokens_per_s: float | None) -> str:
@@ -82,12 +82,12 @@ def size(num_bytes: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """In the local time zone, to the second."""
+    """A time in the local time zone, to the second."""
     return NOTHING if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def plain(value: Any) -> str:
-    """Any value of a table."""
+    """Any value of a table's cell as text."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):

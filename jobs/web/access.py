@@ -56,15 +56,15 @@ class TokenRequired:
 
 
 class Failures:
-    """Wrong tokens of the last minute, by peer: after some, it is told to wait. The right token is never told so,
-    whoever brought wrong ones: behind a proxy all visitors are one peer. So not this limit keeps out who guesses, but
-    the length of the token."""
+    """The wrong tokens of the last minute, by peer: a peer with too many is told to wait. The right token is accepted
+    all the same, since behind a proxy all visitors are one peer. So it is the length of the token, not this limit,
+    that makes guessing hopeless."""
 
     def __init__(self) -> None:
-        self._times: dict[str, deque[float]] = {}  # the peer that came last is the last
+        self._times: dict[str, deque[float]] = {}  # by peer; the peer of the newest wrong token is the last
 
     def add(self, peer: str) -> float:
-        """Note a wrong token. Seconds for which the peer has to wait; 0: it may try again."""
+        """Note a wrong token. Returns the seconds for which the peer has to wait; 0: it may try again."""
         now = time.monotonic()
         times = self._times.pop(peer, deque())
         while times and now - times[0] > WINDOW_S:
@@ -110,7 +110,7 @@ def is_same(given: str, wanted: str) -> bool:
     """Whether a secret is right, in a time that does not tell how much of it is. A letter with an accent may have been
     written as one character or as two."""
     return hmac.compare_digest(
-        *(unicodedata.normalize("NFC", one).encode("utf-8", "surrogatepass") for one in (given, wanted))
+        *(unicodedata.normalize("NFC", secret).encode("utf-8", "surrogatepass") for secret in (given, wanted))
     )
 
 

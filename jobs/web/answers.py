@@ -38,12 +38,12 @@ class Cell:
 
     @property
     def is_short(self) -> bool:
-        """Whether it stays on one line."""
+        """Whether the cell is so short that it is never broken into lines."""
         return len(self.text) <= SHORT
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AnswerColumn:
     """One column: its name, and what its values are."""
 
     name: str
@@ -56,13 +56,13 @@ class Column:
         return _IDS.search(self.name) is not None
 
 
-def columns_of(answer: Answer) -> list[Column]:
-    """What each column is, by its values."""
+def columns_of(answer: Answer) -> list[AnswerColumn]:
+    """The columns of an answer, their types told from their values."""
     found = []
-    for place, name in enumerate(answer.columns):
-        values = [row[place] for row in answer.rows if row[place] is not None]
+    for index, name in enumerate(answer.columns):
+        values = [row[index] for row in answer.rows if row[index] is not None]
         is_number = bool(values) and all(_is_number(value) for value in values)
-        found.append(Column(name, is_number, bool(values) and all(_is_time(value) for value in values)))
+        found.append(AnswerColumn(name, is_number, bool(values) and all(_is_time(value) for value in values)))
     return found
 
 
@@ -81,23 +81,23 @@ def _cells(row: Mapping[str, Any]) -> list[Cell]:
     return [replace(_cell(value), href=links.get(name, "")) for name, value in row.items()]
 
 
-def chart_of(answer: Answer, columns: Sequence[Column], x: str = "", y: str = "") -> Chart | None:
+def chart_of(answer: Answer, columns: Sequence[AnswerColumn], x: str = "", y: str = "") -> Chart | None:
     """The numbers of column `y` over column `x`. Unless they are named: where exactly one column has numbers that are
     not ids, over the first other column. None where no chart says anything."""
     heights = [column for column in columns if column.is_number and not column.is_id]
-    height = next((one for one in columns if one.name == y and one.is_number), None)
+    height = next((column for column in columns if column.name == y and column.is_number), None)
     if height is None and not y and len(heights) == 1:
         height = heights[0]
     others = [column for column in columns if column is not height]
-    base = next((one for one in others if one.name == x), None)
+    base = next((column for column in others if column.name == x), None)
     if base is None and not x:
-        base = next((one for one in others if one.is_time or not one.is_number), None)
+        base = next((column for column in others if column.is_time or not column.is_number), None)
     if height is None or base is None or len(answer.rows) < 2:
         return None
     return _chart(answer, base, height)
 
 
-def _chart(answer: Answer, base: Column, height: Column) -> Chart:
+def _chart(answer: Answer, base: AnswerColumn, height: AnswerColumn) -> Chart:
     names = list(answer.columns)
     at, over = names.index(base.name), names.index(height.name)
     points = [
@@ -116,7 +116,7 @@ def _chart(answer: Answer, base: Column, height: Column) -> Chart:
         shape="line" if is_line else "bar",
         x_name=base.name,
         y_name=height.name,
-        x=[_place(place, base) for place, _ in points],
+        x=[_label(x, base) for x, _ in points],
         series=[Series(height.name, [value for _, value in points], "--series-1")],
         is_time=base.is_time,
     )
@@ -140,7 +140,7 @@ def _sentence(points: Sequence[tuple[Any, float]], found: int, base: str, height
     return f"{shown}{height} is {course}{extremes}; {counted(len(points), 'point')}."
 
 
-def _place(value: Any, column: Column) -> Any:
+def _label(value: Any, column: AnswerColumn) -> Any:
     if column.is_time:
         return iso(value) if isinstance(value, datetime) else f"{str(value).replace(' ', 'T')}Z"
     return float(value) if isinstance(value, Decimal) else value if column.is_number else _name(value)

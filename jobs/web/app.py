@@ -41,9 +41,9 @@ PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the dashboard is served."""
+    """The options of the dashboard: who may see it, and whether it may change jobs."""
 
-    hosts: tuple[str, ...]  # names under which it may be asked: a page of another name cannot use it (DNS rebinding)
+    hosts: tuple[str, ...]  # the names it may be asked by: a page of another name cannot use it (DNS rebinding)
     token: str | None = None  # what a visitor must know; None: everybody who reaches the address may look
     read_only: bool = False  # no page changes a job
 

@@ -17,17 +17,17 @@ class Series:
     name: str
     values: Sequence[float | None]  # one for each `x`
     color: str | None = None  # name of a colour of the style sheet, as `--phase-decode`
-    shape: Shape | None = None  # where it differs from that of the chart
+    shape: Shape | None = None  # of this series, if it is not the shape of the chart
     is_on_right: bool = False  # its values are measured by the axis on the right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Series over one axis."""
+    """Series of figures over a common x axis."""
 
     id: str  # unique on its page
     title: str
-    sentence: str  # what it shows, computed from the figures
+    sentence: str  # says in words what the figures show
     shape: Shape
     x_name: str  # with the unit
     y_name: str  # with the unit

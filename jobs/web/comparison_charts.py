@@ -16,13 +16,13 @@ SAME, LOWER, HIGHER = "--line-strong", "--series-5", "--series-4"
 
 
 def distribution_chart(found: Comparison) -> Chart:
-    """How many documents differ how much."""
+    """A histogram of how much the results of the documents differ."""
     agreement = found.agreement
     if isinstance(agreement, ScoreShift):
-        return _of_scores(agreement)
+        return _score_chart(agreement)
     if isinstance(agreement, RankingAgreement):
-        return _of_rankings(agreement)
-    return _of_translations(agreement)
+        return _ranking_chart(agreement)
+    return _translation_chart(agreement)
 
 
 def seconds_chart(speed: Speed) -> Chart:
@@ -35,15 +35,15 @@ def seconds_chart(speed: Speed) -> Chart:
         shape="bar",
         x_name="phase",
         y_name="s, summed over lanes",
-        x=[one.phase for one in phases],
+        x=[phase.phase for phase in phases],
         series=[
-            Series("A", [_rounded(one.a_seconds) for one in phases], OF_A),
-            Series("B", [_rounded(one.b_seconds) for one in phases], OF_B),
+            Series("A", [_rounded(phase.a_seconds) for phase in phases], OF_A),
+            Series("B", [_rounded(phase.b_seconds) for phase in phases], OF_B),
         ],
     )
 
 
-def _of_translations(agreement: TranslationAgreement) -> Chart:
+def _translation_chart(agreement: TranslationAgreement) -> Chart:
     bins = agreement.histogram
     median, p90 = agreement.quantiles["median"], agreement.quantiles["p90"]
     sentence = "There is nothing to compare."
@@ -59,13 +59,13 @@ def _of_translations(agreement: TranslationAgreement) -> Chart:
         shape="bar",
         x_name="words that differ",
         y_name="documents",
-        x=["none" if one.start == one.stop else f"to {one.stop * 100:g} %" for one in bins],
-        series=[Series("documents", [one.documents for one in bins], "--series-3")],
+        x=["none" if bin_.start == bin_.stop else f"to {bin_.stop * 100:g} %" for bin_ in bins],
+        series=[Series("documents", [bin_.documents for bin_ in bins], "--series-3")],
         num_marked=None,
     )
 
 
-def _of_rankings(agreement: RankingAgreement) -> Chart:
+def _ranking_chart(agreement: RankingAgreement) -> Chart:
     bins = _ends_trimmed(agreement.histogram)
     median, p5 = agreement.quantiles["median"], agreement.quantiles["p5"]
     sentence = "There is nothing to compare."
@@ -81,35 +81,35 @@ def _of_rankings(agreement: RankingAgreement) -> Chart:
         shape="bar",
         x_name="RBO (p = 0.9)",
         y_name="queries",
-        x=["1" if one.start > 0.99 else f"to {one.stop:.1f}" for one in bins],
-        series=[Series("queries", [one.documents for one in bins], "--series-3")],
+        x=["1" if bin_.start > 0.99 else f"to {bin_.stop:.1f}" for bin_ in bins],
+        series=[Series("queries", [bin_.documents for bin_ in bins], "--series-3")],
     )
 
 
-def _of_scores(shift: ScoreShift) -> Chart:
+def _score_chart(shift: ScoreShift) -> Chart:
     """Bars left of zero are documents that B predicts better; those without a difference have a colour of their own."""
     bins = shift.histogram
-    zero = next((at for at, one in enumerate(bins) if one.stop == 0 or one.start == one.stop == 0), None)
+    zero = next((at for at, bin_ in enumerate(bins) if bin_.stop == 0 or bin_.start == bin_.stop == 0), None)
     same = [shift.identical if at == zero else None for at in range(len(bins))]
     return Chart(
         id="distribution",
         title=f"Documents by their difference in {shift.unit}",
-        sentence=_of_shift(shift),
+        sentence=_shift_sentence(shift),
         shape="stack",
         x_name=f"B - A, {shift.unit}, up to",
         y_name="documents",
-        x=[f"{one.stop:.6g}" for one in bins],
+        x=[f"{bin_.stop:.6g}" for bin_ in bins],
         series=[
             Series(
-                "B lower", [_lower(one, shift.identical if at == zero else 0) for at, one in enumerate(bins)], LOWER
+                "B lower", [_lower(bin_, shift.identical if at == zero else 0) for at, bin_ in enumerate(bins)], LOWER
             ),
             Series("the same", same, SAME),
-            Series("B higher", [one.documents if one.stop > 0 else None for one in bins], HIGHER),
+            Series("B higher", [bin_.documents if bin_.stop > 0 else None for bin_ in bins], HIGHER),
         ],
     )
 
 
-def _of_shift(shift: ScoreShift) -> str:
+def _shift_sentence(shift: ScoreShift) -> str:
     low, high = shift.quantiles["p5"], shift.quantiles["p95"]
     if low is None or high is None:
         return "There is nothing to compare."
@@ -120,13 +120,13 @@ def _of_shift(shift: ScoreShift) -> str:
     )
 
 
-def _lower(one: Bin, same: int) -> int | None:
-    return one.documents - same if one.stop <= 0 else None
+def _lower(bin_: Bin, same: int) -> int | None:
+    return bin_.documents - same if bin_.stop <= 0 else None
 
 
 def _ends_trimmed(bins: Sequence[Bin]) -> Sequence[Bin]:
-    """Without the empty bins before the first document."""
-    first = next((at for at, one in enumerate(bins) if one.documents), 0)
+    """The bins from the first that holds a document on."""
+    first = next((at for at, bin_ in enumerate(bins) if bin_.documents), 0)
     return bins[first:]
 
 

@@ -1,4 +1,4 @@
-"""The connections of the dashboard: how many at a time, of whom, and for how long one may hold its place in silence.
+"""The connections of the dashboard: how many there may be, of all and of one peer, and for how long one may be silent.
 
     quiet --head of a request--> asking --end of the answer--> quiet
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-IS_CROWDED = "is_crowded"  # in the state of a request: others take all places, so only /healthz is answered
+IS_CROWDED = "is_crowded"  # in the state of a request: the limit is reached by others, so only /healthz is answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Limits:
 
     asking: int = 200  # requests of all visitors at a time; an open page holds one for its counters
     asking_of_a_peer: int = 100  # behind a proxy all visitors are one peer
-    reserve: int = 20  # connections beyond these, for /healthz and to say that there is no place
+    reserve: int = 20  # connections beyond these, to answer /healthz, and everybody else that the dashboard is full
     head_s: float = 10.0  # from the connection, or the first byte, to the end of a request's head
     quiet_s: int = 30  # between two requests
     stalled_s: float = 60.0  # without a byte of an answer read
@@ -53,9 +53,9 @@ class LimitedConnection(H11Protocol):
         self._peer = peer_of(self.client)
         self._expect_head()
         limits = self._limits
-        for group, places in ((self._siblings(), limits.asking_of_a_peer), (self._all(), limits.asking)):
-            if len(group) > places + limits.reserve:
-                self._make_place(group)
+        for group, allowed in ((self._siblings(), limits.asking_of_a_peer), (self._all(), limits.asking)):
+            if len(group) > allowed + limits.reserve:
+                self._make_room(group)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -100,9 +100,9 @@ class LimitedConnection(H11Protocol):
     def _siblings(self) -> "list[LimitedConnection]":
         return [connection for connection in self._all() if connection._peer == self._peer]
 
-    def _make_place(self, group: "Iterable[LimitedConnection]") -> None:
-        """End the quiet one that never asked anything and is the oldest, else the one that is quiet for longest; the
-        new one where none is quiet."""
+    def _make_room(self, group: "Iterable[LimitedConnection]") -> None:
+        """End a quiet connection: the oldest that never sent a request, else the one that is quiet for longest; the new
+        connection if none is quiet."""
         quiet = [connection for connection in group if connection is not self and not connection.is_asking]
         left = min(quiet, key=lambda connection: (connection.cycle is not None, connection._quiet_since), default=self)
         self.connections.discard(left)
@@ -122,7 +122,7 @@ class LimitedConnection(H11Protocol):
 
 
 def protocol(limits: Limits) -> Any:
-    """What uvicorn calls for each connection."""
+    """The factory that uvicorn calls for each connection."""
     return partial(LimitedConnection, limits=limits)
 
 

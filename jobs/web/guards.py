@@ -1,5 +1,4 @@
-"""What every request and every answer must obey: size and time of a request, headers that tell the browser what to
-refuse."""
+"""Limits on the size and time of every request, and headers of every answer that tell the browser what to refuse."""
 
 import asyncio
 
@@ -43,7 +42,7 @@ CROWDED = "As many requests are being answered as the dashboard has places for. 
 
 
 class Guards:
-    """Refuses requests that are too long or find no place, and adds the headers to every answer."""
+    """Refuses requests that are too long, or come while the dashboard is full; adds the headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -20,7 +20,7 @@ from jobs.store.report.live_job import live_jobs
 from jobs.store.schema.states import JobState
 
 EVERY_S = 2.0
-MAX_JOBS = 50  # open ones, and newest ones, that are looked at; more do not fit on a page
+MAX_JOBS = 50  # open jobs, and newest jobs, whose changes are noticed; a page shows no more
 AT_LEAST_EVERY_S = 10  # a job that runs is shown anew, since its time passes
 
 router = APIRouter()
@@ -49,7 +49,7 @@ def list_stamp(connection: Connection, silence_s: float) -> str:
 
 
 def stamp_of(connection: Connection, jobs: Sequence[JobSummary], silence_s: float) -> str:
-    """A word that changes with what a page shows of these jobs."""
+    """A digest of everything that a page shows of these jobs."""
     shown = [_shown(job.as_row(), job.shown_state) for job in live_jobs(connection, jobs, silence_s)]
     return hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
 

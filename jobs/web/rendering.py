@@ -67,7 +67,7 @@ def add_page(router: APIRouter, path: str, template: str, data: Callable[..., Da
 
 
 def render(request: Request, template: str, data: Data, status_code: int = 200) -> HTMLResponse:
-    """The template with this data; also with what the layout shows of the whole application."""
+    """The HTML of a template with this data, and with the data of the layout that every page shares."""
     state = request.app.state
     return HTMLResponse(
         _environment.get_template(template).render(
@@ -96,7 +96,7 @@ def address(request: Request, **changed: Any) -> str:
 
 
 def json_address(request: Request) -> str:
-    """The same page as JSON."""
+    """The address of the same page as JSON."""
     path = "/overview" if request.url.path == "/" else request.url.path
     return f"{path}.json" + (f"?{request.url.query}" if request.url.query else "")
 
@@ -141,7 +141,7 @@ def _make_environment() -> jinja2.Environment:
 
 
 def probability(share: float | None) -> str:
-    """0.153 as 15 %, and small ones with the digits that they need."""
+    """0.153 as 15 %; a small share with as many digits as it needs."""
     if share is None:
         return formatting.NOTHING
     percent = 100 * share
@@ -149,7 +149,7 @@ def probability(share: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """For the field of a form: nothing where there is none."""
+    """A number as the value of a form's field; empty for None."""
     return "" if value is None else f"{value:.15g}"
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-FREE = ("/login", "/static/")  # cost nothing and tell nothing
+FREE = ("/login", "/static/")  # pages that cost nothing and show no data
 REFUSAL = "Another site asked for this, so it was not done. Open the dashboard itself, and ask there.\n"
 
 

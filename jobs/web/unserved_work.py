@@ -18,7 +18,7 @@ class UnservedWork:
 
 
 def unserved_work(connection: Connection, silence_s: float) -> UnservedWork | None:
-    """The jobs with work that no live worker takes; None where there are none. The cure is that of the oldest."""
+    """The jobs with work that no live worker takes; None where there are none. `cure` helps the oldest."""
     jobs = list_unserved_jobs(connection, silence_s)
     if not jobs:
         return None

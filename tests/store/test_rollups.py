@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text, update
 
-from jobs.buckets import Measure, bucket_of
+from jobs.buckets import BucketMeasure, bucket_of
 from jobs.choices import By
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import StaleLease
@@ -212,7 +212,7 @@ def test_python_and_sql_put_a_document_into_the_same_bucket(
             write(database, take(database), outcomes=[translation(-nll, tokens, tokens) for nll, tokens in some])
 
     assert contradictory(database, job) == []
-    lengths = sum(bucket_of(Measure.LENGTH, tokens) == 4 for _, tokens in cases)
+    lengths = sum(bucket_of(BucketMeasure.LENGTH, tokens) == 4 for _, tokens in cases)
     assert rows(database, "SELECT documents FROM v_measures WHERE measure = 'length' AND bucket = 4") == [(lengths,)]
 
 

@@ -11,7 +11,7 @@ import orjson
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
-from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
+from jobs.documents import Document, LineName, Record, Rejected, duplicate
 from jobs.errors import ModelError, NotFoundError
 from jobs.providers import ONNX
 from jobs.spec import JobSpec
@@ -75,15 +75,15 @@ class _Texts:
             for batch in cut_batches(records, self.max_shard_tokens):
                 repeated = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
-                    yield from self._take(shard, repeated, reading.place_of)
+                    yield from self._take(shard, repeated, reading.line_name)
                 self.reporter.report(None, self.num_documents, self.num_rejected)
 
-    def _take(self, shard: Sequence[Record], repeated: Mapping[int, int], place_of: PlaceOf) -> Iterator[str]:
+    def _take(self, shard: Sequence[Record], repeated: Mapping[int, int], line_name: LineName) -> Iterator[str]:
         """The texts of a shard; `repeated`: by position of a line with the id of an earlier line, that line."""
         before = self.num_documents
         for record in shard:
             if record.position in repeated:
-                record = duplicate(record, repeated[record.position], place_of)
+                record = duplicate(record, repeated[record.position], line_name)
             if isinstance(record, Document):
                 self.num_documents += 1
                 self.num_without_id += record.unnamed

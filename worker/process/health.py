@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from os import getpid
 
-from jobs.dispatch.health import Health, address, place, sockets
+from jobs.dispatch.health import Health, address, socket_folder_and_prefix, sockets
 from jobs.settings import Settings
 from jobs.system.private import make_folder
 
@@ -21,7 +21,7 @@ SEND_TIMEOUT_S = 1.0  # until a client that does not read its answer is dropped
 def serve_health(settings: Settings, health: Callable[[], Health]) -> Iterator[None]:
     """Within this context, a thread answers each connection with the health. A worker without the socket (its home
     folder is read-only) works all the same: `ping` then reads its heartbeat from the database."""
-    folder, prefix = place(settings)
+    folder, prefix = socket_folder_and_prefix(settings)
     path = folder / f"{prefix}{getpid()}-{secrets.token_hex(4)}.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

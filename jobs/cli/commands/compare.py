@@ -91,13 +91,13 @@ def compare_jobs(
     )
     with context.database() as database:
         with database.reading() as connection:
-            a, b = (find_live_job(connection, one, context.settings.lease_s) for one in (first, second))
+            a, b = (find_live_job(connection, reference, context.settings.lease_s) for reference in (first, second))
         with counting_progress("comparing", a.documents) as tell_read:
             found = compare(database, a, b, wanted, Bounds(), tell_read)
     if output.is_table or output.is_json:
         output.record(as_record(found), lambda: print_page(describe_comparison(found)))
     else:
-        output.rows(({name: getattr(one, name) for name in FIELDS} for one in found.largest), (), FIELDS)
+        output.rows(({name: getattr(difference, name) for name in FIELDS} for difference in found.largest), (), FIELDS)
 
 
 def _read(path: Path | None) -> "Qrels | None":

@@ -216,7 +216,7 @@ def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: floa
 
 
 def _how_it_shrank(before: "FileSpace", after: "FileSpace") -> str:
-    """In a sentence or two; the sizes include the log of changes (-wal)."""
+    """How the size of the file changed, in a sentence or two; the sizes include the log of changes (-wal)."""
     if not after.is_incremental:
         return (
             f"{after.name} keeps its size, {size(after.num_bytes)}: {size(after.free_bytes)} of it are free, and later "
@@ -233,7 +233,7 @@ def _how_it_shrank(before: "FileSpace", after: "FileSpace") -> str:
 
 
 def _running_total(show: Callable[[int], None]) -> Callable[[int], None]:
-    """A function that adds what it is called with, and shows the sum so far."""
+    """A function that adds up the numbers that it is called with, and shows the sum so far."""
     total = 0
 
     def add(amount: int) -> None:
@@ -245,7 +245,7 @@ def _running_total(show: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def _file_numbers(before: "FileSpace | None", after: "FileSpace | None") -> dict[str, int | None]:
-    """For JSON; null for PostgreSQL."""
+    """The size of the SQLite file in JSON, before and after; null for PostgreSQL."""
     return {
         "bytes_before": before.num_bytes if before else None,
         "bytes_after": after.num_bytes if after else None,

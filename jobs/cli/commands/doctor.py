@@ -98,20 +98,20 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Both packages must be those of kvjobs: Python silently takes the first of that name on its path."""
+    """Both packages must belong to kvjobs: Python silently takes the first of that name on its path."""
     here = Path(jobs.__file__).resolve().parents[1]
     providers = importlib.metadata.packages_distributions()
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
-        place = Path(spec.origin).resolve() if spec and spec.origin else None
+        found_in = Path(spec.origin).resolve() if spec and spec.origin else None
         others = sorted(set(providers.get(name, [])) - {DISTRIBUTION})
         if others:
             found, mend = f"the distribution {others[0]} has a package of this name too", f"pip uninstall {others[0]}"
-        elif place is None or place.parents[1] != here:
-            found = f"Python finds {place or 'none'}, not the one beside {here / 'jobs'}"
+        elif found_in is None or found_in.parents[1] != here:
+            found = f"Python finds {found_in or 'none'}, not the one beside {here / 'jobs'}"
             mend = "run kvjobs in another folder, or reinstall it from where you got it"
         else:
-            found, mend = str(place.parent), ""
+            found, mend = str(found_in.parent), ""
         yield Check(f"package {name}", not mend, found, mend)
 
 
@@ -217,7 +217,7 @@ def _frozen_writer(file: Path) -> Iterator[Check]:
 def _readable_by_others(file: Path) -> Iterator[Check]:
     """The database holds what people submitted. Older versions created its files with the permissions of the umask."""
     files = [file, *(file.with_name(f"{file.name}-{part}") for part in ("wal", "shm"))]
-    open_to_others = [one for one in files if one.exists() and is_readable_by_others(one)]
+    open_to_others = [path for path in files if path.exists() and is_readable_by_others(path)]
     if open_to_others:
         yield Check(
             "database files",
@@ -273,9 +273,9 @@ def _models(settings: "Settings") -> Iterator[Check]:
 
 def _providers(settings: "Settings") -> Iterator[Check]:
     """Whether the providers that the settings name are ready; onnx is, with the dependencies above."""
-    for one in worker_port().check_providers(settings):
-        is_ok = not one.mend or one.is_warning
-        yield Check(f"provider {one.name}", is_ok, one.found, one.mend, is_warning=one.is_warning)
+    for check in worker_port().check_providers(settings):
+        is_ok = not check.mend or check.is_warning
+        yield Check(f"provider {check.name}", is_ok, check.found, check.mend, is_warning=check.is_warning)
 
 
 def _version(distribution: str) -> str | None:

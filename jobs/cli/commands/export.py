@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.choices import Only
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=Choice(Format, case_sensitive=False),
+    type=SuggestingChoice(Format, case_sensitive=False),
     help="The format.  [default: by the name of the file; jsonl without a suffix]",
 )
 @click.option(
     "--only",
-    type=Choice(Only, case_sensitive=False),
+    type=SuggestingChoice(Only, case_sensitive=False),
     help="Only documents with a result (ok), that ended without one (failed), or that have not ended (waiting); all: "
     "every document.  [default: those that ended]",
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--with",
     "extras",
-    type=Choice(Extra, case_sensitive=False),
+    type=SuggestingChoice(Extra, case_sensitive=False),
     multiple=True,
     help="Add the text of the document, the log-probability of its translation, or its token counts.  [repeatable]",
 )

@@ -3,7 +3,7 @@
 import click
 
 from jobs.choices import SHOWN_STATES
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.priority import PRIORITIES
@@ -21,8 +21,8 @@ def _model(name: str) -> str:
 
 
 def _priority(number: int) -> str:
-    """As --priority takes it."""
-    return next((name for name, one in PRIORITIES.items() if one == number), str(number))
+    """The word that --priority takes for this number, else the number."""
+    return next((name for name, priority in PRIORITIES.items() if priority == number), str(number))
 
 
 COLUMNS = (
@@ -48,7 +48,7 @@ COLUMNS = (
     "--state",
     "states",
     metavar="STATE",
-    type=Choice(SHOWN_STATES),
+    type=SuggestingChoice(SHOWN_STATES),
     multiple=True,
     help=f"Only jobs in this state: {', '.join(SHOWN_STATES)}.  [repeatable]",
 )

@@ -54,7 +54,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
         after: dict[str, list[str]] = {}
         for query in ranked_queries(database, job):
             before[query.id] = list(query.first_stage)
-            after[query.id] = [one.id for one in query.candidates]
+            after[query.id] = [candidate.id for candidate in query.candidates]
     found = compare(judged, before, after, measures or MEASURES)
     columns = (
         Column("measure", "MEASURE"),
@@ -63,7 +63,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
         Column("gain", "GAIN", lambda gain: figure(gain, is_signed=True), right=True),
     )
     counts = {"ranked_queries": len(judged_queries(judged, after)), "judged_queries": len(judged)}
-    output.rows((_as_row(one) | counts for one in found), columns, FIELDS)
+    output.rows((_as_row(measured) | counts for measured in found), columns, FIELDS)
     if counts["ranked_queries"] < len(judged):
         ranked = f"{count(counts['ranked_queries'])} of {count(len(judged))} judged queries are ranked"
         print_message(f"{ranked}; the values are means over these.")
@@ -73,10 +73,10 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
         )
 
 
-def _as_row(one: "Measured") -> dict[str, Any]:
+def _as_row(measured: "Measured") -> dict[str, Any]:
     return {
-        "measure": one.measure,
-        "before": one.before,
-        "after": one.after,
-        "gain": one.after - one.before,
+        "measure": measured.measure,
+        "before": measured.before,
+        "after": measured.after,
+        "gain": measured.after - measured.before,
     }

@@ -102,14 +102,14 @@ def _print_list(output: Output) -> None:
 
     rows = [
         {
-            "name": one.name,
-            "about": one.about,
-            "title": one.title,
-            "parameters": dict(one.parameters),
-            "sentence": one.sentence,
-            "sql": one.sql,
+            "name": question.name,
+            "about": question.about,
+            "title": question.title,
+            "parameters": dict(question.parameters),
+            "sentence": question.sentence,
+            "sql": question.sql,
         }
-        for one in saved_queries().values()
+        for question in saved_queries().values()
     ]
     columns = (
         Column("name", "NAME"),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from jobs.choices import By
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
@@ -18,7 +18,7 @@ FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "me
 @click.argument("reference", metavar="JOB")
 @click.option(
     "--by",
-    type=Choice(By, case_sensitive=False),
+    type=SuggestingChoice(By, case_sensitive=False),
     default=By.PHASE.value,
     show_default=True,
     help="Group the times by phase, decoder step, or worker and lane.",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
-    """The one argument. A shell makes several of a pattern without quotes."""
+    """The argument CORPUS, which must be a single one: a shell makes several of a pattern without quotes."""
     if len(values) > 1:
         raise click.UsageError(
             f"name one corpus, not {len(values)}; for several files as one, name their folder, or a pattern in quotes: "
@@ -99,13 +99,13 @@ def _early_worker(settings: "Settings", options: SubmitOptions) -> Iterator[Embe
 def _check_and_submit(context: Context, options: SubmitOptions, early: EmbeddedWorker | None) -> int:
     spec = _admit(options, context.settings)
     stages = read_stages(options.then, spec, context.settings)
-    for one in (spec, *_model_specs(stages)):
-        _print_skipped(one)
+    for model_spec in (spec, *_model_specs(stages)):
+        _print_skipped(model_spec)
     corpus = _corpus(options, spec)
     _check_results(options, corpus)
     _print_advice(context, options, spec, corpus)
-    for one in _model_specs(stages):
-        _print_model_advice(context, options, one)
+    for model_spec in _model_specs(stages):
+        _print_model_advice(context, options, model_spec)
     if options.dry_run:
         return _dry_run(context, options, spec, stages, corpus)
     return _submit(context, options, spec, stages, corpus, early)

@@ -60,7 +60,7 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
         warning = mixed_models(job, providers_of(connection, job))
     group = () if field is None else (Column("group", field, _value),)
     names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
-    output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
+    output.rows((as_row(part) for part in found), (*group, *COLUMNS), names)
     if warning:
         print_message(warning)
     if job.waiting:
@@ -69,6 +69,6 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
         )
 
 
-def as_row(one: "Totals") -> dict[str, Any]:
+def as_row(totals: "Totals") -> dict[str, Any]:
     """Every value, for JSON and CSV."""
-    return {name: getattr(one, name) for name in ("group", *COUNTS, *MEASURES)}
+    return {name: getattr(totals, name) for name in ("group", *COUNTS, *MEASURES)}

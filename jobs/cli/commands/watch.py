@@ -165,7 +165,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
 
 
 def _same(job: "JobSummary", stages: "Sequence[JobSummary]") -> "JobSummary":
-    """The newest summary of the job, among those of its chain."""
+    """The summary of this job among the newest summaries of its chain's jobs."""
     return next(stage for stage in stages if stage.job_id == job.job_id)
 
 

@@ -10,7 +10,7 @@ from jobs.text.formatting import NOTHING, duration, figure, percent, plain
 
 if TYPE_CHECKING:
     from jobs.comparison.compare import Comparison, Difference
-    from jobs.comparison.judged_rankings import Interval
+    from jobs.comparison.judged_rankings import ConfidenceInterval
 
 CONTEXT = 30  # characters of the same text that are shown on either side of a change
 LONGEST_TEXT = 160  # characters of a source
@@ -20,7 +20,11 @@ RANKS_SHOWN = 10
 def describe_comparison(found: "Comparison") -> Iterator[str]:
     """The lines of the page."""
     yield f"A is job {found.a.label}, B is job {found.b.label}; both {found.a.task}"
-    rows = [(one.name, plain(one.a), plain(one.b)) for one in found.contrasts if one.differs or one.name == "model"]
+    rows = [
+        (contrast.name, plain(contrast.a), plain(contrast.b))
+        for contrast in found.contrasts
+        if contrast.differs or contrast.name == "model"
+    ]
     rows += [
         ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds)),
         ("tokens/s", figure(found.speed.a_tokens_per_s), figure(found.speed.b_tokens_per_s)),
@@ -35,8 +39,8 @@ def describe_comparison(found: "Comparison") -> Iterator[str]:
         yield ""
         yield "Seconds by phase (summed over all lanes)"
         phases = [
-            (one.phase, figure(one.a_seconds), figure(one.b_seconds), _times(one.times_as_fast))
-            for one in found.speed.phases
+            (phase.phase, figure(phase.a_seconds), figure(phase.b_seconds), _times(phase.times_as_fast))
+            for phase in found.speed.phases
         ]
         yield from _columns(("", "A", "B", "B IS AS FAST"), phases)
     if found.largest:
@@ -57,12 +61,18 @@ def _measures(found: "Comparison") -> Iterator[str]:
         yield from _columns(
             ("", "A", "B", "B - A", "P"),
             [
-                (one.measure, figure(one.a), figure(one.b), figure(one.difference, is_signed=True), figure(one.p_value))
-                for one in found.reference_scores
+                (
+                    score.measure,
+                    figure(score.a),
+                    figure(score.b),
+                    figure(score.difference, is_signed=True),
+                    figure(score.p_value),
+                )
+                for score in found.reference_scores
             ],
         )
-        for one in found.reference_scores:
-            yield f"  {one.measure} is {one.signature}"
+        for score in found.reference_scores:
+            yield f"  {score.measure} is {score.signature}"
         tested = found.reference_scores[0].tested
         if tested:
             yield f"  P: paired bootstrap, 1,000 resamples of {tested:,} documents"
@@ -72,32 +82,35 @@ def _measures(found: "Comparison") -> Iterator[str]:
         ranked = f"{first.queries:,} of {first.judged_queries:,}"
         yield f"Over {ranked} judged queries, which both ranked (95 % confidence intervals)"
         rows = [
-            (one.measure, _interval(one.a), _interval(one.b), _interval(one.difference, is_signed=True))
-            for one in found.judged
+            (measure.measure, _interval(measure.a), _interval(measure.b), _interval(measure.difference, is_signed=True))
+            for measure in found.judged
         ]
         yield from _columns(("", "A", "B", "B - A"), rows)
 
 
-def _difference(found: "Comparison", one: "Difference") -> Iterator[str]:
-    name = one.id if one.id is not None else f"position {one.a_position}"
-    text = _short(one.text or "")
+def _difference(found: "Comparison", difference: "Difference") -> Iterator[str]:
+    name = difference.id if difference.id is not None else f"position {difference.a_position}"
+    text = _short(difference.text or "")
     if isinstance(found.agreement, ScoreShift):
-        yield f"  {name}  {figure(one.value, is_signed=True)}  A {figure(one.a)}, B {figure(one.b)}"
+        values = f"A {figure(difference.a)}, B {figure(difference.b)}"
+        yield f"  {name}  {figure(difference.value, is_signed=True)}  {values}"
         yield f"    {text}"
         return
     if isinstance(found.agreement, RankingAgreement):
-        yield f"  {name}  RBO {figure(1 - one.value)}"
-        for side, order in (("A", one.a), ("B", one.b)):
+        yield f"  {name}  RBO {figure(1 - difference.value)}"
+        for side, order in (("A", difference.a), ("B", difference.b)):
             yield f"    {side}  {' '.join(order[:RANKS_SHOWN])}{' …' if order[RANKS_SHOWN:] else ''}"
         return
-    yield f"  {name}  {percent(one.value)} of the words differ"
+    yield f"  {name}  {percent(difference.value)} of the words differ"
     yield f"    text  {text}"
-    for side, pieces, signs in zip("AB", word_diff(one.a, one.b), (("[-", "-]"), ("{+", "+}")), strict=True):
+    for side, pieces, signs in zip(
+        "AB", word_diff(difference.a, difference.b), (("[-", "-]"), ("{+", "+}")), strict=True
+    ):
         yield f"    {side}     {_marked(pieces, signs)}"
 
 
 def _marked(pieces: Sequence[Piece], signs: tuple[str, str]) -> str:
-    """The changed parts in signs, as `git diff --word-diff` has them; of the rest what is next to them."""
+    """The changed parts in signs, as `git diff --word-diff` has them, and `CONTEXT` characters beside them."""
     return "".join(
         f"{signs[0]}{piece.text}{signs[1]}" if piece.is_changed else piece.text
         for piece in around_changes(pieces, CONTEXT)
@@ -109,7 +122,7 @@ def _unit(found: "Comparison") -> str:
 
 
 def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows below each other, all but the first column to the right."""
+    """A table without borders, its first column aligned to the left, the others to the right."""
     widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
     for row in (heads, *rows):
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
@@ -120,9 +133,9 @@ def _times(times_as_fast: float | None) -> str:
     return NOTHING if times_as_fast is None else f"{figure(times_as_fast)} x"
 
 
-def _interval(one: "Interval", *, is_signed: bool = False) -> str:
-    mean, low, high = (figure(value, is_signed=is_signed) for value in (one.mean, one.low, one.high))
-    return mean if one.low is None else f"{mean} ({low} to {high})"
+def _interval(interval: "ConfidenceInterval", *, is_signed: bool = False) -> str:
+    mean, low, high = (figure(value, is_signed=is_signed) for value in (interval.mean, interval.low, interval.high))
+    return mean if interval.low is None else f"{mean} ({low} to {high})"
 
 
 def _short(text: str) -> str:

@@ -55,16 +55,19 @@ def as_record(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_pe
         "model": spec.model,
         "documents": dry_run.num_documents + dry_run.num_rejected,
         "rejected": dry_run.num_rejected,
-        "rejected_lines": [{"line": one.line, "error": one.reason} for one in dry_run.rejected],  # the first of them
+        "rejected_lines": [
+            {"line": rejection.line, "error": rejection.reason} for rejection in dry_run.rejected
+        ],  # the first of them
         "without_id": dry_run.num_without_id,  # of the documents that are not rejected
         "shards": dry_run.num_shards,
         "tokens": counts.num_tokens if counts else None,  # None: the tokenizer is not on this machine
         "longest": counts.longest if counts else None,
         "estimated_tokens": dry_run.estimated_tokens,
         "estimated_s": dry_run.estimated_tokens / tokens_per_s if tokens_per_s else None,
-        **(_of_task(counts) if counts else {}),
+        **(_token_counts(counts) if counts else {}),
         "histogram": [
-            {"max_tokens": one.max_tokens, "number": one.num_sequences} for one in (counts.histogram if counts else ())
+            {"max_tokens": bucket.max_tokens, "number": bucket.num_sequences}
+            for bucket in (counts.histogram if counts else ())
         ],
         "stages_not_counted": [
             {"stage": number, "task": stage.spec.task, "model": stage.spec.model}
@@ -101,7 +104,7 @@ def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
     yield f"tokens      {count(counts.num_tokens)}, the longest sequence {count(counts.longest)}"
 
 
-def _of_task(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
+def _token_counts(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
     if isinstance(counts, SegmentCounts):
         return {
             "segments": counts.num_segments,

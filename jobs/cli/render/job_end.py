@@ -24,7 +24,7 @@ def end_message(
     pace = f" ({speed(job.tokens_per_s)})" if job.tokens_per_s else ""
     reused = reused_of(job)  # explains a speed that the model alone does not reach
     reuse = f"; {count(reused.value)} {reused.remark} reused" if reused and reused.value else ""
-    place = f"; results in {output}" if output and str(output) != "-" else ""
+    where = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
         more += f" (to accept these lines: kvjobs wait {job.job_id} --max-rejected {job.rejected})"
@@ -33,7 +33,7 @@ def end_message(
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
     total = _perplexity(job, whole) if whole and not is_mixed else ""
-    return f"{done}{took}{pace}{reuse}{place}.{_answers(job, answers)}{total}{more}"
+    return f"{done}{took}{pace}{reuse}{where}.{_answers(job, answers)}{total}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
@@ -50,7 +50,7 @@ def _answers(job: JobSummary, found: JobProviders) -> str:
     if job.order.is_default:
         return ""
     lines = [answered_sentence(job, found)]
-    lines += [why for one in found.providers for why in reasons_of(one)]
+    lines += [why for provider in found.providers for why in reasons_of(provider)]
     if warning := mixed_models(job, found):
         lines.append(warning)
     return "".join(f"\n{line}" for line in lines)

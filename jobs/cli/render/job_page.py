@@ -89,16 +89,16 @@ def _chain(job: "LiveJob", stages: "Sequence[LiveJob]") -> Iterator[str]:
 
 def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
     yield "Providers, in the order in which they are asked" + ("" if job.order.fallback else " (without fallback)")
-    width = max(len(one.provider) for one in found.providers)
-    for one in found.providers:
-        name = f"  {one.provider:<{width}}  "
-        if one.skipped:
-            yield f"{name}cannot do it: {one.skipped}"
+    width = max(len(provider.provider) for provider in found.providers)
+    for provider in found.providers:
+        name = f"  {provider.provider:<{width}}  "
+        if provider.skipped:
+            yield f"{name}cannot do it: {provider.skipped}"
             continue
-        bad = f", {count(one.failed)} found bad" if one.failed else ""
-        yield f"{name}{counted(one.documents, job.noun)} answered{bad}, model {one.model}"
-        yield from (f"{' ' * len(name)}{text}" for text in [used(one)] if text)
-        yield from (f"{' ' * len(name)}{text}" for text in reason_rows(one))
+        bad = f", {count(provider.failed)} found bad" if provider.failed else ""
+        yield f"{name}{counted(provider.documents, job.noun)} answered{bad}, model {provider.model}"
+        yield from (f"{' ' * len(name)}{text}" for text in [used(provider)] if text)
+        yield from (f"{' ' * len(name)}{text}" for text in reason_rows(provider))
     if found.unanswered:
         yield f"  {'none':<{width}}  {counted(found.unanswered, job.noun)} that no provider answered"
     if found.changes:
@@ -118,7 +118,7 @@ def _tokens(job: "JobSummary") -> str:
 
 
 def _options(options: Sequence[Fact]) -> str:
-    return ", ".join(f"{one.label} {_written(one.value)}" for one in options if one.value not in (None, []))
+    return ", ".join(f"{option.label} {_written(option.value)}" for option in options if option.value not in (None, []))
 
 
 def _written(value: Any) -> str:

@@ -178,7 +178,7 @@ def _fold(text: str, width: int) -> list[str]:
 
 
 def _cut(text: str, width: int) -> list[str]:
-    """A text as lines, broken anywhere."""
+    """A text cut into lines of the width, between any two characters."""
     lines = [""]
     for character in text:
         if cell_len(lines[-1] + character) > width:

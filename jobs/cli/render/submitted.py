@@ -23,7 +23,9 @@ def describe_submitted(
 
 def describe_stages(chain: "Sequence[JobSummary]") -> str:
     """`Stages, one chain: job 7 translate (opus), job 8 score (gpt2), job 9 filter.`"""
-    stages = (f"job {one.job_id} {one.task}" + (f" ({one.model})" if one.kind.has_model else "") for one in chain)
+    stages = (
+        f"job {stage.job_id} {stage.task}" + (f" ({stage.model})" if stage.kind.has_model else "") for stage in chain
+    )
     return f"Stages, one chain: {', '.join(stages)}. Of all stages: kvjobs export {chain[0].job_id} --chain"
 
 

@@ -60,7 +60,7 @@ class ParquetReader:
 
     @property
     def lines_read(self) -> int:
-        """Rows; the first line is not one."""
+        """How many rows were read."""
         return max(0, self._num_lines - 1)
 
     @property
@@ -82,7 +82,7 @@ class ParquetReader:
         """None: there are no lines."""
         return []
 
-    def place_of(self, line: int) -> str:
+    def line_name(self, line: int) -> str:
         return f"row {line}"
 
     def _look(self, piece: bytes) -> None:
@@ -140,7 +140,7 @@ class RowBytes(io.RawIOBase):
 
 @contextmanager
 def open_rows(raw: BinaryIO, request: RowsRequest) -> Iterator[RowBytes]:
-    """Start the process; the lines that it writes. It is killed where they are not read to the end."""
+    """Start the process; yields the lines that it writes. It is killed where they are not read to the end."""
     with (
         os.fdopen(os.memfd_create("errors"), "w+b") as errors,
         # -P: a folder named `jobs` in the current directory must not be imported instead of the package.

@@ -72,7 +72,7 @@ REFUSED = 2  # exit code
 
 @dataclass(frozen=True, slots=True)
 class RowsRequest:
-    """What is read of a file."""
+    """What the process that reads a file is asked for: columns, and the memory that it may take."""
 
     id_field: str
     text_fields: Mapping[str, str]  # columns of the payload, by role

@@ -57,7 +57,7 @@ def check_type(data_type: Any, depth: int = 0) -> None:
 
 
 def is_text(data_type: Any) -> bool:
-    """Whether its values are texts. Old writers do not say so of a column of bytes."""
+    """Whether the values of a type are texts. Old writers mark texts as bytes."""
     if is_type.is_dictionary(data_type):
         return is_text(data_type.value_type)
     kinds = (is_type.is_string, is_type.is_large_string, is_type.is_string_view, _is_binary)
@@ -104,7 +104,7 @@ def _values(array: Any, *, as_text: bool = False) -> list[Any]:
 
 
 def _dictionary(array: Any, *, as_text: bool) -> list[Any]:
-    """Each value once in memory, however often it is named."""
+    """The values of a dictionary array: each distinct value is made once, however often it occurs."""
     named = array.indices.dictionary_encode()
     values = _values(array.dictionary.take(named.dictionary), as_text=as_text)
     return [None if index is None else values[index] for index in named.indices.to_pylist()]
@@ -138,7 +138,7 @@ def _in_base64(array: Any) -> list[str | None]:
 
 
 def _floats(array: Any) -> list[Any]:
-    """Those of less than 64 bits as numpy's scalars, whose shortest digits orjson writes."""
+    """Numbers of less than 64 bits become numpy's scalars, for which orjson writes the fewest digits that are exact."""
     if is_type.is_float64(array.type) and not array.null_count:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # pyarrow has no types
     numbers = list(array.to_numpy(zero_copy_only=False))  # NaN where there is none: null in JSON, as NaN itself is

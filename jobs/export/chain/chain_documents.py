@@ -31,12 +31,12 @@ class ChainDocument:
 
     @property
     def first(self) -> ExportedDocument:
-        """As the corpus has it."""
+        """The document in the first stage, with its text as the corpus has it."""
         return self.of_stages[0]
 
     @property
     def status(self) -> str:
-        """That of the first stage without a result; ok where each has one."""
+        """The status in the first stage that has no result for the document; `ok` if every stage has one."""
         last = self._last
         return WAITING if last is None else last.status
 
@@ -73,12 +73,12 @@ class ChainDocument:
     @property
     def _ended_in(self) -> int:
         """The index of the first stage without a result, else of the last one."""
-        without = (index for index, one in enumerate(self.of_stages) if one is None or one.status != OK)
+        without = (index for index, document in enumerate(self.of_stages) if document is None or document.status != OK)
         return next(without, len(self.of_stages) - 1)
 
 
 def chain_documents(database: Database, jobs: Sequence[JobSummary], *, with_text: bool) -> Iterator[ChainDocument]:
-    """Each document of the first stage with the same one of the others. `with_text`: the first has its payload."""
+    """Each document of the first stage with its results in the others. `with_text`: the first has its payload."""
     first = read_documents(database, jobs[0].job_id, only=Only.ALL, with_text=with_text)
     others = [read_documents(database, job.job_id, only=Only.ALL) for job in jobs[1:]]
     upcoming = [next(other, None) for other in others]

@@ -24,24 +24,24 @@ class StageValues:
     """The names of one stage, and their values for a document."""
 
     shape: Shape
-    extras: tuple[str, ...]  # that every record has besides, and those that --with adds
+    extras: tuple[str, ...]  # further keys: those that every record has, and those that --with adds
     optional: tuple[str, ...]  # columns that the options of the job ask for
     renamed: Mapping[str, str]  # names that an earlier stage has too
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Of a table: the name of each, and the name of its value."""
-        of_result = (self.shape.main,) if self.shape.kind.rows else self.shape.columns  # a list is one cell
+        """The columns of a table: (name of the column, name of its value)."""
+        of_result = (self.shape.main,) if self.shape.kind.has_candidates else self.shape.columns  # a list is one cell
         values = (*of_result, "flags", *self.optional, *self.extras)
         return [(self._name(value), value) for value in values]
 
     @property
     def keys(self) -> set[str]:
-        """Every key that it may add to JSON."""
+        """Every key that the stage may add to a JSON record."""
         return {self._name(key) for key in self.shape.keys - OF_EVERY_STAGE}
 
     def in_json(self, document: ExportedDocument | None) -> dict[str, Any]:
-        """Its part of the record of a document."""
+        """The keys that the stage adds to the JSON record of a document."""
         result = document.result if document else {}
         values = self.shape.in_json(result) | {key: self.shape.stored(key, result) for key in self.extras}
         return {self._name(key): value for key, value in values.items()}
@@ -49,7 +49,7 @@ class StageValues:
     def in_table(self, document: ExportedDocument | None) -> dict[str, Any]:
         """Its cells in the row of a document, flags as a text of several words."""
         result = document.result if document else {}
-        (cells,) = (self.shape.in_json(result),) if self.shape.kind.rows else self.shape.in_table(result)
+        (cells,) = (self.shape.in_json(result),) if self.shape.kind.has_candidates else self.shape.in_table(result)
         cells |= {key: self.shape.stored(key, result) for key in ("flags", *self.extras)}
         return {name: cells.get(value) for name, value in self.columns}
 
@@ -58,7 +58,7 @@ class StageValues:
 
 
 def stage_values(jobs: Sequence[JobSummary], extras: Sequence[Extra]) -> list[StageValues | None]:
-    """Of each stage; None: a filter, which adds nothing. Raises SpecError for an extra that no stage has."""
+    """The values of each stage; None for a filter, which adds none. Raises SpecError for an extra that no stage has."""
     taken: set[str] = set()
     found: list[StageValues | None] = []
     for number, job in enumerate(jobs, start=1):
@@ -70,13 +70,15 @@ def stage_values(jobs: Sequence[JobSummary], extras: Sequence[Extra]) -> list[St
         found.append(
             StageValues(
                 shape,
-                tuple(extra_keys(shape, [one for one in extras if one in shape.added and one is not Extra.TEXT])),
+                tuple(
+                    extra_keys(shape, [extra for extra in extras if extra in shape.added and extra is not Extra.TEXT])
+                ),
                 tuple(shape.asked_for(json.loads(job.options))),
                 {name: f"{name}_{number}" for name in own & taken},
             )
         )
         taken |= own
     for extra in extras:
-        if not any(one and extra in one.shape.added for one in found):
+        if not any(stage and extra in stage.shape.added for stage in found):
             raise SpecError(f"--with {extra} is for no stage of this chain; leave it out")
     return found

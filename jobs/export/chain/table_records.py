@@ -13,7 +13,7 @@ from jobs.export.chain.chain_documents import ChainDocument
 from jobs.export.chain.stage_values import OF_EVERY_STAGE, StageValues
 from jobs.export.delimited_rows import DelimitedRows, id_cell
 from jobs.export.export_formats import split_fields
-from jobs.export.parquet.columns import Column, Kind, schema
+from jobs.export.parquet.columns import CellType, TypedColumn, schema
 from jobs.export.parquet.results import column_kind, fitted_fields, typed_id
 from jobs.export.parquet.table_bytes import TableBytes
 
@@ -29,7 +29,7 @@ class _Columns:
         self.reserved = OF_EVERY_STAGE.union({name for name, _ in self.of_stages}, *keys)
 
     def names(self, fields: Sequence[str]) -> list[str]:
-        """Those of a whole row, in their order; `fields`: of the corpus."""
+        """The names of all columns, in their order. `fields`: fields of the corpus that are columns."""
         return [
             *("id", "status", *(["text"] if self.has_text else []), *(name for name, _ in self.of_stages), *fields),
             *("error_code", "error", "line", "stage", "fields"),
@@ -84,7 +84,7 @@ class ParquetRecords:
     def __init__(
         self,
         stages: Sequence[StageValues | None],
-        field_columns: Sequence[Column],
+        field_columns: Sequence[TypedColumn],
         *,
         has_text: bool,
         has_integer_ids: bool,
@@ -92,13 +92,16 @@ class ParquetRecords:
         """`field_columns`: the fields of the corpus; what is in none of them is JSON in the column `fields`."""
         self._columns = _Columns(stages, has_text=has_text)
         self._has_integer_ids = has_integer_ids
-        self._fields = {one.name: one.kind for one in field_columns if one.name not in self._columns.reserved}
-        own = {"id": Kind.INT if has_integer_ids else Kind.TEXT, "fields": Kind.JSON, "line": Kind.INT}
-        kinds = own | {"stage": Kind.INT} | {name: column_kind(value) for name, value in self._columns.of_stages}
-        self._kinds = {
-            name: self._fields.get(name) or kinds.get(name, Kind.TEXT) for name in self._columns.names([*self._fields])
+        self._fields = {
+            column.name: column.kind for column in field_columns if column.name not in self._columns.reserved
         }
-        self._table = TableBytes(schema(Column(name, kind) for name, kind in self._kinds.items()))
+        own = {"id": CellType.INT if has_integer_ids else CellType.TEXT, "fields": CellType.JSON, "line": CellType.INT}
+        kinds = own | {"stage": CellType.INT} | {name: column_kind(value) for name, value in self._columns.of_stages}
+        self._kinds = {
+            name: self._fields.get(name) or kinds.get(name, CellType.TEXT)
+            for name in self._columns.names([*self._fields])
+        }
+        self._table = TableBytes(schema(TypedColumn(name, kind) for name, kind in self._kinds.items()))
 
     def head(self) -> bytes:
         return b""
@@ -113,6 +116,6 @@ class ParquetRecords:
         return self._table.end()
 
 
-def _typed(kind: Kind, value: Any) -> Any:
+def _typed(kind: CellType, value: Any) -> Any:
     """A cell as its column holds it: flags are a list of words."""
-    return (value.split() if value else None) if kind is Kind.TEXTS else value
+    return (value.split() if value else None) if kind is CellType.TEXTS else value

@@ -29,7 +29,7 @@ EXACT = 1 << 53  # a double holds every integer up to here
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-class Kind(enum.StrEnum):
+class CellType(enum.StrEnum):
     """The type of a column."""
 
     BOOL = "bool"
@@ -42,46 +42,46 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TypedColumn:
     """A column, and the type of its values."""
 
     name: str
-    kind: Kind
+    kind: CellType
 
 
 class Misfit:
-    """In place of a value that its column cannot hold."""
+    """Stands for a value that its column cannot hold."""
 
 
 MISFIT = Misfit()
 
 
-def infer(documents: Iterable[Mapping[str, Any]]) -> list[Column]:
+def infer(documents: Iterable[Mapping[str, Any]]) -> list[TypedColumn]:
     """A column for each field of these documents, in the order in which they occur."""
-    found: dict[str, set[Kind]] = {}
+    found: dict[str, set[CellType]] = {}
     for fields in documents:
         for name, value in fields.items():
             kinds = found.setdefault(name, set())
             if value is not None:
                 kinds.add(_kind_of(value))
-    return [Column(name, _kind_for(kinds)) for name, kinds in found.items()]
+    return [TypedColumn(name, _kind_for(kinds)) for name, kinds in found.items()]
 
 
-def fit(kind: Kind, value: Any) -> Any:
+def fit(kind: CellType, value: Any) -> Any:
     """The value as a column of this kind holds it, or MISFIT."""
     if value is None:
         return None
-    if kind is Kind.JSON:
+    if kind is CellType.JSON:
         return orjson.dumps(value).decode()
     own = _kind_of(value)
     if own is kind:
         return _number(value) if type(value) is orjson.Fragment else value
-    if kind is Kind.FLOAT and own is Kind.INT and abs(number := _number(value)) <= EXACT:
+    if kind is CellType.FLOAT and own is CellType.INT and abs(number := _number(value)) <= EXACT:
         return float(number)
     return MISFIT
 
 
-def schema(columns: Iterable[Column]) -> "pa.Schema":
+def schema(columns: Iterable[TypedColumn]) -> "pa.Schema":
     """The Arrow schema of these columns."""
     import pyarrow as pa
 
@@ -95,35 +95,38 @@ def schema(columns: Iterable[Column]) -> "pa.Schema":
         }
     )
     types = {
-        Kind.BOOL: pa.bool_(),
-        Kind.INT: pa.int64(),
-        Kind.FLOAT: pa.float64(),
-        Kind.TEXT: pa.string(),
-        Kind.TEXTS: pa.list_(pa.string()),
-        Kind.JSON: pa.string(),
-        Kind.RANKING: pa.list_(candidate),
+        CellType.BOOL: pa.bool_(),
+        CellType.INT: pa.int64(),
+        CellType.FLOAT: pa.float64(),
+        CellType.TEXT: pa.string(),
+        CellType.TEXTS: pa.list_(pa.string()),
+        CellType.JSON: pa.string(),
+        CellType.RANKING: pa.list_(candidate),
     }
     return pa.schema(
-        [pa.field(one.name, types[one.kind], metadata=JSON_MARK if one.kind is Kind.JSON else None) for one in columns]
+        [
+            pa.field(column.name, types[column.kind], metadata=JSON_MARK if column.kind is CellType.JSON else None)
+            for column in columns
+        ]
     )
 
 
-def _kind_of(value: Any) -> Kind:
+def _kind_of(value: Any) -> CellType:
     if isinstance(value, str):
-        return Kind.TEXT
+        return CellType.TEXT
     if isinstance(value, bool):
-        return Kind.BOOL
+        return CellType.BOOL
     if type(value) is orjson.Fragment:
         value = _number(value)
     if isinstance(value, int):
-        return Kind.INT if LOWEST <= value <= HIGHEST else Kind.JSON
-    return Kind.FLOAT if isinstance(value, float) else Kind.JSON
+        return CellType.INT if LOWEST <= value <= HIGHEST else CellType.JSON
+    return CellType.FLOAT if isinstance(value, float) else CellType.JSON
 
 
-def _kind_for(kinds: set[Kind]) -> Kind:
-    if kinds == {Kind.INT, Kind.FLOAT}:
-        return Kind.FLOAT
-    return next(iter(kinds)) if len(kinds) == 1 else Kind.JSON
+def _kind_for(kinds: set[CellType]) -> CellType:
+    if kinds == {CellType.INT, CellType.FLOAT}:
+        return CellType.FLOAT
+    return next(iter(kinds)) if len(kinds) == 1 else CellType.JSON
 
 
 def _number(value: Any) -> Any:

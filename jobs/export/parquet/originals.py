@@ -12,7 +12,7 @@ from typing import Any
 from jobs.corpus.original import CorpusLayout, StoredLine, stored_values
 from jobs.corpus.parquet.rows import CopiedRows
 from jobs.errors import SpecError
-from jobs.export.parquet.columns import Column, Kind, fit, infer, schema
+from jobs.export.parquet.columns import CellType, TypedColumn, fit, infer, schema
 from jobs.export.parquet.results import column_kind
 from jobs.export.parquet.table_bytes import TableBytes
 from jobs.export.result_columns import Shape
@@ -22,10 +22,12 @@ from jobs.tasks.kind import PayloadKind
 DESCRIPTIONS = (b"huggingface", b"pandas")
 
 
-def added_columns(shape: Shape, additions: Iterable[tuple[str, str]]) -> list[Column]:
+def added_columns(shape: Shape, additions: Iterable[tuple[str, str]]) -> list[TypedColumn]:
     """A column for each value of the result: its key, and the name of the column."""
     return [
-        Column(name, Kind.JSON if key == shape.main == "score" else column_kind(key))  # all measures of a score
+        TypedColumn(
+            name, CellType.JSON if key == shape.main == "score" else column_kind(key)
+        )  # all measures of a score
         for key, name in additions
     ]
 
@@ -33,13 +35,13 @@ def added_columns(shape: Shape, additions: Iterable[tuple[str, str]]) -> list[Co
 class CopiedTable:
     """Copies rows of the corpus."""
 
-    def __init__(self, rows: CopiedRows, added: Sequence[Column]) -> None:
+    def __init__(self, rows: CopiedRows, added: Sequence[TypedColumn]) -> None:
         import pyarrow as pa
 
         self._rows = rows
         self._added = added
         self._more = schema(added)
-        if taken := next((one.name for one in added if one.name in rows.schema.names), None):
+        if taken := next((column.name for column in added if column.name in rows.schema.names), None):
             raise SpecError(f"the corpus has a column {taken!r} already; choose another name: --add KEY=OTHER")
         kept = {key: value for key, value in (rows.schema.metadata or {}).items() if key not in DESCRIPTIONS}
         whole = pa.schema([*rows.schema, *self._more], metadata=kept)
@@ -81,21 +83,23 @@ class RewrittenTable:
         self,
         layout: CorpusLayout,
         fields: Iterable[Mapping[str, Any]],
-        added: Sequence[Column],
+        added: Sequence[TypedColumn],
         *,
         has_ids: bool,
         has_integer_ids: bool,
     ) -> None:
-        """`fields`: the other fields of every document."""
+        """`fields`: of every document the fields of the corpus that are neither its id nor its payload."""
         self._layout = layout
         self._added = added
-        payload = Kind.TEXT if layout.payload_kind is not PayloadKind.CANDIDATES else Kind.JSON
-        texts = {"query": Kind.TEXT, "messages": Kind.JSON}  # whatever the others are
+        payload = CellType.TEXT if layout.payload_kind is not PayloadKind.CANDIDATES else CellType.JSON
+        texts = {"query": CellType.TEXT, "messages": CellType.JSON}  # whatever the others are
         kinds = {field: texts.get(role, payload) for role, field in layout.fields.items()}
-        ids = {layout.id_field: Kind.INT if has_integer_ids else Kind.TEXT} if has_ids else {}
-        others = {one.name: one.kind for one in infer(fields)}
+        ids = {layout.id_field: CellType.INT if has_integer_ids else CellType.TEXT} if has_ids else {}
+        others = {column.name: column.kind for column in infer(fields)}
         own = {name: kind for name, kind in (ids | kinds).items() if name.partition(".")[0] not in others}
-        self._columns = [Column(name, kind) for name, kind in (own | others).items()]  # a path has its object's column
+        self._columns = [
+            TypedColumn(name, kind) for name, kind in (own | others).items()
+        ]  # a path has its object's column
         self._table = TableBytes(schema([*self._columns, *added]))
 
     def line(self, document: StoredLine, values: Sequence[Any]) -> bytes:
@@ -103,18 +107,20 @@ class RewrittenTable:
         stored = stored_values(self._layout, document)
         if self._layout.id_field in stored:
             number = int(document.external_id or 0) if document.numeric_id else document.external_id
-            is_number = any(one.name == self._layout.id_field and one.kind is Kind.INT for one in self._columns)
+            is_number = any(
+                column.name == self._layout.id_field and column.kind is CellType.INT for column in self._columns
+            )
             stored[self._layout.id_field] = number if is_number else document.external_id
-        row = [fit(one.kind, stored.get(one.name)) for one in self._columns]
-        return self._table.add(row + [_cell(one, value) for one, value in zip(self._added, values, strict=True)])
+        row = [fit(column.kind, stored.get(column.name)) for column in self._columns]
+        return self._table.add(row + [_cell(column, value) for column, value in zip(self._added, values, strict=True)])
 
     def tail(self) -> bytes:
         """The end of the file."""
         return self._table.end()
 
 
-def _cell(column: Column, value: Any) -> Any:
+def _cell(column: TypedColumn, value: Any) -> Any:
     """A value of a result as its column holds it."""
-    if column.kind is Kind.JSON:
-        return fit(Kind.JSON, value)
-    return None if column.kind is Kind.TEXTS and not isinstance(value, list) else value
+    if column.kind is CellType.JSON:
+        return fit(CellType.JSON, value)
+    return None if column.kind is CellType.TEXTS and not isinstance(value, list) else value

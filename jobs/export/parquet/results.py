@@ -18,7 +18,7 @@ import orjson
 
 from jobs.errors import StoreError
 from jobs.export.export_formats import split_fields
-from jobs.export.parquet.columns import MISFIT, Column, Kind, fit, infer, schema
+from jobs.export.parquet.columns import MISFIT, CellType, TypedColumn, fit, infer, schema
 from jobs.export.parquet.table_bytes import TableBytes
 from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
 from jobs.store.report.documents.export import first_fields, has_integer_ids
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument
     from jobs.store.report.job_summary import JobSummary
 
-_OF_TYPES = {Type.TEXT: Kind.TEXT, Type.JSON: Kind.JSON, Type.INTEGER: Kind.INT, Type.FLOAT: Kind.FLOAT}
+_OF_TYPES = {Type.TEXT: CellType.TEXT, Type.JSON: CellType.JSON, Type.INTEGER: CellType.INT, Type.FLOAT: CellType.FLOAT}
 # The type of a value of a result, by its name in an export; the others are texts.
-KINDS_OF_VALUES: Mapping[str, Kind] = {
+KINDS_OF_VALUES: Mapping[str, CellType] = {
     **{field.exported_name: _OF_TYPES[field.type] for task in KINDS.values() for field in task.fields},
-    **{derived.name: Kind.FLOAT for task in KINDS.values() for derived in task.derived},
-    **{task.main: Kind.RANKING for task in KINDS.values() if task.rows},
-    **{task.main: Kind.BOOL for task in KINDS.values() if not task.fields},
-    "flags": Kind.TEXTS,
+    **{derived.name: CellType.FLOAT for task in KINDS.values() for derived in task.derived},
+    **{task.main: CellType.RANKING for task in KINDS.values() if task.candidate_columns},
+    **{task.main: CellType.BOOL for task in KINDS.values() if not task.fields},
+    "flags": CellType.TEXTS,
 }
 
 
@@ -47,7 +47,7 @@ class ParquetResults:
     def __init__(
         self,
         shape: Shape,
-        field_columns: Sequence[Column],
+        field_columns: Sequence[TypedColumn],
         *,
         extras: Sequence[str] = (),
         optional: Sequence[str] = (),
@@ -59,15 +59,15 @@ class ParquetResults:
         self._extras = extras
         self._has_integer_ids = has_integer_ids
         self._reserved = frozenset(shape.table_keys | shape.keys)
-        results = [shape.main] if shape.kind.rows else [*shape.columns]
-        self._fields = {one.name: one.kind for one in field_columns if one.name not in self._reserved}
+        results = [shape.main] if shape.kind.has_candidates else [*shape.columns]
+        self._fields = {column.name: column.kind for column in field_columns if column.name not in self._reserved}
         self._columns = [
-            Column("id", Kind.INT if has_integer_ids else Kind.TEXT),
-            Column("status", Kind.TEXT),
-            *(Column(name, column_kind(name)) for name in (*results, "flags", *optional, *extras)),
-            *(Column(name, kind) for name, kind in self._fields.items()),
-            *(Column("error_code", Kind.TEXT), Column("error", Kind.TEXT)),
-            *(Column("line", Kind.INT), Column("fields", Kind.JSON)),
+            TypedColumn("id", CellType.INT if has_integer_ids else CellType.TEXT),
+            TypedColumn("status", CellType.TEXT),
+            *(TypedColumn(name, column_kind(name)) for name in (*results, "flags", *optional, *extras)),
+            *(TypedColumn(name, kind) for name, kind in self._fields.items()),
+            *(TypedColumn("error_code", CellType.TEXT), TypedColumn("error", CellType.TEXT)),
+            *(TypedColumn("line", CellType.INT), TypedColumn("fields", CellType.JSON)),
         ]
         self._table = TableBytes(schema(self._columns))
 
@@ -92,14 +92,14 @@ class ParquetResults:
         return self._table.end()
 
     def _result(self, document: "ExportedDocument") -> dict[str, Any]:
-        if self._shape.kind.rows:
+        if self._shape.kind.has_candidates:
             return self._shape.in_json(document.result)
         (cells,) = self._shape.in_table(document.result)
         return cells
 
 
 def fitted_fields(
-    document: "ExportedDocument", reserved: frozenset[str], kinds: Mapping[str, Kind]
+    document: "ExportedDocument", reserved: frozenset[str], kinds: Mapping[str, CellType]
 ) -> tuple[dict[str, Any], str | None]:
     """The cells of the other fields of the corpus' line, and as JSON those that have no column or do not fit theirs;
     None: there are none."""
@@ -136,6 +136,6 @@ def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Ex
     )
 
 
-def column_kind(name: str) -> Kind:
+def column_kind(name: str) -> CellType:
     """The kind of a column of results."""
-    return KINDS_OF_VALUES.get(name, Kind.TEXT)
+    return KINDS_OF_VALUES.get(name, CellType.TEXT)

@@ -1,4 +1,4 @@
-"""The errors of a database turned into those of kvjobs: what went wrong, where, and what to do."""
+"""The errors of a database turned into errors of kvjobs: what went wrong, where, and what to do."""
 
 from pathlib import Path
 

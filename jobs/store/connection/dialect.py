@@ -39,7 +39,7 @@ def insert_rows(connection: Connection, table: Any, rows: Rows, **same: Any) -> 
 
 
 def insert_results(connection: Connection, table: Any, rows: Rows, **same: Any) -> set[int]:
-    """As `insert_rows`, for results of one job; the positions of the rows that were really inserted."""
+    """Insert results of one job as `insert_rows` does; returns the positions of the rows that were really inserted."""
     if connection.dialect.name == "sqlite" and rows:
         # Nobody else writes meanwhile, so what is not there yet will be inserted. (RETURNING would need a statement of
         # its own for each row.)
@@ -57,7 +57,7 @@ def insert_results(connection: Connection, table: Any, rows: Rows, **same: Any) 
 
 
 def add_to_rows(connection: Connection, *additions: Addition) -> None:
-    """Add the values of each row to those of the row of its table that has the same key, or insert it where there is
+    """Add the values of each row to the row of its table with the same key, or insert the row where there is
     none; texts stay as they are. No two rows of a table have the same key. A table without a natural key gets a new
     row for each.
 
@@ -131,8 +131,8 @@ def _adding(table: Any, names: Names) -> str:
 
 @cache
 def _on_sqlite(table: Any, names: Names, on_conflict: str) -> str:
-    places = ", ".join("?" * len(names))
-    return f"INSERT INTO {table.__tablename__} ({', '.join(names)}) VALUES ({places}) {on_conflict}"
+    placeholders = ", ".join("?" * len(names))
+    return f"INSERT INTO {table.__tablename__} ({', '.join(names)}) VALUES ({placeholders}) {on_conflict}"
 
 
 @cache

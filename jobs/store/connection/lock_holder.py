@@ -12,7 +12,7 @@ from jobs.text.formatting import visible
 
 LOCKS = Path("/proc/locks")
 # The bytes that a writer locks (sqlite.org/walformat.html#locks; lockingv3.html): one of the file -shm, and in the file
-# itself those of a program that has it for itself alone.
+# itself the bytes that a program with an exclusive lock holds.
 WAL_WRITER, EXCLUSIVE = (120, 120), (0x40000000, 0x400001FF)
 LONGEST_NAME = 60
 
@@ -20,9 +20,9 @@ LONGEST_NAME = 60
 def lock_holder(file: Path) -> int | None:
     """The pid of the process that holds the lock; None where there is none, or it cannot be known: the process is
     another container's, or this one's."""
-    for place, (first, last) in ((file.with_name(f"{file.name}-shm"), WAL_WRITER), (file, EXCLUSIVE)):
+    for locked_file, (first, last) in ((file.with_name(f"{file.name}-shm"), WAL_WRITER), (file, EXCLUSIVE)):
         with suppress(OSError, ValueError):
-            status = place.stat()
+            status = locked_file.stat()
             for line in LOCKS.read_text().splitlines():
                 # 2: POSIX  ADVISORY  WRITE 17181 fe:00:2277548 120 120 (with -> after the number: it waits)
                 fields = line.split()

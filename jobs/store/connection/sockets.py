@@ -40,8 +40,8 @@ class Sockets:
                 self._began.pop(transaction, None)
 
     def cut(self, silence_s: float) -> bool:
-        """Shut down every connection if some transaction has lasted longer than that; whether they were. Threads that
-        wait for an answer get an error, and the pool opens new connections."""
+        """Shut down every connection if some transaction has lasted longer than `silence_s`; returns whether it did.
+        Threads that wait for an answer get an error, and the pool opens new connections."""
         with self._lock:
             connections, now = list(self._open), time.monotonic()
             if not connections or all(now - began <= silence_s for began in self._began.values()):

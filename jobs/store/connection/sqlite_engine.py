@@ -73,7 +73,7 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # `_begin` sends BEGIN: Python's sqlite3 would send it too late
     add_exp_and_ln(connection)
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
-        # Only a new file can be made so. (On another, the pragma would take the write lock at every connect.)
+        # Only a new file can be made incremental. (On another, the pragma would take the write lock at every connect.)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `jobs.store.disk_space.free_pages` shortens the file
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
@@ -94,7 +94,7 @@ def _refuse_network_file_system(folder: Path) -> None:
         )
 
 
-_FILE = "kvjobs_file"  # key in the `info` of a pooled connection: the file that it opened
+_FILE = "kvjobs_file"  # in the `info` of a pooled connection, the key of the file that it opened
 
 
 class FileIdentity:

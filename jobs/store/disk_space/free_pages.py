@@ -47,7 +47,7 @@ class FileSpace:
 
 
 def file_space(database: Database) -> FileSpace | None:
-    """None on a server, which alone knows its disk."""
+    """The size of the SQLite file and of its free pages; None for a server, which does not tell about its disk."""
     if not database.is_sqlite:
         return None
     path = _path(database)
@@ -126,7 +126,7 @@ def rewrite_file(database: Database) -> None:
 
 
 def _cut_off(database: Database, connection: Connection, pages: int) -> int:
-    """Move pages from the end of the file into free ones, and cut it off; how many pages shorter it is."""
+    """Move pages from the end of the file into free ones, and cut the end off; returns by how many pages."""
     before = _pragma(connection, "page_count")
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
@@ -157,8 +157,8 @@ def _refuse_without_room(database: Database) -> None:
 def _temporary_folder() -> Path:
     """Where SQLite writes temporary files (sqlite.org/tempfiles.html, 5)."""
     named = (os.environ.get(name) for name in ("SQLITE_TMPDIR", "TMPDIR"))
-    places = map(Path, filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")))
-    return next((place for place in places if place.is_dir() and os.access(place, os.W_OK | os.X_OK)), Path())
+    folders = map(Path, filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")))
+    return next((folder for folder in folders if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)), Path())
 
 
 @contextmanager

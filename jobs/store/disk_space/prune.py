@@ -39,7 +39,7 @@ def prune_jobs(
     advance: Callable[[int], None] = lambda rows: None,
     shortened: Callable[[int], None] = lambda num_bytes: None,
 ) -> int:
-    """Delete ended jobs, those of a chain together, and give the free pages of a SQLite file back to the disk, where it
+    """Delete ended jobs (chains as a whole), and give the free pages of a SQLite file back to the disk, where it
     can be shortened. After each transaction `advance` is called with the number of rows, or `shortened` with the number
     of bytes. Returns how many rows were deleted.
 
@@ -68,7 +68,7 @@ def prune_jobs(
 
 
 def _claim(connection: Connection, job_id: int) -> None:
-    """From here on the job is incomplete: it cannot be exported, resumed or found by its name."""
+    """Mark the job as incomplete: from now on it cannot be exported, resumed or found by its name."""
     lock_counters(connection, job_id)  # a retry commits before this and is seen here, or finds the job failed
     claimed = connection.execute(
         update(Job)

@@ -1,4 +1,4 @@
-"""The bulk insert of a batch: its documents, the rejection of those whose id is taken, and its shards.
+"""The bulk insert of a batch: its shards and documents; documents whose id is taken are rejected.
 
 Knows: the fastest way into each database. Does not know: when a batch may be written.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from jobs.documents import Document, PlaceOf, Record, Reject, Rejected, duplicate
+from jobs.documents import Document, LineName, Record, Reject, Rejected, duplicate
 from jobs.store.queue.chains import new_shard
 from jobs.store.rollups import add_failures
 from jobs.store.schema import tables
@@ -23,13 +23,13 @@ IDS_PER_QUERY = 500
 
 
 def insert_batch(
-    connection: Connection, job_id: int, shards: Sequence[Sequence[Record]], place_of: PlaceOf | None = None
+    connection: Connection, job_id: int, shards: Sequence[Sequence[Record]], line_name: LineName | None = None
 ) -> None:
     """Insert the documents of these shards, and those shards that have a document to process; add to the counters.
-    `place_of` names a line of the corpus for people."""
+    `line_name` names a line of the corpus for people."""
     records = [record for shard in shards for record in shard]
     _insert_documents(connection, job_id, records)
-    duplicates = _reject_duplicates(connection, job_id, records, place_of)
+    duplicates = _reject_duplicates(connection, job_id, records, line_name)
     new_shards, num_tokens = [], 0
     for shard in shards:
         todo = [r for r in shard if type(r) is Document and r.position not in duplicates]
@@ -76,7 +76,7 @@ def restore_cache(connection: Connection) -> None:
 
 
 def _insert_documents(connection: Connection, job_id: int, records: Sequence[Record]) -> None:
-    """Insert records in the order of the corpus; of two with one id the first stays, and the other is left out."""
+    """Insert records in the order of the corpus; of two records with the same id only the first is inserted."""
     if connection.dialect.name == "postgresql":
         copy_documents(connection, job_id, records)
         return
@@ -99,9 +99,9 @@ def _insert_documents(connection: Connection, job_id: int, records: Sequence[Rec
 
 
 def _reject_duplicates(
-    connection: Connection, job_id: int, records: Sequence[Record], place_of: PlaceOf | None
+    connection: Connection, job_id: int, records: Sequence[Record], line_name: LineName | None
 ) -> set[int]:
-    """Insert the records whose id was taken as rejected; their positions."""
+    """Insert the records whose id was taken, as rejected documents. Returns their positions."""
     document = tables.Document
     here = (document.job_id == job_id) & document.position.between(records[0].position, records[-1].position)
     if connection.scalar(select(func.count()).where(here)) == len(records):
@@ -109,7 +109,7 @@ def _reject_duplicates(
     inserted = set(connection.scalars(select(document.position).where(here)))
     left_out = [record for record in records if record.position not in inserted]
     lines = _first_lines(connection, job_id, [record.external_id for record in left_out])
-    rejected = [duplicate(record, lines[record.external_id], place_of) for record in left_out]
+    rejected = [duplicate(record, lines[record.external_id], line_name) for record in left_out]
     _insert_documents(connection, job_id, rejected)
     return {record.position for record in left_out}
 
@@ -152,7 +152,7 @@ def copy_documents(connection: Connection, job_id: int, records: Sequence[Record
 
 
 def _copy_without_duplicates(connection: Connection, job_id: int, records: Sequence[Record]) -> None:
-    """Through a temporary table, because COPY has no ON CONFLICT."""
+    """Insert the records through a temporary table, because COPY has no ON CONFLICT."""
     connection.exec_driver_sql("CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE documents) ON COMMIT DELETE ROWS")
     connection.exec_driver_sql("TRUNCATE incoming")
     _copy(connection, "incoming", job_id, records)

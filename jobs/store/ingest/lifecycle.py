@@ -1,6 +1,6 @@
 """The life of an ingest: a job is begun, filled batch by batch, and finished or abandoned.
 
-Every transaction checks how many documents are written (`jobs.ingested`), so that of two submits that fill one job only
+Every transaction checks how many documents are written (`jobs.ingested`), so that when two submits fill one job, only
 one writes each batch, and a killed submit continues where it stopped.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, null, select, update
 
-from jobs.documents import PlaceOf, Record
+from jobs.documents import LineName, Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
@@ -36,7 +36,7 @@ ROWS_PER_DELETE = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What `submit` asks for."""
+    """The job, and the later stages of its chain, that a submit asks for."""
 
     spec: JobSpec
     content_key: Callable[[int], str]  # of the first job (0) and of further jobs (1, 2, ...) of this corpus
@@ -112,10 +112,10 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
 
 
 def add_batch(
-    database: Database, job_id: int, batch: IngestBatch, digest: str, place_of: PlaceOf | None = None
+    database: Database, job_id: int, batch: IngestBatch, digest: str, line_name: LineName | None = None
 ) -> IngestedJob:
     """Write the documents and shards of a batch if it is the job's next one; the job as it is afterwards. `digest`:
-    sha256 over all documents up to the end of this batch. `place_of` names a line of the corpus for people."""
+    sha256 over all documents up to the end of this batch. `line_name` names a line of the corpus for people."""
     with database.writing() as connection:
         enlarge_cache(connection)
         is_next = (Job.id == job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == batch.start)
@@ -123,7 +123,7 @@ def add_batch(
             connection.execute(update(Job).where(is_next).values(ingested=batch.stop, ingest_digest=digest)).rowcount
             == 1
         ):
-            insert_batch(connection, job_id, batch.shards, place_of)
+            insert_batch(connection, job_id, batch.shards, line_name)
         return _read(connection, job_id)
 
 
@@ -186,7 +186,7 @@ def first_rejected(database: Database, job_id: int, limit: int) -> list[tuple[in
 
 
 def _store_tolerance(connection: Connection, chain: Sequence[int], max_rejected: Tolerance) -> None:
-    """In what says how the corpus is read, which all jobs of a chain share; not in a job of a version without it."""
+    """Store `max_rejected` in `jobs.reading`, of all jobs of the chain; a job of an older version has no `reading`."""
     reading = connection.scalar(select(Job.reading).where(Job.id == chain[0]))
     if reading is not None:
         values = json.loads(reading) | {MAX_REJECTED: str(max_rejected)}
@@ -242,15 +242,15 @@ def _take_name(connection: Connection, name: str | None, job_id: int | None) -> 
 
 
 def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
-    """Insert the job and those of its chain; its number, or None where another job has taken its key or its name
+    """Insert the job and the stages behind it; its number, or None where another job has taken its key or its name
     meanwhile."""
     job_id = _insert_job(connection, request, request.spec, key, {"name": request.name})
     if job_id is not None and request.stages:
         connection.execute(update(Job).where(Job.id == job_id).values(chain=job_id, stage=1, reads=CORPUS))
         for number, stage in enumerate(request.stages, start=2):
-            place = {"chain": job_id, "stage": number, "reads": stage.reads}
+            in_chain = {"chain": job_id, "stage": number, "reads": stage.reads}
             key_of_stage = hashlib.sha256(f"{key}\n{number}".encode()).hexdigest()
-            _insert_job(connection, request, stage.spec, key_of_stage, place)
+            _insert_job(connection, request, stage.spec, key_of_stage, in_chain)
     return job_id
 
 

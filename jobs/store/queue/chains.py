@@ -1,4 +1,4 @@
-"""The chain of a job, and what the end of a shard hands on to the next stage.
+"""The chain of a job: when a shard closes, its documents are handed on to the next stage.
 
     stage 1   shard closes --+                      (a corpus is read by stage 1 alone)
                              | same transaction
@@ -6,9 +6,10 @@
     stage 3                                                                         +--> documents, a shard ...
 
 A later stage has no documents at first. When a shard of the stage before it closes, the transaction that closes it
-inserts the documents of the same range into this stage, and a shard of them: so whatever dies, a range was handed on
-with the results that it is made of, or neither is there. A document that has no result in the stage before is `skipped`
-in this one, and in those behind it. A stage ends when its last shard is closed and the stage before it has ended.
+inserts the documents of the same range into this stage, and a shard of them. So a range is handed on if and only if
+the results that its documents are made from were stored, whatever process dies. A document without a result in the
+stage before is `skipped` in this stage and in all later ones. A stage ends when its last shard is closed and the stage
+before it has ended.
 
 Every function with a connection runs inside the caller's transaction, which has locked the job's counters. The counters
 of a chain are locked in the order of its stages.
@@ -55,15 +56,15 @@ CLOSED = (ShardState.DONE, ShardState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A stage, and the one that follows it."""
+    """A stage of a chain (`job_id`), the next stage, and the stage whose text the next one reads."""
 
     job_id: int
     task: str
     next_id: int
     next_task: str
     text_job: int  # the stage whose text the next one reads
-    text_task: str | None  # of that job; None: the documents' own text is read, which is the corpus
-    is_pairs: bool  # the next stage scores pairs: what that job translated, and its translation
+    text_task: str | None  # the task of `text_job`; None: the next stage reads the corpus
+    is_pairs: bool  # the next stage scores pairs: the text that `text_job` translated, and its translation
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class NewShard:
 
     job_id: int
     shard_id: int
-    is_closed: bool  # none of its documents waits
+    is_closed: bool  # no document of the shard waits
 
 
 def chain_of(connection: Connection, job_id: int) -> list[int]:
@@ -140,10 +141,10 @@ def _link(connection: Connection, job_id: int) -> Link | None:
 
 
 def _rows(connection: Connection, link: Link) -> Select[Any]:
-    """Documents of a stage as rows of the next one, in the order of _COLUMNS."""
+    """A SELECT of the stage's documents as rows of `documents` of the next stage, in the order of `_COLUMNS`."""
     document, result = Document, RESULTS[link.task]
     source: Any = aliased(RESULTS[link.text_task]) if link.text_task else aliased(Document)
-    translated: Any = aliased(Document)  # of a pair: what the translation in `source` is of
+    translated: Any = aliased(Document)  # of a pair: the document whose translation `source` is
     has_result = result.position.is_not(None)
     is_ok = and_(has_result, func.coalesce(source.text, "") != "")
     tokens: Any = 0 if link.next_task == FILTER else _estimated_tokens(connection, source.text)
@@ -179,7 +180,7 @@ def _rows(connection: Connection, link: Link) -> Select[Any]:
 
 
 def _insert(connection: Connection, rows: Select[Any]) -> list[int]:
-    """Insert documents that are not there yet; the estimated tokens of each."""
+    """Insert the selected documents that do not exist yet; returns the estimated tokens of each inserted one."""
     new = insert_or_ignore(connection, Document).from_select(_COLUMNS, rows).returning(Document.estimated_tokens)
     return list(connection.execute(new).scalars())
 
@@ -210,7 +211,7 @@ def _new_shard(connection: Connection, link: Link, inserted: Sequence[int], star
 
 
 def new_shard(job_id: int, state: ShardState = ShardState.READY) -> dict[str, Any]:
-    """The columns of a shard that nobody has leased yet, but for its range."""
+    """The columns of a shard that was never leased, except `start`, `stop` and `estimated_tokens`."""
     queue = select(Job.queue).where(Job.id == job_id).scalar_subquery()
     never = dict.fromkeys(("lease_epoch", "attempts", "crashes"), 0)
     return {"job_id": job_id, "queue": queue, "state": state, "available_at": db_time(), **never}
@@ -258,7 +259,7 @@ def _reopened_shard(connection: Connection, link: Link, rows: Select[Any], start
 
 
 def _estimated_tokens(connection: Connection, text: ColumnElement[Any]) -> ColumnElement[int]:
-    """As `jobs.documents.estimate_tokens`."""
+    """`jobs.documents.estimate_tokens` in SQL."""
     if connection.dialect.name == "sqlite":
         num_bytes = func.length(cast(text, LargeBinary), type_=Integer())
     else:

@@ -25,8 +25,8 @@ def end_documents(
     code: str | None = None,
     message: str | None = None,
 ) -> list[int]:
-    """Give the open documents of a range a terminal status; the estimated tokens of each. The caller adds them to the
-    job's counters."""
+    """Give the open documents of a range a terminal status; returns the estimated tokens of each. The caller adds
+    them to the job's counters."""
     ended = connection.execute(
         update(Document)
         .where(
@@ -40,14 +40,15 @@ def end_documents(
 
 
 def cancel_documents(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> int:
-    """Cancel the open documents of a range, and add them to the job's counters; how many."""
+    """Cancel the open documents of a range, and add them to the job's counters. Returns their number."""
     tokens = end_documents(connection, result, job_id, start, stop, DocumentStatus.CANCELLED)
     add_to_counters(connection, job_id, cancelled=len(tokens), estimated_done=sum(tokens))
     return len(tokens)
 
 
 def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int]) -> int:
-    """If a cancel of the job was requested, cancel the open documents of those shards that are not leased; how many."""
+    """If a cancel of the job was requested, cancel the open documents of these shards, except leased ones. Returns how
+    many documents were cancelled."""
     cancelled = connection.execute(
         update(Shard)
         .where(

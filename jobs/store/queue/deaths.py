@@ -46,7 +46,7 @@ def log_death(database: Database, work: Work, batch: Batch, how: str) -> bool:
 
 def pause_after_deaths(connection: Connection, job_id: int) -> bool:
     """Pause a job if more than `MAX_DEATHS` of its processes died within ten minutes and fewer documents than that were
-    finished; whether it was paused. (A person who kills workers again and again lets more documents finish.)"""
+    finished; returns whether it was paused. (A person who kills workers again and again lets more documents finish.)"""
     event = ShardEvent
     lately = (event.job_id == job_id, event.at > db_time(-WITHIN_S))
     gone = select(func.count(distinct(event.worker_id))).where(*lately, event.event.in_(WORKER_GONE))
@@ -75,13 +75,13 @@ MAX_CRASHES = 8
 
 
 def expire(database: Database, trial: Trial | None = None) -> int:
-    """Take back the leases that have run out; how many. The event keeps the positions that were in flight. `trial`: for
-    the reason of a job that is paused."""
+    """Take back the leases that have run out; returns their number. The event keeps the positions that were in flight.
+    `trial`: makes the command that is named in the reason of a job that is paused."""
     return _take_back(database, Shard.lease_until < db_time(), "expired", trial)
 
 
 def expire_workers(database: Database, worker_ids: Sequence[int], trial: Trial | None = None) -> int:
-    """Take back the leases of workers that are known to be dead; how many."""
+    """Take back the leases of workers that are known to be dead; returns their number."""
     return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost", trial) if worker_ids else 0
 
 

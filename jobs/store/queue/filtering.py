@@ -30,7 +30,7 @@ NOT_EVALUATED = "filter-error"  # error code where the database cannot evaluate 
 # The columns of `v_documents` that a condition may use: the stage that it takes them from decides.
 OF_CORPUS = frozenset({"position", "id", "line", "text", "fields", "route"})
 OF_TASK = {kind.name: kind.conditions for kind in KINDS.values() if kind.fields}
-OF_RESULTS = frozenset({"provider", "shard_id", "epoch", "worker_id", "finished_at"})  # of the last stage with a model
+OF_RESULTS = frozenset({"provider", "shard_id", "epoch", "worker_id", "finished_at"})  # last stage with a model
 
 
 def stage_of_column(name: str, tasks: Sequence[str]) -> int | None:

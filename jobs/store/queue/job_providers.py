@@ -32,9 +32,9 @@ def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], a
     transaction has really inserted and ended."""
     documents, failures = Counter(succeeded), Counter(failed)
     handed_over: Counter[str] = Counter()
-    for one in answers.handovers:
-        handed_over[one.provider] += one.documents
-    usage = {one.provider: one for one in answers.usage}
+    for handover in answers.handovers:
+        handed_over[handover.provider] += handover.documents
+    usage = {used.provider: used for used in answers.usage}
     rows = []
     for place, choice in enumerate(work.spec.providers.choices):
         name, used = choice.name, usage.get(choice.name)
@@ -49,12 +49,12 @@ def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], a
 def handover_sums(work: Work, answers: Answers) -> list[Row]:
     """What a batch adds to the rows of reasons why its providers did not answer, sorted by their key."""
     found: dict[tuple[str, str], Row] = {}
-    for one in answers.handovers:
-        if one.documents:
-            key = (one.provider, one.code.value)
+    for handover in answers.handovers:
+        if handover.documents:
+            key = (handover.provider, handover.code.value)
             row = found.setdefault(key, {"job_id": work.job_id, "provider": key[0], "code": key[1], "documents": 0})
-            row.setdefault("reason", one.reason)
-            row["documents"] += one.documents
+            row.setdefault("reason", handover.reason)
+            row["documents"] += handover.documents
     return [found[key] for key in sorted(found)]
 
 

@@ -26,8 +26,8 @@ def leasable(queues: Queues | None = None) -> ColumnElement[bool]:
 
 
 def order(warm: Collection[str] = (), first_job: int | None = None) -> tuple[Any, ...]:
-    """The order in which jobs' shards are leased, for `ORDER BY`: those of `first_job` and its chain, highest priority,
-    later stages of chains, a model in `warm` (revisions), oldest job."""
+    """The order in which jobs' shards are leased, for `ORDER BY`: `first_job` and its chain first, then by highest
+    priority, latest stage of a chain, model in `warm` (revisions), oldest job."""
     is_first = or_(Job.id == first_job, Job.chain == first_job) if first_job is not None else false()
     return (
         case((is_first, 0), else_=1),

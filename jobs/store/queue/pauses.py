@@ -1,4 +1,4 @@
-"""The columns of a job that is paused or goes on. The time in which it stood still is no time that it took."""
+"""The columns of a job that is paused or resumed. Its pauses are summed, and do not count as time that it took."""
 
 import json
 import shlex
@@ -12,13 +12,13 @@ from jobs.store.schema.tables import Job
 
 
 def paused_values(reason: str | None) -> dict[str, Any]:
-    """Of a job that is paused now; one that is paused already keeps the time since when."""
+    """The columns of a job that is paused now. If it is paused already, `paused_at` stays."""
     since = case((Job.paused, func.coalesce(Job.paused_at, db_time())), else_=db_time())
     return {"paused": True, "reason": reason, "paused_at": since}
 
 
 def resumed_values() -> dict[str, Any]:
-    """Of a job that goes on: after a pause, or where it had ended and is retried."""
+    """The columns of a job that goes on: it is resumed, or it had ended and is retried."""
     still_since = case((Job.paused, Job.paused_at), else_=Job.finished_at)
     stood_still = func.coalesce(seconds_between(still_since, db_time()), 0.0)
     has_begun = Job.started_at.is_not(None)
@@ -30,8 +30,8 @@ def resumed_values() -> dict[str, Any]:
     }
 
 
-# Of the columns of a job and a file with lines of its corpus: the command that does the same with these lines; None
-# where that cannot be said.
+# (columns of a job, a file with some lines of its corpus) -> the command that submits these lines as the job was
+# submitted; None if there is no such command.
 Trial = Callable[[Mapping[str, Any], str], str | None]
 
 

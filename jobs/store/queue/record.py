@@ -103,7 +103,7 @@ def _insert_results(
     answered_by: Sequence[str],
     now: datetime,
 ) -> tuple[list[dict[str, Any]], list[tuple[PlannedDocument, Failed | Quarantined]]]:
-    """Insert the results that are new; these, and the documents that have none."""
+    """Insert the results that are not stored yet. Returns the inserted rows, and the documents without a result."""
     table = RESULTS[work.spec.task]
     whose = {name: value for name, value in work.lease.items() if name != "lane"}
     rows: list[dict[str, Any]] = []
@@ -122,7 +122,7 @@ def _insert_results(
 def _end_failed(
     connection: Connection, work: Work, without: Sequence[tuple[PlannedDocument, Failed | Quarantined]]
 ) -> dict[int, tuple[DocumentStatus, str]]:
-    """Give the documents that have no result a status, where they are open; status and code of these, by position."""
+    """End the open documents that have no result. Returns their status and error code, by position."""
     ended = {}
     if without:
         wait_for_turn(connection, work.job_id)
@@ -143,7 +143,7 @@ def _end_failed(
 def _counted(
     work: Work, batch: Batch, new: Sequence[dict[str, Any]], failed: dict[int, tuple[DocumentStatus, str]]
 ) -> dict[str, int]:
-    """What the documents that the transaction has inserted and ended add to the job's counters."""
+    """The amounts to add to the job's counters for the results inserted and the documents ended in this transaction."""
     tokens = {document.position: document.estimated_tokens for document in batch}
     ended = (*(row["position"] for row in new), *failed)
     return {

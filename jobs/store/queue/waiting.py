@@ -27,7 +27,7 @@ class WaitingShards:
 
 @dataclass(frozen=True, slots=True)
 class JobsAhead:
-    """The jobs whose shards are leased before those of a job."""
+    """How much work is leased before the shards of a job."""
 
     jobs: int
     documents: int  # without a terminal state

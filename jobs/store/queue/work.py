@@ -1,4 +1,4 @@
-"""`Work`: a leased shard as plain values; the fence that its lease is; and what a lease may write to its shard."""
+"""`Work`: a leased shard as plain values; the conditions by which a lost lease is noticed; writes to a leased shard."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Work:
     worker_id: int
     lane: int
     spec: JobSpec
-    batches: tuple[Batch, ...]  # that are left; each is recorded as a whole
+    batches: tuple[Batch, ...]  # that are not recorded yet; each is recorded as a whole
     suspect: bool = False  # processes died with the first batch in flight, twice in a row
 
     @property

@@ -1,4 +1,4 @@
-"""What people did to a job."""
+"""The log of what people did to a job: who paused, resumed, cancelled or retried it, and what came of it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

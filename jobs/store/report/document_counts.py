@@ -14,7 +14,7 @@ OUTCOMES = ("ok", *NOT_OK, "skipped", "waiting")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentCounts:
-    """Each document is one of `OUTCOMES`."""
+    """How many documents have which outcome; every document has exactly one of `OUTCOMES`."""
 
     documents: int  # lines of the corpus; of a later stage of a chain with those that the stage before will hand on
     ok: int
@@ -26,12 +26,12 @@ class DocumentCounts:
 
     @property
     def done(self) -> int:
-        """Those that the job has dealt with. A rejected line is no work, and a cancelled document is work not done."""
+        """The documents that the job has dealt with; not rejected lines, which are no work, nor cancelled documents."""
         return self.ok + self.failed + self.quarantined + self.skipped
 
     @property
     def to_do(self) -> int:
-        """As many as `done` are in the end, unless the job is cancelled."""
+        """The documents that the job has to deal with: `done` reaches this number unless the job is cancelled."""
         return self.documents - self.rejected
 
     @property
@@ -40,7 +40,7 @@ class DocumentCounts:
 
     @property
     def not_ok(self) -> int:
-        """Those that ended without the result that they were to have."""
+        """The documents that ended without the result that they were to have."""
         return sum(getattr(self, name) for name in NOT_OK)
 
     def words(self, *outcomes: str) -> list[str]:

@@ -22,7 +22,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """One of these documents."""
+    """An example of the documents that failed for one reason."""
 
     id: str | None
     line: int

@@ -15,7 +15,7 @@ from jobs.store.report.live_job import LiveJob, live_jobs
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job
 
-HEAD = func.coalesce(V_JOBS.c.chain, V_JOBS.c.job_id)  # the number of a line: that of its first job
+HEAD = func.coalesce(V_JOBS.c.chain, V_JOBS.c.job_id)  # the number of a line is the number of its first job
 WORST_FIRST = (JobState.FAILED, JobState.CANCELLED, JobState.DONE)
 
 
@@ -60,7 +60,7 @@ class JobLine:
 
     @property
     def counts(self) -> DocumentCounts:
-        """Summed over stages."""
+        """How many documents have which outcome, summed over the stages."""
         return sum_of(stage.counts for stage in self.stages)
 
     @property
@@ -73,7 +73,7 @@ class JobLine:
 
     @property
     def shown_tokens_per_s(self) -> float | None:
-        """Of the stages that run, together; where none does, on average."""
+        """The speed of the running stages together; if none runs, the average."""
         recent = [stage.recent_tokens_per_s for stage in self.stages if stage.recent_tokens_per_s is not None]
         if recent:
             return sum(recent)
@@ -81,14 +81,14 @@ class JobLine:
 
     @property
     def eta_s(self) -> float | None:
-        """Of the slowest stage; None where that of an open stage is unknown: stages run side by side."""
+        """Seconds until the slowest stage ends (stages run side by side); None if an open stage has no estimate."""
         left = [stage.eta_s for stage in self.stages if not stage.has_ended and stage.shards_open]
         known = [seconds for seconds in left if seconds is not None]
         return max(known) if known and len(known) == len(left) else None
 
     @property
     def elapsed_s(self) -> float | None:
-        """From the first start of a stage to the last end, without pauses."""
+        """Seconds from the first start of a stage to the last end, without pauses."""
         spans: list[tuple[datetime, datetime]] = [
             (stage.started_at, stage.started_at + timedelta(seconds=stage.elapsed_s))
             for stage in self.stages
@@ -99,7 +99,7 @@ class JobLine:
         return (max(stop for _, stop in spans) - min(start for start, _ in spans)).total_seconds()
 
     def as_row(self) -> dict[str, Any]:
-        """That of its first job; of a chain with the `stages`."""
+        """The row of its first job; the row of a chain has the key `stages` too."""
         row = self.first.as_row()
         return row | {"stages": [stage.as_row() for stage in self.stages]} if self.is_chain else row
 

@@ -20,7 +20,7 @@ class HandoverReason:
 
     code: str
     documents: int
-    reason: str  # a sentence, that of the first of them
+    reason: str  # a sentence: the reason for the first of these documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class JobProviders:
 
     @property
     def answering(self) -> Sequence[ProviderSummary]:
-        """Those that have given a result."""
+        """The providers that have given a result."""
         return [provider for provider in self.providers if provider.documents]
 
 

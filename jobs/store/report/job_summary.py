@@ -65,7 +65,7 @@ class JobSummary:
     read_at: datetime  # by the database's clock
     skipped: int  # without a result in the stage before, or not kept by the filter
     chain: int | None  # number of the first job of its chain; None: it belongs to none
-    stage: int | None  # its place in the chain, from 1
+    stage: int | None  # its number in the chain, from 1
     paused_at: datetime | None  # since when it is paused
     idle_s: float  # for how long it was paused before, or had ended before a retry
     reads: int | None  # the stage whose result is its text; 0: the corpus
@@ -79,7 +79,7 @@ class JobSummary:
 
     @property
     def kind(self) -> Kind:
-        """What its task is."""
+        """The declaration of the job's task."""
         return KINDS[self.task]
 
     @property
@@ -89,7 +89,7 @@ class JobSummary:
 
     @property
     def label(self) -> str:
-        """The number, and the name if there is one."""
+        """The job's number, with its name if it has one."""
         return f"{self.job_id} ({self.name})" if self.name else str(self.job_id)
 
     @property
@@ -103,7 +103,7 @@ class JobSummary:
 
     @property
     def because(self) -> str:
-        """` (reason)` behind a state. Of a job that is done it is no more: it was paused in its last batch."""
+        """` (reason)`, to be put behind the state. Empty for a job that is done: a pause in its last batch is over."""
         return f" ({self.reason})" if self.reason and self.state != JobState.DONE else ""
 
     @property
@@ -117,7 +117,7 @@ class JobSummary:
 
     @property
     def counts(self) -> DocumentCounts:
-        """Its documents by what became of them."""
+        """How many documents of the job have which outcome."""
         return DocumentCounts(
             documents=self.total_documents,
             ok=self.succeeded,
@@ -130,7 +130,7 @@ class JobSummary:
 
     @property
     def noun(self) -> str:
-        """What one of its documents is called."""
+        """The word for a document of this task: `document` or `query`."""
         return self.kind.words.document
 
     @property
@@ -145,7 +145,7 @@ class JobSummary:
 
     @property
     def share_done(self) -> float:
-        """The documents that are done as a share of those that are to be done, 0 .. 1."""
+        """The share of the documents that are done, of those that the job has to do: 0 .. 1."""
         counts = self.counts
         return counts.done / counts.to_do if counts.to_do else float(self.has_ended)
 
@@ -185,12 +185,12 @@ class JobSummary:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds that remain; unknown to counters alone (`LiveJob`)."""
+        """Seconds that remain; None, because counters alone do not tell (`LiveJob` does)."""
         return None
 
     @property
     def max_rejected(self) -> str | None:
-        """As `--max-rejected` of the last submit that had it."""
+        """The value of `--max-rejected` in the last submit that gave it."""
         return None if self.reading is None else json.loads(self.reading).get(MAX_REJECTED)
 
     @property
@@ -200,7 +200,7 @@ class JobSummary:
         return self.exit_code_with(None)
 
     def exit_code_with(self, tolerance: Tolerance | None) -> int | None:
-        """The exit code; with another tolerance than that of the submit."""
+        """The exit code. `tolerance`: in place of the one that was submitted."""
         if not self.has_ended:
             return None
         if self.state == JobState.FAILED:
@@ -220,8 +220,8 @@ class JobSummary:
 
 
 DERIVED = (*("share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),)
-COUNTED = ("done", "ok", "not_ok")  # of `JobSummary.counts`; the other counts are columns
-UNSHOWN = ("reading",)  # by rows
+COUNTED = ("done", "ok", "not_ok")  # properties of `JobSummary.counts`; the other counts are columns
+UNSHOWN = ("reading",)  # in rows of JSON and CSV
 SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *COUNTED, *DERIVED)
 
 # All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
@@ -248,7 +248,7 @@ V_JOBS = table(
 )
 
 
-NAMES_COMPARED = 1000  # of the newest jobs, with one that there is not
+NAMES_COMPARED = 1000  # names of the newest jobs, among which a similar name is looked for
 
 
 def find_job(connection: Connection, reference: str) -> JobSummary:
@@ -277,7 +277,7 @@ def find_chain(connection: Connection, job: JobSummary) -> list[JobSummary]:
 
 
 def find_jobs(connection: Connection, job_ids: Collection[int]) -> list[JobSummary]:
-    """The jobs with these numbers that there are, newest first."""
+    """The existing jobs among these numbers, newest first."""
     statement = summaries().where(V_JOBS.c.job_id.in_(job_ids)).order_by(V_JOBS.c.job_id.desc())
     return [JobSummary(*row) for row in connection.execute(statement)]
 

@@ -21,14 +21,14 @@ from jobs.store.schema.tables import Job, Shard
 WINDOW_S = 60.0
 LONGER_S = 600.0  # where nothing was recorded in the window: a batch of a large model takes minutes
 MINUTE_S = 60.0
-MOST_RUNNING = 1000  # jobs that are looked at for those that wait
+MOST_RUNNING = 1000  # unfinished jobs, among which those without a live worker are looked for
 
 Minutes = Sequence[tuple[datetime, int]]  # start of a minute, tokens that were recorded in it
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveJob(JobSummary):
-    """A job, with what depends on the moment."""
+    """A job with what changes without a write to it: whether workers are live, and its recent speed."""
 
     has_worker: bool  # a live worker takes its shards, or has one; of a job that needs none: True
     recent_tokens_per_s: float | None  # over the last minute; None: it is not running, or has not begun
@@ -54,7 +54,7 @@ class LiveJob(JobSummary):
 
     @property
     def shown_tokens_per_s(self) -> float | None:
-        """Of a job that runs over the last minute, of any other on average."""
+        """The speed of the last minute for a job that runs, else the average."""
         return self.tokens_per_s if self.recent_tokens_per_s is None else self.recent_tokens_per_s
 
 
@@ -62,15 +62,15 @@ LIVE_FIELDS = (*SUMMARY_FIELDS, "shown_state", "has_worker", "recent_tokens_per_
 
 
 def find_live_job(connection: Connection, reference: str, silence_s: float) -> LiveJob:
-    """As `find_job`. A worker without a heartbeat for `silence_s` counts as gone."""
+    """Find a job as `find_job` does. A worker without a heartbeat for `silence_s` counts as gone."""
     return live_jobs(connection, [find_job(connection, reference)], silence_s)[0]
 
 
 def list_live_jobs(
     connection: Connection, silence_s: float, *, states: Collection[str] = (), limit: int | None = None
 ) -> list[LiveJob]:
-    """As `list_jobs`; with `states` those whose `LiveJob.shown_state` is among them."""
-    is_split = (WAITING in states) != (JobState.RUNNING in states)  # the database has one state for both
+    """List jobs as `list_jobs` does; with `states` those whose `LiveJob.shown_state` is among them."""
+    is_split = (WAITING in states) != (JobState.RUNNING in states)  # the database has the state `running` for both
     found = live_jobs(connection, list_jobs(connection, states=states, limit=None if is_split else limit), silence_s)
     return [job for job in found if not states or job.shown_state in states][:limit]
 
@@ -83,7 +83,7 @@ def list_unserved_jobs(connection: Connection, silence_s: float) -> list[LiveJob
 
 
 def live_jobs(connection: Connection, jobs: Iterable[JobSummary], silence_s: float) -> list[LiveJob]:
-    """Each of these jobs, as it stands at the moment of the snapshot."""
+    """These jobs with what changes with time, read at the moment of the connection's snapshot."""
     jobs = list(jobs)
     running = {job.job_id for job in jobs if job.recorded_state == JobState.RUNNING}
     workers = list(live_workers(connection, silence_s)) if running else []

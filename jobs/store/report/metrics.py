@@ -16,7 +16,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job
 
-MAX_JOBS = 100  # of which there are series: those that are open, and the newest of those that ended in the last day
+MAX_JOBS = 100  # with series of their own: open jobs, and the newest that ended in the last day
 ENDED_FOR_S = 86_400.0
 V_FAILURES = table("v_failures", *(column(name) for name in ("job_id", "status", "error_code", "documents")))
 OPEN_STATES = tuple(state for state in JobState if state not in ENDED_STATES)
@@ -48,7 +48,7 @@ class FailureTotal:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """One reading of all of them."""
+    """All metrics, read at one moment."""
 
     jobs: Sequence[LiveJob]
     phases: Sequence[PhaseTotal]

@@ -1,4 +1,4 @@
-"""What each model was used for: jobs, documents, tokens and seconds, from counters and sums alone."""
+"""How much each model was used: jobs, documents, tokens and seconds, from counters and sums alone."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -39,7 +39,7 @@ class ShardSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to a shard."""
+    """An entry of the log of a shard: leased, recorded, released ..."""
 
     event_id: int
     shard_id: int

@@ -66,13 +66,13 @@ def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Total
     value = field_of(Document.__table__.c.fields, path, connection.dialect.name)
     kinds = {"number": value.number, "text": value.text, "truth": value.truth, "rest": value.rest}
     rows = connection.execute(
-        select(*(one.label(f"group_{kind}") for kind, one in kinds.items()), *_sums())
+        select(*(column.label(f"group_{kind}") for kind, column in kinds.items()), *_sums())
         .join_from(Score, Document, is_of_document(Score))
         .where(Score.job_id == job.job_id)
         .group_by(*(f"group_{kind}" for kind in kinds))
     )
     found = [_read(_group(*row[: len(kinds)]), row[len(kinds) :]) for row in rows]
-    return sorted(found, key=lambda one: _rank(one.group))
+    return sorted(found, key=lambda totals: _rank(totals.group))
 
 
 def _require_scores(job: JobSummary) -> None:
@@ -86,8 +86,8 @@ def _read(group: Any, row: Sequence[Any]) -> Totals:
 
 
 def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) -> Any:
-    """The one that is not null, as a value for JSON. An integer beyond 64 bits is a Fragment where the database has all
-    its digits (PostgreSQL), and a double where it does not (SQLite)."""
+    """The value of a group for JSON: of its columns the one that is not null. An integer beyond 64 bits is a Fragment
+    where the database has all its digits (PostgreSQL), and a double where it does not (SQLite)."""
     if number is not None:
         return _number(number)
     if truth is not None:

@@ -16,7 +16,7 @@ from jobs.text.formatting import counted, duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The workers as a job sees them."""
+    """How live workers serve the jobs of a queue and model: how many would lease a shard, and with how many lanes."""
 
     live: int  # workers of any queue
     with_gpu: int  # of these
@@ -72,8 +72,8 @@ class WaitingShard:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """Whether work that waits is taken."""
+class WorkProgress:
+    """Whether workers take the shards that wait, with a sentence about it."""
 
     is_stuck: bool
     sentence: str
@@ -97,7 +97,7 @@ def waiting_work(connection: Connection) -> list[WaitingWork]:
 
 
 def oldest_waiting_shard(connection: Connection) -> WaitingShard | None:
-    """Of the shards that may be leased: the first of the oldest job."""
+    """The first shard of the oldest job, among the shards that may be leased."""
     now = db_time()
     row = connection.execute(
         select(Shard.id, Shard.job_id, Shard.available_at, now.label("now"))
@@ -111,19 +111,19 @@ def oldest_waiting_shard(connection: Connection) -> WaitingShard | None:
     return WaitingShard(row.id, row.job_id, row.available_at, max(0.0, (row.now - row.available_at).total_seconds()))
 
 
-def check_progress(connection: Connection, max_wait_s: float) -> Progress:
+def check_progress(connection: Connection, max_wait_s: float) -> WorkProgress:
     """Stuck where a shard has waited for longer than `max_wait_s`, nobody works on its queue, and nobody has for so
     long: workers are missing, or they hang. That all of them are busy with other shards of the queue is no reason."""
     waiting = waiting_work(connection)
     if not waiting:
-        return Progress(False, "No work waits.")
+        return WorkProgress(False, "No work waits.")
     if late := [work for work in waiting if work.oldest_s > max_wait_s]:
         active = _active_queues(connection, max_wait_s)
         if stuck := [work for work in late if work.queue not in active]:
-            return Progress(True, _stuck(stuck, max_wait_s))
+            return WorkProgress(True, _stuck(stuck, max_wait_s))
     shards, oldest_s = sum(work.shards for work in waiting), max(work.oldest_s for work in waiting)
     sentence = f"{counted(shards, 'shard')} ready, the oldest for {duration(oldest_s)}"
-    return Progress(False, f"{sentence}; workers are busy with others." if late else f"{sentence}.")
+    return WorkProgress(False, f"{sentence}; workers are busy with others." if late else f"{sentence}.")
 
 
 def _active_queues(connection: Connection, seconds: float) -> set[str]:

@@ -1,4 +1,4 @@
-"""The workers and what they do now."""
+"""The list of workers: each one's process, state, models and leases."""
 
 import json
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class WorkerSummary:
 
     @property
     def started_pid(self) -> int:
-        """Of the process that a person or a service manager started."""
+        """The pid of the process that a person or a service manager started."""
         return self.parent_pid or self.pid
 
     @property

@@ -142,7 +142,7 @@ def _wait_for_others(connection: Connection) -> None:
 
 
 def _set_foreign_keys(connection: Connection, on_or_off: str) -> None:
-    """Through the driver: SQLAlchemy would begin a transaction."""
+    """Switch SQLite's foreign keys through the driver: SQLAlchemy would begin a transaction."""
     driver = connection.connection.driver_connection
     assert driver is not None
     driver.execute(f"PRAGMA foreign_keys = {on_or_off}")

@@ -55,7 +55,7 @@ def _column(field: Field) -> Any:
 
 
 def _index_of_means(kind: Kind) -> Index:
-    """By the mean per token, by which results are sorted."""
+    """The index by mean per token, by which results are sorted."""
     assert kind.mean is not None
     has_tokens = text(f"{kind.mean.count} > 0")
     return Index(

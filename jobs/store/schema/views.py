@@ -111,7 +111,7 @@ def _definitions(dialect: str) -> dict[str, str]:
     }
 
 
-def _of(
+def _column_of(
     attribute: InstrumentedAttribute[Any], name: str = "", meaning: str = "", *, sql: str = "", null: bool = False
 ) -> _ViewColumn:
     """A column of a view that is a column of a table, under its own name unless another is given; `null`: the view's
@@ -122,21 +122,21 @@ def _of(
     return _ViewColumn(name or column.name, sql or f"{column.table.name}.{column.name}", described)
 
 
-def _of_each(*attributes: InstrumentedAttribute[Any]) -> Iterator[_ViewColumn]:
-    return map(_of, attributes)
+def _columns_of(*attributes: InstrumentedAttribute[Any]) -> Iterator[_ViewColumn]:
+    return map(_column_of, attributes)
 
 
 def _all_of(table: type[Base], but: str = "") -> Iterator[_ViewColumn]:
     """Every column of a table except one."""
-    return (_of(getattr(table, column.name)) for column in table.__table__.columns if column.name != but)
+    return (_column_of(getattr(table, column.name)) for column in table.__table__.columns if column.name != but)
 
 
 def _as_numeric(attribute: InstrumentedAttribute[Any]) -> _ViewColumn:
     """An integer that is numeric on PostgreSQL: once it was a sum over other rows, and the types of a view stay."""
-    return _of(attribute, sql=f"CAST({attribute.key} AS numeric)")
+    return _column_of(attribute, sql=f"CAST({attribute.key} AS numeric)")
 
 
-def _of_documents() -> Iterator[_ViewColumn]:
+def _document_columns() -> Iterator[_ViewColumn]:
     """The columns of a document, and those of results: null for a document without one, or with the result of a task
     that does not have them."""
     tables = [kind.table for kind in KINDS.values()]
@@ -150,7 +150,7 @@ def _of_documents() -> Iterator[_ViewColumn]:
             sql = _first_of([_value(kind.table, source) for kind, source in column.sources])
             yield _ViewColumn(name, sql, Description(OF_RESULTS[column.type], column.meaning, column.unit, True))
         elif name == "id" or name in Document.__table__.c:
-            yield _of(Document.external_id if name == "id" else getattr(Document, name), name)
+            yield _column_of(Document.external_id if name == "id" else getattr(Document, name), name)
         else:
             found = describe(RESULTS[FILTER].__table__.c[name])
             described = Description(found.type, f"all tasks: {found.meaning}", found.unit, True)
@@ -174,7 +174,7 @@ def _value(table: str, column: Field | Derived) -> str:
     return f"CASE WHEN {count} > 0 THEN {finite} END"
 
 
-def _of_cache_reports() -> Iterator[_ViewColumn]:
+def _cache_report_columns() -> Iterator[_ViewColumn]:
     """The columns of the table, but for the stamp of files, with the ratios behind the columns that they come from."""
     growth = (
         "with the cache: `cached_late_s` / `cached_early_s`; 1 where a step costs the same however many tokens stand "
@@ -187,7 +187,7 @@ def _of_cache_reports() -> Iterator[_ViewColumn]:
             ("uncached_growth", "uncached_late_s / NULLIF(uncached_early_s, 0)", "the same without the cache"),
         ),
     }
-    yield _of(StoredCacheReport.id, "report_id")
+    yield _column_of(StoredCacheReport.id, "report_id")
     for column in _all_of(StoredCacheReport, but="id"):
         if column.name != "files_stamp":
             yield column
@@ -201,24 +201,26 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
         "One row per job, from counters alone: as quick with ten million documents as with ten.",
         "jobs JOIN job_counts ON job_counts.job_id = jobs.id",
         [
-            _of(Job.id, "job_id"),
-            *_of_each(Job.name, Job.task, Job.model, Job.state, Job.paused, Job.priority, Job.reason, Job.source),
-            *_of_each(JobCounts.documents, JobCounts.succeeded),
-            _of(JobCounts.rejected, meaning="lines that could not be read as a document"),
-            _of(JobCounts.failed, meaning="that the engine could not process"),
-            _of(JobCounts.quarantined, meaning="that kill the process which works on them"),
-            _of(JobCounts.cancelled, meaning="cancelled before their turn"),
+            _column_of(Job.id, "job_id"),
+            *_columns_of(Job.name, Job.task, Job.model, Job.state, Job.paused, Job.priority, Job.reason, Job.source),
+            *_columns_of(JobCounts.documents, JobCounts.succeeded),
+            _column_of(JobCounts.rejected, meaning="lines that could not be read as a document"),
+            _column_of(JobCounts.failed, meaning="that the engine could not process"),
+            _column_of(JobCounts.quarantined, meaning="that kill the process which works on them"),
+            _column_of(JobCounts.cancelled, meaning="cancelled before their turn"),
             _ViewColumn(
                 "waiting",
                 "documents - succeeded - rejected - failed - quarantined - cancelled - skipped",
                 Description("integer", "neither a result nor a reason why there is none", "documents"),
             ),
-            *_of_each(JobCounts.shards, JobCounts.shards_open, JobCounts.estimated_tokens, JobCounts.estimated_done),
-            *_of_each(JobCounts.source_tokens, JobCounts.target_tokens, JobCounts.segments, JobCounts.segments_reused),
-            *_of_each(Job.created_at, Job.ingested_at, Job.started_at, Job.finished_at, Job.queue),
-            _of(JobCounts.documents_reused),
-            _of(JobCounts.skipped, meaning="without a result in the stage before, or not kept by the filter"),
-            *_of_each(Job.chain, Job.stage, Job.paused_at, Job.idle_s),
+            *_columns_of(JobCounts.shards, JobCounts.shards_open, JobCounts.estimated_tokens, JobCounts.estimated_done),
+            *_columns_of(
+                JobCounts.source_tokens, JobCounts.target_tokens, JobCounts.segments, JobCounts.segments_reused
+            ),
+            *_columns_of(Job.created_at, Job.ingested_at, Job.started_at, Job.finished_at, Job.queue),
+            _column_of(JobCounts.documents_reused),
+            _column_of(JobCounts.skipped, meaning="without a result in the stage before, or not kept by the filter"),
+            *_columns_of(Job.chain, Job.stage, Job.paused_at, Job.idle_s),
         ],
     ),
     "v_documents": (
@@ -230,46 +232,46 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
             f" AND {kind.table}.position = documents.position"
             for kind in KINDS.values()
         ),
-        list(_of_documents()),
+        list(_document_columns()),
     ),
     "v_steps": (
         "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "
         "batch. The time of the last `record` of a shard is in no row: it is known only after the shard is closed.",
         "steps LEFT JOIN workers ON workers.id = steps.worker_id",
         [
-            *_of_each(Step.job_id, Step.shard_id, Step.epoch),
-            _of(Worker.host, meaning="host name of the worker", null=True),
-            *_of_each(Step.worker_id, Step.lane, Step.phase, Step.step, Step.rows, Step.tokens, Step.past_length),
-            *_of_each(Step.calls, Step.seconds, Step.recorded_at),
+            *_columns_of(Step.job_id, Step.shard_id, Step.epoch),
+            _column_of(Worker.host, meaning="host name of the worker", null=True),
+            *_columns_of(Step.worker_id, Step.lane, Step.phase, Step.step, Step.rows, Step.tokens, Step.past_length),
+            *_columns_of(Step.calls, Step.seconds, Step.recorded_at),
         ],
     ),
     "v_phases": (
         "One row per job and phase: sums over `v_steps`, kept up to date in `phase_sums`.",
         "phase_sums",
         [
-            _of(PhaseSums.job_id),
-            _of(Step.phase, sql="phase"),
+            _column_of(PhaseSums.job_id),
+            _column_of(Step.phase, sql="phase"),
             *(_as_numeric(PhaseSums.calls), _as_numeric(PhaseSums.rows), _as_numeric(PhaseSums.tokens)),
-            _of(PhaseSums.seconds),
+            _column_of(PhaseSums.seconds),
         ],
     ),
     "v_shards": (
         "One row per shard.",
         "shards",
         [
-            _of(Shard.id, "shard_id"),
-            *_of_each(Shard.job_id, Shard.start, Shard.stop, Shard.estimated_tokens, Shard.queue, Shard.state),
-            _of(Shard.available_at),
-            _of(Shard.lease_owner, "worker_id", "worker that holds the lease"),
-            *(_of(Shard.lane), _of(Shard.lease_epoch, "epoch")),
-            *_of_each(Shard.lease_until, Shard.in_flight, Shard.attempts, Shard.crashes),
+            _column_of(Shard.id, "shard_id"),
+            *_columns_of(Shard.job_id, Shard.start, Shard.stop, Shard.estimated_tokens, Shard.queue, Shard.state),
+            _column_of(Shard.available_at),
+            _column_of(Shard.lease_owner, "worker_id", "worker that holds the lease"),
+            *(_column_of(Shard.lane), _column_of(Shard.lease_epoch, "epoch")),
+            *_columns_of(Shard.lease_until, Shard.in_flight, Shard.attempts, Shard.crashes),
         ],
     ),
     "v_shard_events": (
         "One row per event of a shard, from an append-only log.",
         "shard_events",
         list(
-            _of_each(
+            _columns_of(
                 *(ShardEvent.job_id, ShardEvent.shard_id, ShardEvent.at, ShardEvent.event, ShardEvent.epoch),
                 *(ShardEvent.worker_id, ShardEvent.documents, ShardEvent.detail),
             )
@@ -279,29 +281,29 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
         "One row per worker process that ever registered.",
         "workers",
         [
-            _of(Worker.id, "worker_id"),
-            *_of_each(Worker.host, Worker.pid, Worker.version, Worker.device, Worker.provider, Worker.lanes),
-            *_of_each(Worker.models, Worker.kv_bytes, Worker.buffer_allocations, Worker.buffer_reuses),
-            *_of_each(Worker.started_at, Worker.heartbeat_at, Worker.stopped_at, Worker.queues, Worker.node),
-            *_of_each(Worker.asked_to, Worker.asked_by, Worker.asked_at, Worker.parent_pid, Worker.killed),
+            _column_of(Worker.id, "worker_id"),
+            *_columns_of(Worker.host, Worker.pid, Worker.version, Worker.device, Worker.provider, Worker.lanes),
+            *_columns_of(Worker.models, Worker.kv_bytes, Worker.buffer_allocations, Worker.buffer_reuses),
+            *_columns_of(Worker.started_at, Worker.heartbeat_at, Worker.stopped_at, Worker.queues, Worker.node),
+            *_columns_of(Worker.asked_to, Worker.asked_by, Worker.asked_at, Worker.parent_pid, Worker.killed),
         ],
     ),
     "v_throughput": (
         "One row per job and minute in which documents ended with a result or failed, or a timed batch ended.",
         "minute_sums",
         [
-            _of(MinuteSums.job_id),
-            _of(MinuteSums.minute, meaning="start of the minute; on SQLite `YYYY-MM-DD HH:MM`", sql="{minute}"),
-            _of(MinuteSums.documents),
+            _column_of(MinuteSums.job_id),
+            _column_of(MinuteSums.minute, meaning="start of the minute; on SQLite `YYYY-MM-DD HH:MM`", sql="{minute}"),
+            _column_of(MinuteSums.documents),
             _as_numeric(JobCounts.source_tokens),
             _as_numeric(JobCounts.target_tokens),
-            *_of_each(MinuteSums.failed, MinuteSums.busy_s, MinuteSums.model_s),
+            *_columns_of(MinuteSums.failed, MinuteSums.busy_s, MinuteSums.model_s),
         ],
     ),
     "v_batches": (
         "One row per recorded batch. A batch of schema 0005 or older was reconstructed from the log.",
         "batches",
-        [_of(RecordedBatch.id, "batch_id"), *_all_of(RecordedBatch, but="id")],
+        [_column_of(RecordedBatch.id, "batch_id"), *_all_of(RecordedBatch, but="id")],
     ),
     "v_decoder_steps": (
         "One row per job, phase and decoder step: sums over `v_steps`.",
@@ -318,9 +320,9 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
         "One row per job and reason why documents have no result; without cancelled documents.",
         "failure_counts",
         [
-            *_of_each(FailureCounts.job_id, FailureCounts.status),
-            _of(Document.error_code, sql="NULLIF(error_code, '')"),
-            _of(FailureCounts.documents),
+            *_columns_of(FailureCounts.job_id, FailureCounts.status),
+            _column_of(Document.error_code, sql="NULLIF(error_code, '')"),
+            _column_of(FailureCounts.documents),
         ],
     ),
     "v_measures": (
@@ -344,20 +346,20 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
         "One row per moment at which a provider failed a lane, so that its answers came from another one, or answered "
         "it again.",
         "provider_changes",
-        [_of(ProviderChange.id, "change_id"), *_all_of(ProviderChange, but="id")],
+        [_column_of(ProviderChange.id, "change_id"), *_all_of(ProviderChange, but="id")],
     ),
     "v_cache_reports": (
         "One row per measurement of `kvjobs bench cache`: the same sequences decoded with the KV cache and without it.",
         "cache_reports",
-        list(_of_cache_reports()),
+        list(_cache_report_columns()),
     ),
     "v_cache_report_steps": (
         "One row per step of such a measurement.",
         "cache_report_steps JOIN cache_reports ON cache_reports.id = cache_report_steps.report_id",
         [
-            _of(CacheReportStep.report_id),
-            *_of_each(StoredCacheReport.model, StoredCacheReport.stages, StoredCacheReport.target_tokens),
-            *_of_each(CacheReportStep.step, CacheReportStep.cached_s, CacheReportStep.uncached_s),
+            _column_of(CacheReportStep.report_id),
+            *_columns_of(StoredCacheReport.model, StoredCacheReport.stages, StoredCacheReport.target_tokens),
+            *_columns_of(CacheReportStep.step, CacheReportStep.cached_s, CacheReportStep.uncached_s),
         ],
     ),
 }

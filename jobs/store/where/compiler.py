@@ -120,7 +120,7 @@ class _Compiler:
             case tree.Any(operands):
                 values = [self._truth(operand) for operand in operands]
                 return truth_of(or_(*(required(value.truth) for value in values)), *values)
-            case tree.Choice(cases, otherwise):
+            case tree.Case(cases, otherwise):
                 chosen = [(self._truth(when), self._value(then)) for when, then in cases]
                 return self._sql.choice(chosen, self._value(otherwise))
 
@@ -169,7 +169,9 @@ class _Compiler:
         if texts and value.text is not None:
             found.append(value.text.in_([literal(text, Text()) for text in texts]))
         if numbers and value.number is not None:
-            found.append(value.number.in_([self._sql.constant(one.value, one.written).number for one in numbers]))
+            found.append(
+                value.number.in_([self._sql.constant(number.value, number.written).number for number in numbers])
+            )
         others = [
             self._comparison("=", operand, member)
             for member in members
@@ -241,12 +243,13 @@ class _Compiler:
             case "substr":
                 value = self._text(first)
                 return text_of(
-                    func.substr(value.text, *(substr_position(one, place) for place, one in enumerate(more))), value
+                    func.substr(value.text, *(substr_position(argument, index) for index, argument in enumerate(more))),
+                    value,
                 )
             case _:
                 value, *signs = [self._text(argument) for argument in arguments]
                 trim = func.trim if self._is_sqlite else func.btrim
-                return text_of(trim(value.text, *(one.text for one in signs)), value, *signs)
+                return text_of(trim(value.text, *(sign.text for sign in signs)), value, *signs)
 
 
 def as_written(sign: str, a: Value, b: Value) -> Value:
@@ -283,7 +286,7 @@ def json_path(document: Node, path: Node) -> tuple[str, Path]:
     if not isinstance(path, tree.Text) or not _PATH.fullmatch(path.value):
         raise SpecError("--where: json_extract takes a path like '$.meta.lang' or '$[0].score'")
     steps = [
-        int(place) if place else quoted or plain for plain, quoted, place in _STEP.findall(path.value.removeprefix("$"))
+        int(index) if index else quoted or plain for plain, quoted, index in _STEP.findall(path.value.removeprefix("$"))
     ]
     return document.path[0].lower(), tuple(steps)
 
@@ -292,9 +295,9 @@ _STEP = re.compile(r'\.([^\s."\[\]]+)|\."([^"]*)"|\[(\d{1,9})\]')
 _PATH = re.compile(rf"\$(?:{_STEP.pattern})+")
 
 
-def substr_position(node: Node, place: int) -> Column:
-    """The `place`th number of `substr(text, 2, 3)`, from 0."""
-    return literal(whole_number(node, 0 if place else 1, 2**31 - 1), Integer())
+def substr_position(node: Node, index: int) -> Column:
+    """The `index`th number of `substr(text, 2, 3)`, from 0."""
+    return literal(whole_number(node, 0 if index else 1, 2**31 - 1), Integer())
 
 
 def whole_number(node: Node, least: int, most: int) -> int:

@@ -48,7 +48,7 @@ class Condition:
         return compile_condition(self.tree, dialect, self.paths, view)
 
     def fields(self) -> list[Name]:
-        """The fields of the corpus that it names."""
+        """The fields of the corpus that the condition names."""
         return list(dict.fromkeys(name for name in names_in(self.tree) if not is_column(name)))
 
 

@@ -34,7 +34,7 @@ from jobs.store.schema.tables import Document
 from jobs.store.where.tree import Name, spell
 from jobs.store.where.values import COLUMNS, is_column
 
-FIRST_DOCUMENTS = 100  # that are searched for a name, before all are
+FIRST_DOCUMENTS = 100  # are searched for a field's name first; then all documents
 NAMES_SHOWN = 12
 LONGEST_NUMBER = 1000  # digits of a number that PostgreSQL casts as it is written
 
@@ -42,7 +42,7 @@ Path = tuple[str | int, ...]  # names of members of objects, and indices of list
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CorpusField:
     """A field as SQL expressions. At most one of the last four is not null: a value has one kind."""
 
     is_there: ColumnElement[Any]  # whether the document has it, even as JSON's null
@@ -53,7 +53,7 @@ class Field:
     rest: ColumnElement[Any]  # a list or an object, as JSON
 
 
-def field_of(document: ColumnElement[Any], path: Path, dialect: str) -> Field:
+def field_of(document: ColumnElement[Any], path: Path, dialect: str) -> CorpusField:
     """The field at `path` of a column that holds a JSON object or list, or null."""
     return _sqlite(document, path) if dialect == "sqlite" else _postgresql(document, path)
 
@@ -74,14 +74,14 @@ def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: i
     first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_DOCUMENTS)
     objects = [_read(text) for text in connection.execute(first).scalars() if text]
     for candidate in candidates:
-        if any(has_path(one, candidate) for one in objects):
+        if any(has_path(fields, candidate) for fields in objects):
             return candidate
     for candidate in candidates:
         has_it = field_of(Document.__table__.c.fields, candidate, connection.dialect.name).is_there
         with_it = select(Document.position).where(Document.job_id == job_id, has_it).limit(1)
         if connection.execute(with_it if among is None else with_it.where(Document.position < among)).first():
             return candidate
-    names = list(dict.fromkeys(spell_field(name) for one in objects for name in one))
+    names = list(dict.fromkeys(spell_field(name) for fields in objects for name in fields))
     more = ", ..." if names[NAMES_SHOWN:] else ""
     known = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
     nobody = "no document has" if among is None else f"none of the first {among:,} documents has"
@@ -109,7 +109,7 @@ def has_path(value: Any, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _sqlite(document: ColumnElement[Any], path: Path) -> Field:
+def _sqlite(document: ColumnElement[Any], path: Path) -> CorpusField:
     """A field in SQLite's SQL. It is read with `json_each`, whose names are values: a JSON path cannot hold a quote."""
     whole = _without_nul(document, func.instr)
     for name in path[:-1]:
@@ -123,7 +123,7 @@ def _sqlite(document: ColumnElement[Any], path: Path) -> Field:
 
     members = _members(whole)
     kind = _last(members.c.type, members, path[-1])
-    return Field(
+    return CorpusField(
         is_there=kind.is_not(None),
         is_null=func.coalesce(kind, "null") == "null",
         number=value_where("integer", "real"),
@@ -146,19 +146,25 @@ def _key(name: str | int) -> ColumnElement[Any]:
     return literal(name, Text() if isinstance(name, str) else Integer())
 
 
-def _postgresql(document: ColumnElement[Any], path: Path) -> Field:
+def _postgresql(document: ColumnElement[Any], path: Path) -> CorpusField:
     """A field in PostgreSQL's SQL. It has type json: jsonb refuses a whole document for one number that is too long."""
     value: ColumnElement[Any] = cast(_without_nul(document, func.strpos), JSON)
     for name in path:
         value = value.op("->", return_type=JSON())(_key(name))
     kind = func.json_typeof(value)
-    return Field(
+    return CorpusField(
         is_there=kind.is_not(None),
         is_null=func.coalesce(kind, "null") == "null",
-        number=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "number", _numeric(_written(one))))),
-        text=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "string", _written(one)))),
-        truth=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "boolean", _written(one) == "true"))),
-        rest=_one(value, JSON(), lambda one: case((func.json_typeof(one).in_(["object", "array"]), _written(one)))),
+        number=_evaluated_once(
+            value, JSON(), lambda json: case((func.json_typeof(json) == "number", _numeric(_written(json))))
+        ),
+        text=_evaluated_once(value, JSON(), lambda json: case((func.json_typeof(json) == "string", _written(json)))),
+        truth=_evaluated_once(
+            value, JSON(), lambda json: case((func.json_typeof(json) == "boolean", _written(json) == "true"))
+        ),
+        rest=_evaluated_once(
+            value, JSON(), lambda json: case((func.json_typeof(json).in_(["object", "array"]), _written(json)))
+        ),
     )
 
 
@@ -167,7 +173,7 @@ def _written(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return value.op("#>>", return_type=Text())(literal_column("'{}'"))
 
 
-def _one(
+def _evaluated_once(
     value: ColumnElement[Any], kind: TypeEngine[Any], wanted: Callable[[ColumnElement[Any]], ColumnElement[Any]]
 ) -> ColumnElement[Any]:
     """An expression over a value that PostgreSQL evaluates once, however often the expression names it."""
@@ -178,7 +184,7 @@ def _one(
 def _numeric(written: ColumnElement[Any]) -> ColumnElement[Any]:
     """The number that a text is. A number too large for PostgreSQL's numeric (some 131,000 digits) is infinite, as one
     too large for a double (309 digits) is in SQLite."""
-    return _one(written, Text(), _numeric_of)
+    return _evaluated_once(written, Text(), _numeric_of)
 
 
 def _numeric_of(written: ColumnElement[Any]) -> ColumnElement[Any]:

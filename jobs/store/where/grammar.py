@@ -16,7 +16,7 @@ from jobs.store.where.tree import (
     Among,
     Any,
     Call,
-    Choice,
+    Case,
     Comparison,
     Is,
     Like,
@@ -253,7 +253,7 @@ class _Parser:
         self._demand("end")
         if not cases:
             raise SpecError("--where has a case without when")
-        return Choice(tuple(cases), otherwise)
+        return Case(tuple(cases), otherwise)
 
     def _pattern(self) -> str:
         if self._next.kind != "text":
@@ -287,7 +287,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def _takes(self, text: str) -> bool:
-        """Consume the next token if it is this word or sign; whether it was."""
+        """Consume the next token if it is this word or sign; returns whether it was."""
         if text not in (self._next.word, self._next.sign):
             return False
         self._at += 1

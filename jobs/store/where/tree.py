@@ -104,7 +104,7 @@ class Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Case:
     """The value of the first case that holds."""
 
     cases: "tuple[tuple[Node, Node], ...]"
@@ -112,21 +112,7 @@ class Choice:
 
 
 Node = (
-    Text
-    | Number
-    | Truth
-    | Name
-    | Call
-    | Operation
-    | Negative
-    | Comparison
-    | Among
-    | Like
-    | Is
-    | Not
-    | All
-    | Any
-    | Choice
+    Text | Number | Truth | Name | Call | Operation | Negative | Comparison | Among | Like | Is | Not | All | Any | Case
 )
 
 

@@ -12,10 +12,10 @@ from jobs.tasks.kinds import RESULT_COLUMNS
 
 
 def _named(kind: Type) -> tuple[str, ...]:
-    return tuple(one.name for one in RESULT_COLUMNS.values() if one.is_condition and one.type is kind)
+    return tuple(column.name for column in RESULT_COLUMNS.values() if column.is_condition and column.type is kind)
 
 
-# The columns of v_documents that a condition may use, by kind: those of a document, and those of its result.
+# The columns of v_documents that a condition may use, by type: columns of the document, then columns of its result.
 INTEGERS = (*("position", "line", "shard_id", "epoch", "worker_id"), *_named(Type.INTEGER))
 DOUBLES = _named(Type.FLOAT)
 JSONS = ("fields", *_named(Type.JSON))
@@ -54,12 +54,12 @@ class Value:
 
 
 def first_of(expressions: list[Column]) -> Column:
-    """SQL for the one that is not null."""
+    """SQL for the value's expression that is not null."""
     return expressions[0] if len(expressions) == 1 else func.coalesce(*expressions)
 
 
 def required(expression: Column | None) -> Column:
-    """The expression, which is known to exist."""
+    """The expression, for a caller who knows that the value has it."""
     assert expression is not None
     return expression
 

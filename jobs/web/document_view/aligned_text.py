@@ -41,8 +41,8 @@ def aligned(
     pairs = list(_pairs(source, target, orjson.loads(segments)))
     if via is not None and via_segments:
         middle = [via[start:stop] for start, stop in orjson.loads(via_segments)]
-        pairs = [one if one.number is None else replace(one, via=middle[one.number - 1]) for one in pairs]
-    ends = itertools.accumulate(len(one.source) + len(one.via or "") + len(one.target) for one in pairs)
+        pairs = [pair if pair.number is None else replace(pair, via=middle[pair.number - 1]) for pair in pairs]
+    ends = itertools.accumulate(len(pair.source) + len(pair.via or "") + len(pair.target) for pair in pairs)
     num_shown = max(1, sum(end <= max_characters for end in ends))
     return AlignedText(pairs[:num_shown], len(pairs[num_shown:]))
 

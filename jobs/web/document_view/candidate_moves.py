@@ -28,25 +28,25 @@ class Move:
 
     @property
     def by(self) -> int:
-        """Over how many ranks."""
+        """How many ranks the candidate moved."""
         return 0 if self.old_rank is None else abs(self.rank - self.old_rank)
 
 
 def moves_of(candidates: str, payload: str | None) -> list[Move]:
     """The candidates of a ranking, best first. `payload`: the query's line, where candidates stand in the old order."""
     before = _candidates(payload)
-    old = {one.get("id"): (rank, one) for rank, one in enumerate(before, 1)}
+    old = {candidate.get("id"): (rank, candidate) for rank, candidate in enumerate(before, 1)}
     found = []
-    for one in orjson.loads(candidates):
-        old_rank, given = old.get(one["id"], (None, {}))
+    for candidate in orjson.loads(candidates):
+        old_rank, given = old.get(candidate["id"], (None, {}))
         found.append(
             Move(
-                id=one["id"],
-                rank=one["rank"],
+                id=candidate["id"],
+                rank=candidate["rank"],
                 old_rank=old_rank,
-                score=one["score"],
-                first_score=one.get("first_score"),
-                error=one.get("error"),
+                score=candidate["score"],
+                first_score=candidate.get("first_score"),
+                error=candidate.get("error"),
                 text=given.get("text"),
             )
         )

@@ -30,7 +30,7 @@ FIELD_AMONG = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFilter:
-    """What the form says. Empty: no condition."""
+    """The conditions that the form of the list has set; an empty field sets none."""
 
     search: str = ""  # in the text and in its translation
     status: str = ""
@@ -51,7 +51,7 @@ class DocumentFilter:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What stands in an address."""
+        """The conditions as parameters of an address."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value not in ("", None)}
 
@@ -133,13 +133,13 @@ def shell_word(word: str) -> str:
 
 
 def list_address(job: JobSummary, asked: DocumentFilter, without: Collection[str] = ()) -> str:
-    """The list with these conditions, but for some."""
+    """The address of the list with these conditions, except some."""
     kept = {name: value for name, value in asked.parameters.items() if name not in without}
     return f"/jobs/{job.job_id}/documents" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def export_address(job: JobSummary, asked: DocumentFilter, form: str) -> str:
-    """Where the same documents are downloaded."""
+    """The address at which the same documents are downloaded."""
     kept = {name: value for name, value in asked.parameters.items() if name != "sort"}
     return f"/jobs/{job.job_id}/export?{urlencode({'format': form, **kept})}"
 

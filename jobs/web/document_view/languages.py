@@ -14,7 +14,7 @@ _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 
 @dataclass(frozen=True, slots=True)
 class Languages:
-    """Language tags; None: not known."""
+    """The language tags of a job's texts; None: not known."""
 
     source: str | None
     target: str | None
@@ -22,12 +22,12 @@ class Languages:
 
 
 def languages_of(job: JobSummary, route: str | None = None) -> Languages:
-    """What the options say; else what the name of the model says. `route`: of a document, in a job that has routes by
-    language."""
+    """The languages that the options name, else those in the model's name. `route`: the document's, in a job that has
+    routes by language."""
     if not job.kind.is_between_languages:
         return Languages(None, None)
     options = json.loads(job.options)
-    by_language = {one["language"]: one for one in options.get("routes", ()) if one["language"] is not None}
+    by_language = {route["language"]: route for route in options.get("routes", ()) if route["language"] is not None}
     if by_language:
         taken = by_language.get(route, {})
         return Languages(_tag(route), _tag(options.get("target_language")), _tag(taken.get("via")))

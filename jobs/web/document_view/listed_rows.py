@@ -29,53 +29,53 @@ class ListedRow:
     further: Sequence[tuple[Measure, Any]]  # numbers that its task declares for the list
 
     def as_row(self) -> dict[str, Any]:
-        """For JSON."""
-        one = self.document
+        """The line as an object for JSON."""
+        document = self.document
         names = ("position", "id", "line", "status", "error_code", "error", "flags", "perplexity", "num_tokens")
-        return {name: getattr(one, name) for name in names} | {
+        return {name: getattr(document, name) for name in names} | {
             "href": self.href,
             "source": self.source,
             "target": self.target,
-            "via": one.via,
+            "via": document.via,
             "moves": self.moves,
             **{measure.key: value for measure, value in self.further},
         }
 
     def numbers(self, headings: Sequence[str]) -> list[tuple[str, Any]]:
-        """Those of the columns with these headings."""
+        """(heading, value) of the columns with these headings."""
         values = {"Perplexity": self.document.perplexity, "Tokens": self.document.num_tokens}
         values |= {measure.column: value for measure, value in self.further}
         return [(heading, values[heading]) for heading in headings]
 
 
 def headings_of(kind: Kind) -> list[str]:
-    """Of the columns of numbers."""
-    return [*(["Perplexity"] if kind.mean else []), "Tokens", *(one.column for one in kind.columns)]
+    """The headings of the columns of numbers."""
+    return [*(["Perplexity"] if kind.mean else []), "Tokens", *(measure.column for measure in kind.columns)]
 
 
 def listed_rows(documents: Sequence[ListedDocument], job: JobSummary, asked: DocumentFilter) -> list[ListedRow]:
-    """Each with its address, which keeps the filter of the list."""
-    return [_row(one, job, asked) for one in documents]
+    """The documents as lines of the list. Each has its address, which keeps the filter of the list."""
+    return [_row(document, job, asked) for document in documents]
 
 
-def _row(one: ListedDocument, job: JobSummary, asked: DocumentFilter) -> ListedRow:
-    href = document_address(job.job_id, one.position, one.id, asked.parameters)
-    payload = orjson.loads(one.payload) if one.payload else {}
-    source, target = one.source, one.translation
+def _row(document: ListedDocument, job: JobSummary, asked: DocumentFilter) -> ListedRow:
+    href = document_address(job.job_id, document.position, document.id, asked.parameters)
+    payload = orjson.loads(document.payload) if document.payload else {}
+    source, target = document.source, document.translation
     if "source" in payload:
         source, target = _excerpt(payload["source"], asked.search), _excerpt(payload["target"], asked.search)
     elif "query" in payload:
         source = _excerpt(payload["query"], asked.search)
-    moves = moves_of(one.candidates, one.payload) if one.candidates else []
+    moves = moves_of(document.candidates, document.payload) if document.candidates else []
     further = [
-        (measure, measure.of(one.values) if one.values and measure.is_shown(one.values) else None)
+        (measure, measure.of(document.values) if document.values and measure.is_shown(document.values) else None)
         for measure in job.kind.columns
     ]
-    return ListedRow(one, href, source, target, moves[:NUM_MOVES], len(moves), further)
+    return ListedRow(document, href, source, target, moves[:NUM_MOVES], len(moves), further)
 
 
 def _excerpt(text: str, search: str) -> Excerpt:
-    """As the database cuts a text."""
+    """The part of a text around the first hit, cut as the database cuts it."""
     found = ascii_lower(text).find(ascii_lower(search)) if search else 0
     start = found - CONTEXT - 1 if found >= CONTEXT + 1 else 0
     return Excerpt(text[start : start + EXCERPT], start, len(text))

@@ -9,7 +9,7 @@ import orjson
 
 # The lowest probability of each class, p9 first: what the model expected has no colour, what surprised it the darkest.
 LOWEST = (0.9, 0.7, 0.5, 0.3, 0.15, 0.07, 0.03, 0.01, 0.001, 0.0)
-_COSTS = [-math.log(one) for one in LOWEST[:-1]]  # nats
+_COSTS = [-math.log(probability) for probability in LOWEST[:-1]]  # nats
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ColoredToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LegendColor:
     """A colour of the legend."""
 
     color: str
@@ -40,11 +40,14 @@ class Step:
     high: float
 
 
-LEGEND: Sequence[Step] = tuple(
-    Step(f"p{9 - at}", low, 1.0 if at == 0 else LOWEST[at - 1]) for at, low in enumerate(LOWEST)
+LEGEND: Sequence[LegendColor] = tuple(
+    LegendColor(f"p{9 - at}", low, 1.0 if at == 0 else LOWEST[at - 1]) for at, low in enumerate(LOWEST)
 )
 
 
 def colored_tokens(token_scores: str) -> list[ColoredToken]:
-    """From `scores.token_scores`."""
-    return [ColoredToken(one["text"], one["log_prob"], one["start"], one["stop"]) for one in orjson.loads(token_scores)]
+    """The tokens of the JSON in `scores.token_scores`, each with its colour."""
+    return [
+        ColoredToken(token["text"], token["log_prob"], token["start"], token["stop"])
+        for token in orjson.loads(token_scores)
+    ]

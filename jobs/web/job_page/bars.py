@@ -14,7 +14,7 @@ from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 
 MOST_BARS = 60
-BATCHES_A_BAR = 4  # of one lane, one after the other, where batches are counted at their end
+BATCHES_A_BAR = 4  # batches of a lane that fit into a bar, where a batch counts in the minute of its end
 WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 
 
@@ -42,7 +42,7 @@ class Bars:
 def width_name(seconds: int) -> str:
     """`30 s`, `5 min`, `2 h` or `7 d`."""
     units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    size, unit = next(one for one in units if seconds % one[0] == 0)
+    size, unit = next(pair for pair in units if seconds % pair[0] == 0)
     return f"{seconds // size} {unit}"
 
 
@@ -54,7 +54,7 @@ def wide_enough_for(batches: Sequence[BatchSummary]) -> float:
 
 def of_minutes(intervals: Intervals, amounts_of: Callable[[Interval], tuple[float, ...]]) -> Bars:
     """A bar for each interval."""
-    starts, sums = [one.start for one in intervals.all], [amounts_of(one) for one in intervals.all]
+    starts, sums = [interval.start for interval in intervals.all], [amounts_of(interval) for interval in intervals.all]
     return Bars(intervals.width_s, starts, sums)
 
 
@@ -72,9 +72,11 @@ def spread(batches: Sequence[BatchSummary], amounts_of: Callable[[BatchSummary],
         amounts = amounts_of(batch)
         start, stop = ((at - first).total_seconds() for at in (batch.started_at, batch.ended_at))
         for at, share in _shares(start, stop, width):
-            for place, amount in enumerate(amounts):
-                sums[at][place] += share * amount
-    return Bars(width, [first + timedelta(seconds=width * at) for at in range(number)], [tuple(one) for one in sums])
+            for index, amount in enumerate(amounts):
+                sums[at][index] += share * amount
+    return Bars(
+        width, [first + timedelta(seconds=width * at) for at in range(number)], [tuple(amounts) for amounts in sums]
+    )
 
 
 def _shares(start: float, stop: float, width: int) -> Iterator[tuple[int, float]]:

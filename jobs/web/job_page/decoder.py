@@ -34,8 +34,8 @@ def step_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Ch
         shape="line",
         x_name="number of the step in its batch",
         y_name="ms",
-        x=[one.key for one in points] if is_known else [],
-        series=[Series("a step", [round(one.mean_ms, 3) for one in points], "--phase-decode")] if is_known else [],
+        x=[point.key for point in points] if is_known else [],
+        series=[Series("a step", [round(point.mean_ms, 3) for point in points], "--phase-decode")] if is_known else [],
     )
 
 
@@ -49,10 +49,10 @@ def past_length_chart(lengths: Sequence[DecoderCalls], task: str, options: Optio
         shape="bar",
         x_name="cached positions",
         y_name="ms",
-        x=[_range(one) for one in lengths] if is_known else [],
+        x=[_range(calls) for calls in lengths] if is_known else [],
         series=[
-            Series("a step", [round(one.mean_ms, 3) for one in lengths], "--phase-decode"),
-            Series("a row of it", [round(one.mean_ms / one.mean_rows, 4) for one in lengths], "--series-3"),
+            Series("a step", [round(calls.mean_ms, 3) for calls in lengths], "--phase-decode"),
+            Series("a row of it", [round(calls.mean_ms / calls.mean_rows, 4) for calls in lengths], "--series-3"),
         ]
         if is_known
         else [],
@@ -62,7 +62,7 @@ def past_length_chart(lengths: Sequence[DecoderCalls], task: str, options: Optio
 def slots_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
     """Rows in flight in each decode call: how full the slots of a batch are."""
     is_known, points = len(steps) > 1, _points(steps)
-    series = [Series("rows in flight", [round(one.mean_rows, 2) for one in points], "--series-3")]
+    series = [Series("rows in flight", [round(point.mean_rows, 2) for point in points], "--series-3")]
     if slots := _slots(steps, options):
         series.append(Series("slots", [slots] * len(points), "--line-strong", "line"))
     return Chart(
@@ -72,7 +72,7 @@ def slots_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> C
         shape="area",
         x_name="number of the step in its batch",
         y_name="rows",
-        x=[one.key for one in points] if is_known else [],
+        x=[point.key for point in points] if is_known else [],
         series=series if is_known else [],
     )
 
@@ -131,8 +131,8 @@ def _slots_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) 
     if missing := _nothing_to_compare(steps, task, options):
         return missing
     slots = _slots(steps, options)
-    mean = sum(one.rows for one in steps) / sum(one.calls for one in steps)
-    fullest = max(one.mean_rows for one in steps)
+    mean = sum(step.rows for step in steps) / sum(step.calls for step in steps)
+    fullest = max(step.mean_rows for step in steps)
     if not slots:
         return f"{figure(mean)} rows are in flight on average, {figure(fullest)} at most."
     return (
@@ -144,7 +144,7 @@ def _slots_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) 
 def _nothing_to_compare(
     calls: Sequence[DecoderCalls], task: str, options: Options, *, is_by_length: bool = False
 ) -> str | None:
-    """Why there is no chart."""
+    """Why there is nothing to compare, in a sentence; None if there is."""
     if not KINDS[task].text:
         return "This task reads known tokens and generates none, so it has no decoder steps."
     timing = str(options.get("timing", Timing.STEPS))
@@ -164,7 +164,7 @@ def _full_steps(steps: Sequence[DecoderCalls]) -> Sequence[DecoderCalls]:
     """The steps up to the last one with enough rows to be compared with the first ones."""
     number = max(1, math.ceil(END_SHARE * len(steps)))
     enough = FEWER_ROWS * _sum(steps[:number]).mean_rows
-    last = max((at for at, one in enumerate(steps) if one.mean_rows >= enough), default=0)
+    last = max((at for at, step in enumerate(steps) if step.mean_rows >= enough), default=0)
     return steps[: max(last + 1, 2)]
 
 
@@ -177,9 +177,9 @@ def _ends(steps: Sequence[DecoderCalls]) -> tuple[DecoderCalls, DecoderCalls]:
 def _sum(steps: Sequence[DecoderCalls]) -> DecoderCalls:
     return DecoderCalls(
         steps[0].key,
-        sum(one.calls for one in steps),
-        sum(one.rows for one in steps),
-        sum(one.seconds for one in steps),
+        sum(step.calls for step in steps),
+        sum(step.rows for step in steps),
+        sum(step.seconds for step in steps),
     )
 
 
@@ -189,7 +189,7 @@ def _slots(steps: Sequence[DecoderCalls], options: Options) -> int:
     size = options.get("batch_size")
     if not size or not steps:
         return 0
-    beams = options.get("beam_size") or math.ceil(max(one.mean_rows for one in steps) / size)
+    beams = options.get("beam_size") or math.ceil(max(step.mean_rows for step in steps) / size)
     return int(size * beams)
 
 

@@ -14,7 +14,7 @@ from jobs.text.formatting import count, counted, duration, figure, moment
 
 
 def state_sentence(job: LiveJob) -> str:
-    """What somebody who has five seconds wants to know."""
+    """The state of the job and what is wrong or comes next, in a sentence."""
     counts = job.counts_in_words
     match job.shown_state:
         case JobState.INGESTING:
@@ -46,7 +46,7 @@ def time_left(job: LiveJob) -> str:
 
 
 def tiles(job: LiveJob) -> list[dict[str, Any]]:
-    """Its numbers; those of documents lead to the documents."""
+    """The tiles with the numbers of the job; numbers of documents link to the list of these documents."""
     return [
         {
             "name": fact.label.capitalize(),
@@ -60,7 +60,7 @@ def tiles(job: LiveJob) -> list[dict[str, Any]]:
 
 
 def lines(job: JobSummary) -> list[dict[str, Any]]:
-    """What it was asked to do, and when it did it."""
+    """The facts about what the job was asked to do, and when it ran."""
     return [
         {"name": fact.label.capitalize(), "value": _drawn(fact), "is_code": fact.label == "corpus"}
         for fact in asked(job)
@@ -76,8 +76,8 @@ def _drawn(fact: Fact) -> str:
 
 
 def options_given(options: Sequence[Fact]) -> Iterator[str]:
-    """Those that are not at their default: `beam_size 4`. Every option is in the page as JSON. Of a filter the
-    condition."""
+    """The options that are not at their default: `beam_size 4`; of a filter its condition. The page as JSON has every
+    option."""
     for option in options:
         if option.remark != DEFAULT:
             yield option.value if option.label == "condition" else f"{option.label} {_written(option.value)}"

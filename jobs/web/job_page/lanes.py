@@ -25,7 +25,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane over the window."""
+    """What a lane did in the window of time, as blocks."""
 
     name: str
     worker_id: int
@@ -69,8 +69,8 @@ def _lane(batches: list[BatchSummary], start: datetime, stop: datetime) -> Lane:
     window = (stop - start).total_seconds() or 1e-6
     intervals = sorted(
         (
-            (max(0.0, (one.started_at - start).total_seconds()), (one.ended_at - start).total_seconds(), one)
-            for one in batches
+            (max(0.0, (batch.started_at - start).total_seconds()), (batch.ended_at - start).total_seconds(), batch)
+            for batch in batches
         ),
         key=lambda interval: interval[:2],
     )

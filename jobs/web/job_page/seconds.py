@@ -130,7 +130,7 @@ def _bars(intervals: Intervals, batches: Sequence[BatchSummary]) -> Bars:
     def amounts(worked: Interval | BatchSummary) -> tuple[float, float]:
         return worked.model_s, worked.busy_s - worked.model_s
 
-    if batches or not any(one.busy_s for one in intervals.all):
+    if batches or not any(interval.busy_s for interval in intervals.all):
         return spread(batches, amounts)
     return of_minutes(intervals, amounts)
 

@@ -18,7 +18,7 @@ from jobs.web.job_page.bars import Bars, of_minutes, spread
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What ended in an interval."""
+    """The tokens and documents of the batches that ended in an interval."""
 
     start: datetime
     tokens: float

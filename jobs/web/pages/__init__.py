@@ -1,1 +1,1 @@
-"""A file a page: its parameters, what it reads, what it says."""
+"""A file for each page: the parameters of its address, what it reads, and the values for its template."""

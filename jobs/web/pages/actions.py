@@ -156,7 +156,9 @@ def act_on_all(
     """Perform it on each job that allows it, and go back to the list, which says what came of it. A job whose state has
     changed meanwhile stays as it is, and its log says so."""
     perform_on = perform_form(request, form_token, action, reason, priority)
-    allowed = [one.line.job_id for one in _chosen(connection, job, action, settings.lease_s) if one.why_not is None]
+    allowed = [
+        choice.line.job_id for choice in _chosen(connection, job, action, settings.lease_s) if choice.why_not is None
+    ]
     numbers = []
     for job_id in allowed:
         try:
@@ -170,7 +172,9 @@ def _chosen(connection: Connection, job_ids: Sequence[int], action: Action, sile
     """The lines of these jobs: of a chain one, whichever of its stages are named. Raises SpecError where none is."""
     if not job_ids:
         raise SpecError(f"choose the jobs to {action.value}: tick them on the list")
-    jobs = {stage.job_id: stage for one in job_ids for stage in find_chain(connection, find_job(connection, str(one)))}
+    jobs = {
+        stage.job_id: stage for job_id in job_ids for stage in find_chain(connection, find_job(connection, str(job_id)))
+    }
     lines = lines_of(live_jobs(connection, jobs.values(), silence_s))
     return [Chosen(line, _why_not(line, action)) for line in reversed(lines)]
 

@@ -40,7 +40,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the address asks for."""
+    """The jobs and the options that the address of the page asks for."""
 
     a: str  # number or name of a job; empty: none chosen yet
     b: str
@@ -61,9 +61,9 @@ def page(
     longer: bool = False,
     job: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> Response:
-    """`job`: those that are ticked on the list of jobs."""
+    """`job`: the two jobs that were ticked on the list of jobs, instead of `a` and `b`."""
     if job is not None and len(job) == 2:
-        a, b = sorted(job, key=lambda one: (len(one), one))
+        a, b = sorted(job, key=lambda reference: (len(reference), reference))
         return RedirectResponse(f"/compare?{urlencode({'a': a, 'b': b})}", 303)
     database: Database = request.app.state.database
     asked = Asked(a.strip(), b.strip(), reference, longer and not is_followed_link(request))
@@ -107,7 +107,7 @@ def _compare(database: Database, asked: Asked, silence_s: float) -> Comparison:
 
 
 def _offered(database: Database, found: Comparison | None, asked: Asked) -> list[JobSummary]:
-    """Jobs to choose from: the newest, and those that are compared; beside a job that is chosen, those of its task."""
+    """The jobs to choose from: the newest, and the compared ones. If one is chosen already, only jobs of its task."""
     with database.reading() as connection:
         try:
             alone = find_job(connection, asked.a) if asked.a and not asked.b else None
@@ -115,7 +115,7 @@ def _offered(database: Database, found: Comparison | None, asked: Asked) -> list
             alone = None
         newest = list_jobs(connection, task=alone.task if alone else None, limit=OFFERED)
     chosen = (found.a, found.b) if found else (alone,) if alone else ()
-    return [*newest, *(job for job in chosen if job.job_id not in {one.job_id for one in newest})]
+    return [*newest, *(job for job in chosen if job.job_id not in {newer.job_id for newer in newest})]
 
 
 def _fields(database: Database, found: Comparison | None) -> list[str]:
@@ -166,7 +166,7 @@ def _tiles(found: Comparison) -> list[dict[str, str]]:
 def _rows(found: Comparison) -> list[dict[str, Any]]:
     """What the jobs were made of and what came of them, side by side."""
     rows: list[tuple[str, str, str, bool]] = [
-        (one.name, _option(one.a), _option(one.b), one.differs) for one in found.contrasts
+        (contrast.name, _option(contrast.a), _option(contrast.b), contrast.differs) for contrast in found.contrasts
     ]
     rows += [
         ("documents", count(found.a.documents), count(found.b.documents), found.a.documents != found.b.documents),
@@ -185,31 +185,37 @@ def _rows(found: Comparison) -> list[dict[str, Any]]:
 
 def _difference(found: Comparison, number: int) -> dict[str, Any]:
     """One of the largest differences, as the template shows it."""
-    one = found.largest[number]
+    difference = found.largest[number]
     shown: dict[str, Any] = {
-        "id": visible(one.id) if one.id is not None else f"position {one.a_position}",
-        "a_href": document_address(found.a.job_id, one.a_position, one.id, {}),
-        "b_href": document_address(found.b.job_id, one.b_position, one.id, {}),
-        "source": _source(one.text, is_query=isinstance(found.agreement, RankingAgreement)),
+        "id": visible(difference.id) if difference.id is not None else f"position {difference.a_position}",
+        "a_href": document_address(found.a.job_id, difference.a_position, difference.id, {}),
+        "b_href": document_address(found.b.job_id, difference.b_position, difference.id, {}),
+        "source": _source(difference.text, is_query=isinstance(found.agreement, RankingAgreement)),
     }
     if isinstance(found.agreement, ScoreShift):
-        return shown | {"value": figure(one.value, is_signed=True), "a": figure(one.a), "b": figure(one.b)}
+        return shown | {
+            "value": figure(difference.value, is_signed=True),
+            "a": figure(difference.a),
+            "b": figure(difference.b),
+        }
     if isinstance(found.agreement, RankingAgreement):
-        places = {candidate: place for place, candidate in enumerate(one.a)}
-        texts = _candidate_texts(one.text)
+        ranks_in_a = {candidate: rank for rank, candidate in enumerate(difference.a)}
+        texts = _candidate_texts(difference.text)
         ranks = [
             {
-                "a": visible(one.a[place]) if place < len(one.a) else NOTHING,
-                "b": visible(one.b[place]) if place < len(one.b) else NOTHING,
-                "a_text": texts.get(one.a[place], "") if place < len(one.a) else "",
-                "b_text": texts.get(one.b[place], "") if place < len(one.b) else "",
-                "moved": places[one.b[place]] - place if place < len(one.b) and one.b[place] in places else None,
+                "a": visible(difference.a[rank]) if rank < len(difference.a) else NOTHING,
+                "b": visible(difference.b[rank]) if rank < len(difference.b) else NOTHING,
+                "a_text": texts.get(difference.a[rank], "") if rank < len(difference.a) else "",
+                "b_text": texts.get(difference.b[rank], "") if rank < len(difference.b) else "",
+                "moved": ranks_in_a[difference.b[rank]] - rank
+                if rank < len(difference.b) and difference.b[rank] in ranks_in_a
+                else None,
             }
-            for place in range(min(RANKS_SHOWN, max(len(one.a), len(one.b))))
+            for rank in range(min(RANKS_SHOWN, max(len(difference.a), len(difference.b))))
         ]
-        return shown | {"value": f"RBO {figure(1 - one.value)}", "ranks": ranks}
-    a, b = word_diff(one.a, one.b)
-    return shown | {"value": f"{percent(one.value)} of the words differ", "a": _pieces(a), "b": _pieces(b)}
+        return shown | {"value": f"RBO {figure(1 - difference.value)}", "ranks": ranks}
+    a, b = word_diff(difference.a, difference.b)
+    return shown | {"value": f"{percent(difference.value)} of the words differ", "a": _pieces(a), "b": _pieces(b)}
 
 
 def _pieces(pieces: list[Piece]) -> list[Piece]:
@@ -235,7 +241,7 @@ def _shortened(text: str, longest: int) -> str:
 def _candidate_texts(payload: str | None) -> dict[str, str]:
     """The beginning of the text of each candidate of a query, by its id."""
     given = orjson.loads(payload)["candidates"] if payload else ()
-    return {one["id"]: _shortened(one.get("text") or "", LONGEST_CANDIDATE) for one in given}
+    return {candidate["id"]: _shortened(candidate.get("text") or "", LONGEST_CANDIDATE) for candidate in given}
 
 
 def _command(found: Comparison, asked: Asked) -> str:

@@ -13,8 +13,8 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Flag
 from jobs.routing.routes import read_routes
 from jobs.spec import has_payload
-from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
-from jobs.store.report.documents.document_pages import Selection, find_places
+from jobs.store.report.documents.document import StoredDocument, cursor_of, find_document, processing_of
+from jobs.store.report.documents.document_pages import Selection, find_cursors
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import find_live_job
 from jobs.text.json_numbers import read_fields
@@ -60,7 +60,7 @@ def document(
     position: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     whole: bool = False,
 ) -> Response:
-    """By its id, or by its position. An id behind which `.json` stands gives JSON, unless that is an id itself."""
+    """A document, found by its id or by its position. An id followed by `.json` gives JSON, unless that is an id."""
     job = find_live_job(connection, str(job_id), settings.lease_s)
     if not document_id and position is None:
         return RedirectResponse(list_address(job, asked), 307)
@@ -147,9 +147,9 @@ def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
 def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The numbers of a result: name, value, unit."""
     return [
-        {"name": one.label, "value": one.of(result)} | ({"unit": one.unit} if one.unit else {})
-        for one in job.kind.measures
-        if result and one.is_shown(result)
+        {"name": measure.label, "value": measure.of(result)} | ({"unit": measure.unit} if measure.unit else {})
+        for measure in job.kind.measures
+        if result and measure.is_shown(result)
     ]
 
 
@@ -165,20 +165,20 @@ def _neighbours(
     that of the list from where the search stopped."""
     try:
         selection = selection_of(connection, job, asked)
-        place = place_of(found, job, asked.order)
+        cursor = cursor_of(found, job, asked.order)
     except SpecError:
-        selection, place = Selection(), None
+        selection, cursor = Selection(), None
     neighbours: dict[str, Any] = {"previous": None, "next": None, "search_back": None, "search_on": None}
-    if place is None:
+    if cursor is None:
         return neighbours
     for name, on, parameter, backward in (
         ("previous", "search_back", "before", True),
         ("next", "search_on", "after", False),
     ):
-        scan = find_places(connection, job, selection, place, backward, 1, BUDGET_S)
+        scan = find_cursors(connection, job, selection, cursor, backward, 1, BUDGET_S)
         if scan.found:
-            one = find_document(connection, job, position=scan.found[0].position)
-            neighbours[name] = document_address(job.job_id, one.position, one.external_id, asked.parameters)
+            document = find_document(connection, job, position=scan.found[0].position)
+            neighbours[name] = document_address(job.job_id, document.position, document.external_id, asked.parameters)
         elif scan.stopped:
             here = list_address(job, asked)
             neighbours[on] = f"{here}{'&' if '?' in here else '?'}{parameter}={scan.stopped}"

@@ -11,7 +11,7 @@ from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
-from jobs.store.report.documents.document_order import Order, Place
+from jobs.store.report.documents.document_order import Cursor, Order
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
 from jobs.store.report.failures import failures
@@ -44,7 +44,7 @@ ORDERS = {
 }
 
 FOR_EXCEL = "excel"  # a form of a download: CSV with a byte order mark, as `kvjobs export --bom` writes it
-FORMS = {  # of a download
+FORMS = {  # the forms of a download
     Format.JSONL: "JSON Lines",
     Format.CSV: "CSV",
     FOR_EXCEL: "CSV for Excel",
@@ -72,11 +72,11 @@ def documents(
     job = find_live_job(connection, str(job_id), settings.lease_s)
     forms = forms_of(job)
     backward = bool(before)
-    place = Place.parse(before or after) if before or after else None
+    cursor = Cursor.parse(before or after) if before or after else None
     try:
         written = asked.written(job.task, has_via=job.has_via)
         chosen = selection_of(connection, job, asked)
-        page, problem = read_page(connection, job, chosen, place=place, backward=backward, num_documents=A_PAGE), None
+        page, problem = read_page(connection, job, chosen, cursor=cursor, backward=backward, num_documents=A_PAGE), None
     except SpecError as error:
         page, problem, written = DocumentPage([], None, None, None, 0), str(error), None
     return {
@@ -102,7 +102,7 @@ def documents(
 
 
 def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter) -> Selection:
-    """What the store is asked for. Raises SpecError for a wrong condition."""
+    """The condition and the order that the store is asked for. Raises SpecError for a wrong condition."""
     written = asked.written(job.task, has_via=job.has_via)
     condition = None if written is None else Condition.parse(written).of_job(connection, job.job_id, FIELD_AMONG)
     return Selection(
@@ -112,11 +112,11 @@ def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter)
 
 def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> dict[str, Any]:
     reasons = failures(connection, job, num_samples=0)
-    codes = {one.code: one.documents for one in reasons if one.code and asked.status in ("", one.status)}
+    codes = {reason.code: reason.documents for reason in reasons if reason.code and asked.status in ("", reason.status)}
     possible = sortable(job)
     return {
         "status": statuses_of(job, asked.status),
-        "code": sorted(codes.items(), key=lambda one: -one[1]),
+        "code": sorted(codes.items(), key=lambda item: -item[1]),
         "flag": [flag.value for flag in job.kind.flags],
         "field": names_of_fields(connection, job.job_id),
         "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
@@ -145,7 +145,7 @@ def forms_of(job: JobSummary) -> dict[str, str]:
 
 
 def chain_forms(forms: Mapping[str, str]) -> dict[str, str]:
-    """Those of them that can hold the results of all stages of a chain."""
+    """The forms of these that can hold the results of all stages of a chain."""
     return {form: name for form, name in forms.items() if form in (*WITH_EXTRAS, FOR_EXCEL)}
 
 

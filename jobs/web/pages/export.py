@@ -78,4 +78,4 @@ def _chunks(head: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _ignored(_message: str) -> None:
-    """That the lines come from the database is no news to somebody who sees the page."""
+    """Takes the message that lines come from the database, which the page does not show."""

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jobs.advice.next_command import next_steps, stored_submit
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
-from jobs.buckets import Measure
+from jobs.buckets import BucketMeasure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
@@ -96,7 +96,7 @@ def job(
         "unserved": unserved_work(connection, settings.lease_s),
         "stamp": stamp_of(connection, stages, settings.lease_s),
     }
-    return shown | {"sections": [one for one in SECTIONS if _is_shown(one[0], shown)]}
+    return shown | {"sections": [section for section in SECTIONS if _is_shown(section[0], shown)]}
 
 
 def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:
@@ -140,7 +140,7 @@ def shards(
         "after": after,
         "next_after": page[-1].shard_id if len(listed) > SHARDS_A_PAGE else None,
         "why_all": why_job_waits(around),
-        "lines": [{"shard": one, "why": _why(one, around)} for one in page],
+        "lines": [{"shard": listed_shard, "why": _why(listed_shard, around)} for listed_shard in page],
         "shard": shard,
         "events": shard_events(connection, job_id, shard) if shard else [],
     }
@@ -158,7 +158,7 @@ def _commands(found: LiveJob, stages: Sequence[LiveJob], bad: Sequence[Failure])
 
 
 def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
-    """The charts of speed and of seconds cover the whole job, those of single batches the newest."""
+    """The charts of the page. Speed and seconds cover the whole job, lanes and latency only its newest batches."""
     job_id, task, options = found.job_id, found.task, json.loads(found.options)
     phases = summarize_steps(connection, job_id, By.PHASE)
     steps, lengths = calls_by_step(connection, job_id), calls_by_past_length(connection, job_id)
@@ -193,7 +193,7 @@ def _answers(connection: Connection, found: JobSummary) -> dict[str, Any]:
 
 
 def _perplexity(connection: Connection, found: JobSummary, below: float | None) -> dict[str, Any]:
-    buckets = histogram(connection, found.job_id, Measure.PERPLEXITY)
+    buckets = histogram(connection, found.job_id, BucketMeasure.PERPLEXITY)
     threshold = perplexity.threshold_of(found.job_id, found.task, buckets, below)
     return {
         "perplexity": perplexity.perplexity_chart(buckets, found.task, threshold),
@@ -203,7 +203,7 @@ def _perplexity(connection: Connection, found: JobSummary, below: float | None) 
 
 
 def _open_shards(connection: Connection, found: JobSummary, silence_s: float) -> dict[str, Any]:
-    """The shards that wait, and those that are computed: the first of each."""
+    """The first of the shards that wait, and the first of the shards that are computed."""
     if not found.shards_open:
         return {"why_all": None, "leased": [], "waiting": []}
     around = _circumstances(connection, found, silence_s)
@@ -211,7 +211,10 @@ def _open_shards(connection: Connection, found: JobSummary, silence_s: float) ->
         name: list_shards(connection, found.job_id, state, limit=SHARDS_SHOWN)
         for name, state in (("leased", ShardState.LEASED), ("waiting", ShardState.READY))
     }
-    lines = {name: [{"shard": one, "why": _why(one, around)} for one in some] for name, some in named.items()}
+    lines = {
+        name: [{"shard": listed_shard, "why": _why(listed_shard, around)} for listed_shard in some]
+        for name, some in named.items()
+    }
     return {"why_all": why_job_waits(around), **lines}
 
 

@@ -24,7 +24,7 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
     installed = worker_port().installed_models(settings.models_dir)
     usage = model_usage(connection)
     verified = newest_verifications(connection)
-    by_name = {one.model: one for one in usage}
+    by_name = {row.model: row for row in usage}
     caches = measured_caches(newest_cache_reports(connection), installed, _is_current)
     names = {model.name for model in installed}
     return {
@@ -39,7 +39,7 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
             }
             for model in installed
         ],
-        "elsewhere": [one for one in usage if one.model not in names],  # jobs name them, and this machine has them not
+        "elsewhere": [row for row in usage if row.model not in names],  # jobs name them; this machine lacks them
         "models_dir": str(settings.models_dir),
         "cost": cost_chart(usage),
         "caches": caches,
@@ -49,8 +49,8 @@ def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
 
 def cost_chart(usage: Sequence[ModelUsage]) -> Chart:
     """Seconds of model calls by model."""
-    timed = [one for one in usage if one.seconds]
-    total = sum(one.seconds for one in timed)
+    timed = [row for row in usage if row.seconds]
+    total = sum(row.seconds for row in timed)
     if not timed:
         sentence = "No model call was timed yet."
     else:
@@ -63,8 +63,8 @@ def cost_chart(usage: Sequence[ModelUsage]) -> Chart:
         shape="bar",
         x_name="model",
         y_name="s",
-        x=[visible(one.model) for one in timed],
-        series=[Series("model calls", [round(one.seconds, 3) for one in timed], "--series-1")],
+        x=[visible(row.model) for row in timed],
+        series=[Series("model calls", [round(row.seconds, 3) for row in timed], "--series-1")],
     )
 
 
@@ -85,7 +85,7 @@ def _is_current(model: InstalledModel, report: CacheReportRow) -> bool:
 
 def _sentence(installed: Sequence[InstalledModel], usage: Sequence[ModelUsage]) -> str:
     broken = sum(model.problem is not None for model in installed)
-    used = sum(one.jobs for one in usage)
+    used = sum(row.jobs for row in usage)
     sentence = f"{counted(len(installed), 'model')} on this machine, {counted(used, 'job')} so far."
     return f"{sentence} {counted(broken, 'model')} with a problem." if broken else sentence
 
@@ -105,10 +105,10 @@ def measured_caches(
     """For each model that was measured, and for each number of stages: its name on this machine (None: it is not here),
     its measurements from the shortest to the longest, and the chart of the longest. Models that are here come first."""
     found = []
-    for (name, stages), group in itertools.groupby(reports, key=lambda one: (one.model, one.stages)):
+    for (name, stages), group in itertools.groupby(reports, key=lambda report: (report.model, report.stages)):
         rows = list(group)
         longest = rows[-1]
-        model = next((one for one in installed if name in (one.name, str(one.path))), None)
+        model = next((model for model in installed if name in (model.name, str(model.path))), None)
         found.append(
             {
                 "model": name,
@@ -116,21 +116,21 @@ def measured_caches(
                 "installed_as": model.name if model else None,
                 "is_current": is_current(model, longest) if model else None,
                 "work": _work(longest),
-                "reports": [one.as_row() for one in rows],
+                "reports": [report.as_row() for report in rows],
                 "chart": steps_chart(longest),
             }
         )
-    return sorted(found, key=lambda one: one["installed_as"] is None)
+    return sorted(found, key=lambda cache: cache["installed_as"] is None)
 
 
 def newest_of(name: str, caches: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """What the cache of an installed model saves with the longest texts: of the whole model before a split one. None:
     it was not measured."""
-    one = next((one for one in caches if one["installed_as"] == name), None)
-    if one is None:
+    cache = next((cache for cache in caches if cache["installed_as"] == name), None)
+    if cache is None:
         return None
-    longest = one["reports"][-1]
-    return {name: longest[name] for name in ("id", "ratio", "target_tokens")} | {"is_current": one["is_current"]}
+    longest = cache["reports"][-1]
+    return {name: longest[name] for name in ("id", "ratio", "target_tokens")} | {"is_current": cache["is_current"]}
 
 
 def steps_chart(report: CacheReportRow) -> Chart:

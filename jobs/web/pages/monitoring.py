@@ -28,7 +28,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number, and what it is a number of."""
+    """A number, and the labels that say what it counts."""
 
     value: float
     labels: Mapping[str, str]
@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All samples of one name."""
+    """A metric: its name, its type, and its samples."""
 
     name: str  # with its unit; a counter ends in _total
     kind: Literal["gauge", "counter"]
@@ -80,14 +80,14 @@ WORKER_STATES = ("busy", "idle", "paused", "draining", "stale", "killed")
 def families(metrics: Metrics) -> Iterator[Family]:
     """Every metric, also those without a sample now."""
     yield Family("kvjobs_build_info", "gauge", "Version of kvjobs that answers.", [Sample(1, {"version": __version__})])
-    yield from _of_jobs(metrics)
-    yield from _of_workers(metrics)
-    yield from _of_waiting_work(metrics)
+    yield from _job_metrics(metrics)
+    yield from _worker_metrics(metrics)
+    yield from _waiting_metrics(metrics)
     size = [Sample(metrics.database_bytes, {})]
     yield Family("kvjobs_database_size_bytes", "gauge", "Size of the database on disk.", size)
 
 
-def _of_jobs(metrics: Metrics) -> Iterator[Family]:
+def _job_metrics(metrics: Metrics) -> Iterator[Family]:
     jobs = metrics.jobs
     yield Family(
         "kvjobs_job_info",
@@ -138,26 +138,26 @@ def _of_jobs(metrics: Metrics) -> Iterator[Family]:
         "kvjobs_job_phase_seconds_total",
         "counter",
         "Seconds of a phase of a job, summed over all lanes, which run side by side.",
-        [Sample(one.seconds, {"job_id": str(one.job_id), "phase": one.phase}) for one in metrics.phases],
+        [Sample(phase.seconds, {"job_id": str(phase.job_id), "phase": phase.phase}) for phase in metrics.phases],
     )
     yield Family(
         "kvjobs_job_phase_calls_total",
         "counter",
         "Model calls, or other phases, that were timed.",
-        [Sample(one.calls, {"job_id": str(one.job_id), "phase": one.phase}) for one in metrics.phases],
+        [Sample(phase.calls, {"job_id": str(phase.job_id), "phase": phase.phase}) for phase in metrics.phases],
     )
     yield Family(
         "kvjobs_job_failed_documents",
         "gauge",
         "Documents of a job without a result, by the code of the error; a retry takes them away.",
         [
-            Sample(one.documents, {"job_id": str(one.job_id), "status": one.status, "code": one.code})
-            for one in metrics.failures
+            Sample(failure.documents, {"job_id": str(failure.job_id), "status": failure.status, "code": failure.code})
+            for failure in metrics.failures
         ],
     )
 
 
-def _of_workers(metrics: Metrics) -> Iterator[Family]:
+def _worker_metrics(metrics: Metrics) -> Iterator[Family]:
     states = [worker.state for worker in metrics.workers]
     alive = [worker for worker in metrics.workers if worker.is_alive]
     yield Family(
@@ -179,7 +179,7 @@ def _of_workers(metrics: Metrics) -> Iterator[Family]:
     yield Family("kvjobs_kv_cache_bytes", "gauge", help_text, [Sample(kv_bytes, {})])
 
 
-def _of_waiting_work(metrics: Metrics) -> Iterator[Family]:
+def _waiting_metrics(metrics: Metrics) -> Iterator[Family]:
     waiting = {work.queue: work for work in metrics.waiting}
     queues = sorted({*waiting, *(job.queue for job in metrics.jobs)})  # 0 where nothing waits, so that no line has gaps
     yield Family(

@@ -37,12 +37,12 @@ CHUNK = 1 << 16
 LIMITS = {"rows": MOST_SHOWN_ROWS, "usual_rows": SHOWN_ROWS, "seconds": MOST_SECONDS, "prefix": PREFIX}
 
 router = APIRouter()
-_places = threading.BoundedSemaphore(AT_ONCE)
+_slots = threading.BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an address asks."""
+    """The query that an address of the page asks for."""
 
     sql: str
     saved: SavedQuery | None
@@ -146,7 +146,7 @@ def as_csv(request: Request, asked: Asked, raw: bool = False) -> Response:
     file = tempfile.TemporaryFile(prefix="kvjobs-query-")  # noqa: SIM115 - closed when it is sent
     try:
         with (
-            _one_of_few(),
+            _query_slot(),
             run_query(request.app.state.database, asked.sql, asked.values, asked.seconds) as found,
         ):
             _write_csv(file, found.columns, islice(found.rows, asked.rows or MOST_DOWNLOADED_ROWS), defuse=not raw)
@@ -174,19 +174,19 @@ def _require_complete(asked: Question) -> None:
 
 
 def _answer(request: Request, asked: Question, limits: AnswerLimits) -> Answer:
-    with _one_of_few():
+    with _query_slot():
         return answer(request.app.state.database, asked.sql, asked.values, limits)
 
 
 @contextmanager
-def _one_of_few() -> Iterator[None]:
-    """Wait for one of the places for queries. Raises TransientError where they stay taken."""
-    if not _places.acquire(timeout=WAIT_S):
+def _query_slot() -> Iterator[None]:
+    """Wait until fewer than `AT_ONCE` queries run. Raises TransientError after `WAIT_S`."""
+    if not _slots.acquire(timeout=WAIT_S):
         raise TransientError(f"{AT_ONCE} queries run already, which is the limit; try again when one has ended")
     try:
         yield
     finally:
-        _places.release()
+        _slots.release()
 
 
 def _write_csv(file: BinaryIO, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, defuse: bool) -> None:
@@ -211,7 +211,7 @@ def _shown(found: Answer, asked: Question) -> dict[str, Any]:
 
 
 def _groups() -> list[tuple[str, list[SavedQuery]]]:
-    """The saved questions by what they are about."""
+    """The saved questions, grouped by their topic."""
     every = list(saved_queries().values())
     return [
         (about, [question for question in every if question.about == about])

@@ -9,7 +9,7 @@ from jobs.store.schema.reference import table_descriptions, table_meanings
 from jobs.store.schema.views import VIEW_COLUMNS, View
 from jobs.web.rendering import add_page
 
-# What to see of a view first. Of the others: some rows.
+# The statement that the page offers for a view; any other view is offered with its first rows.
 NEWEST_FIRST = {"v_jobs": "job_id", "v_workers": "worker_id", "v_batches": "batch_id"}
 
 router = APIRouter()
@@ -27,7 +27,7 @@ def schema() -> dict[str, Any]:
 
 
 def first_query(name: str) -> str:
-    """A statement to begin with."""
+    """A query of this view for the reader to begin with."""
     order = f" order by {NEWEST_FIRST[name]} desc" if name in NEWEST_FIRST else ""
     return f"select * from {name}{order} limit 20"
 

@@ -26,7 +26,7 @@ def workers(
     before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
     asked: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
-    """`asked`: the worker of which something was asked just now."""
+    """`asked`: the number of the worker that was just asked to pause, resume or drain."""
     found = list_workers(connection, settings.lease_s, everything=stopped, before=before, limit=A_PAGE + 1)
     page = found[:A_PAGE]
     return {
@@ -42,7 +42,7 @@ def workers(
 
 
 def _message(worker: WorkerSummary, heartbeat_s: float) -> str:
-    action = next(one for one, request in REQUESTS.items() if request == (worker.asked_to or WorkerRequest.WORK))
+    action = next(action for action, request in REQUESTS.items() if request == (worker.asked_to or WorkerRequest.WORK))
     return worker_message(worker, action, heartbeat_s)
 
 

@@ -278,8 +278,8 @@ def test_too_many_queries_at_once_wait_and_are_then_refused(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query, "WAIT_S", 0.05)
-    monkeypatch.setattr(query, "_places", threading.BoundedSemaphore(1))
-    with query._one_of_few():
+    monkeypatch.setattr(query, "_slots", threading.BoundedSemaphore(1))
+    with query._query_slot():
         refused = client.get("/query?sql=select+1")
 
     assert refused.status_code == 503

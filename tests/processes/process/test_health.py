@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.dispatch.health import FOLDER, LONGEST_ADDRESS, Health, address, ask, place
+from jobs.dispatch.health import FOLDER, LONGEST_ADDRESS, Health, address, ask, socket_folder_and_prefix
 from jobs.settings import Settings, read_settings
 from jobs.system.process import this_machine
 from tests.command_line import Kvjobs
@@ -27,7 +27,7 @@ def settings(home: Path) -> Settings:
 @contextmanager
 def hanging_worker(settings: Settings, pid: int) -> Iterator[None]:
     """The socket of a worker that accepts connections but does not answer, as if it hangs."""
-    folder, prefix = place(settings)
+    folder, prefix = socket_folder_and_prefix(settings)
     folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, address(folder / f"{prefix}{pid}-abcd1234.sock") as name:
         listener.bind(name)
@@ -90,7 +90,7 @@ def test_the_socket_works_even_if_the_path_of_the_home_is_too_long_for_one(setti
 
     with serve_health(deep, lambda: WELL):
         assert ask(deep, 0.2) == [WELL]
-    with address(place(deep)[0] / "x") as name:
+    with address(socket_folder_and_prefix(deep)[0] / "x") as name:
         assert len(name) < LONGEST_ADDRESS
 
 

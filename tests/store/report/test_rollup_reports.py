@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
-from jobs.buckets import Measure
+from jobs.buckets import BucketMeasure
 from jobs.outcome import Score, StepTiming
 from jobs.store.database import Database
 from jobs.store.report.timings.histograms import histogram
@@ -112,8 +112,8 @@ def test_a_histogram_has_every_bucket_between_the_first_and_the_last(database: D
     )
 
     with database.reading() as connection:
-        buckets = histogram(connection, job_id, Measure.PERPLEXITY)
-        assert histogram(connection, job_id + 1, Measure.PERPLEXITY) == []
+        buckets = histogram(connection, job_id, BucketMeasure.PERPLEXITY)
+        assert histogram(connection, job_id + 1, BucketMeasure.PERPLEXITY) == []
     assert [bucket.documents for bucket in buckets] == [2, 0, 0, 1]
     assert [bucket.stop for bucket in buckets[:-1]] == [bucket.start for bucket in buckets[1:]]
 

@@ -3,7 +3,7 @@
 from sqlalchemy import insert, update
 
 from jobs.store.database import Database
-from jobs.store.report.waiting_work import Progress, WaitingWork, check_progress, waiting_work
+from jobs.store.report.waiting_work import WaitingWork, WorkProgress, check_progress, waiting_work
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
@@ -12,7 +12,7 @@ from tests.messages import line_with
 from tests.rows import AddWaitingJob, enter
 
 
-def progress(database: Database, max_wait_s: float = 120) -> Progress:
+def progress(database: Database, max_wait_s: float = 120) -> WorkProgress:
     with database.reading() as connection:
         return check_progress(connection, max_wait_s)
 
@@ -120,6 +120,6 @@ def test_paused_and_cancelled_jobs_have_no_work(database: Database, add_waiting_
         connection.execute(update(jobs).where(jobs.c.id == paused).values(paused=True))
         connection.execute(update(jobs).where(jobs.c.id == cancelled).values(cancel_requested_at=db_time()))
 
-    assert progress(database) == Progress(False, "No work waits.")
+    assert progress(database) == WorkProgress(False, "No work waits.")
     with database.reading() as connection:
         assert waiting_work(connection) == list[WaitingWork]()

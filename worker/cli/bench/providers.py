@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
@@ -55,7 +55,9 @@ COLUMNS = (
 
 @click.command(cls=GroupedCommand)
 @click.argument("corpus", metavar="CORPUS")
-@click.option("--task", type=Choice([task.value for task in Task]), default=Task.TRANSLATE.value, show_default=True)
+@click.option(
+    "--task", type=SuggestingChoice([task.value for task in Task]), default=Task.TRANSLATE.value, show_default=True
+)
 @click.option("--model", metavar="NAME", help="As for submit.  [default: the bundled one for the task]")
 @click.option(
     "--providers",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @click.argument("source")
 @click.option(
     "--precision",
-    type=Choice([str(precision) for precision in Precision]),
+    type=SuggestingChoice([str(precision) for precision in Precision]),
     help="fp32 computes what the checkpoint does; int8 is faster and an approximation, which is measured; fp16 is for "
     "GPUs.  [default: fp32]",
 )
 @click.option(
     "--head",
-    type=Choice([str(head) for head in HeadChoice]),
+    type=SuggestingChoice([str(head) for head in HeadChoice]),
     help="The target tokens that a translation model can generate: all, or only those of target.spm.  [default: full; "
     "target for int8]",
 )

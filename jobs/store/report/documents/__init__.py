@@ -1,1 +1,1 @@
-"""Documents as people ask for them: one, a page, a selection, those of two jobs."""
+"""Reads documents: one, a page of a job's, a selection for an export, the matching documents of two jobs."""

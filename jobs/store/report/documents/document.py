@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from jobs.errors import NotFoundError
-from jobs.store.report.documents.document_order import Order, Place, key_of
+from jobs.store.report.documents.document_order import Cursor, Order, key_of
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.report.shards import Event, shard_events
@@ -91,18 +91,18 @@ def find_document(
     return StoredDocument(**document, result=found if has_result else {})
 
 
-def place_of(document: StoredDocument, job: JobSummary, order: Order) -> Place | None:
+def cursor_of(document: StoredDocument, job: JobSummary, order: Order) -> Cursor | None:
     """Where a document is in an order; None where it is not in it, for lack of a result."""
     kind, result = KINDS[job.task], document.result
     if key_of(order, RESULTS[job.task]) is None:
-        return Place(document.position)
+        return Cursor(document.position)
     if not result:
         return None
     if order in (Order.LONGEST, Order.SHORTEST):
-        return Place(document.position, result[kind.length or ""])
+        return Cursor(document.position, result[kind.length or ""])
     assert kind.mean is not None, "else there is no such order"
     total, count = result[kind.mean.total], result[kind.mean.count]
-    return Place(document.position, total / count) if count and total is not None else None
+    return Cursor(document.position, total / count) if count and total is not None else None
 
 
 def processing_of(connection: Connection, job: JobSummary, document: StoredDocument) -> Processing | None:

@@ -1,4 +1,4 @@
-"""The orders in which a page lists the documents of a job, and a place in one of them."""
+"""The orders in which a page lists the documents of a job, and where a page of one begins."""
 
 import enum
 import math
@@ -13,7 +13,7 @@ from jobs.tasks.kind import Kind, Mean
 
 
 class Order(enum.StrEnum):
-    """What comes first."""
+    """By which documents a list begins."""
 
     POSITION = "position"  # as in the corpus
     WORST = "worst"  # the highest perplexity
@@ -23,15 +23,15 @@ class Order(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in an order: between two documents, or at one."""
+class Cursor:
+    """Where a page of an order begins or ends: at a document, or between two documents."""
 
     position: int
-    value: float | None = None  # what the order sorts by; None: it is that of the corpus
+    value: float | None = None  # the sort value of the document there; None in the order of the corpus
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
-        """From `17`, or `2.5:17` in an order by a value. Raises SpecError."""
+    def parse(cls, text: str) -> "Cursor":
+        """Parse `17`, or in an order by a value `2.5:17`. Raises SpecError."""
         value, colon, position = text.rpartition(":")
         try:
             found = cls(int(position), float(value) if colon else None)
@@ -47,21 +47,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What an order by a value sorts by."""
+    """The SQL expression that an order sorts by, where it is not the order of the corpus."""
 
     value: ColumnElement[Any]
     is_there: ColumnElement[bool] | TextClause  # whether a result has it
     descends: bool
     is_indexed: bool
 
-    def beyond(self, place: Place, position: ColumnElement[int], descends: bool) -> ColumnElement[bool]:
-        """Whether a result comes after a place. (Not as a comparison of rows, for which PostgreSQL would use no index
-        that ends before the position.)"""
+    def beyond(self, cursor: Cursor, position: ColumnElement[int], descends: bool) -> ColumnElement[bool]:
+        """Whether a result comes after this cursor. (Not as a comparison of rows: PostgreSQL would use no index that
+        ends before the position.)"""
         if descends:
-            tied = and_(self.value == place.value, position < place.position)
-            return and_(self.value <= place.value, or_(self.value < place.value, tied))
-        tied = and_(self.value == place.value, position > place.position)
-        return and_(self.value >= place.value, or_(self.value > place.value, tied))
+            tied = and_(self.value == cursor.value, position < cursor.position)
+            return and_(self.value <= cursor.value, or_(self.value < cursor.value, tied))
+        tied = and_(self.value == cursor.value, position > cursor.position)
+        return and_(self.value >= cursor.value, or_(self.value > cursor.value, tied))
 
 
 def key_of(order: Order, result: ResultTable) -> Key | None:
@@ -83,7 +83,7 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
 
 
 def _has_mean(kind: Kind, mean: Mean) -> str:
-    """As the condition of the index is written: SQLite uses no such index for a condition with a parameter. The second
+    """The condition of the index, word for word: SQLite does not use it for a condition with a parameter. The second
     comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.
     """
     total, count = f"{kind.table}.{mean.total}", f"{kind.table}.{mean.count}"

@@ -1,4 +1,4 @@
-"""A page of a job's documents: those that meet a condition, in some order, from some place on.
+"""A page of a job's documents: those that meet a condition, in some order, from a cursor on.
 
 What is read for a page is bounded, however many documents the job has: by an index, or by time (`scan`).
 """
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from jobs.errors import SpecError
-from jobs.store.report.documents.document_order import Key, Order, Place, key_of
+from jobs.store.report.documents.document_order import Cursor, Key, Order, key_of
 from jobs.store.report.documents.listed_documents import ListedDocument, read_listed
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, ResultTable
@@ -25,30 +25,30 @@ GROWTH = 4  # at most, from one window to the next
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What a look at some rows has found."""
+class SearchWindow:
+    """The documents found in one look at a limited number of rows, and where the next look begins."""
 
-    found: list[Place]  # in order, at most as many as asked for
-    end: Place | None  # behind the last row looked at; None: nothing is left behind it
+    found: list[Cursor]  # in order, at most as many as asked for
+    end: Cursor | None  # behind the last row looked at; None: nothing is left behind it
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found, and how far the search came."""
+    """The documents that a search found within its time, and how far it came."""
 
-    found: list[Place]
-    stopped: Place | None  # the time was over here; None: enough was found, or nothing is left
+    found: list[Cursor]
+    stopped: Cursor | None  # the time was over here; None: enough was found, or nothing is left
     num_looked: int  # rows in the windows, at most
 
 
-def scan(look: Callable[[Place, int, int], Window], start: Place, wanted: int, budget_s: float) -> Scan:
+def scan(look: Callable[[Cursor, int, int], SearchWindow], start: Cursor, wanted: int, budget_s: float) -> Scan:
     """Call `look(where, width, wanted)` for windows of growing width, from `start` on, until `wanted` rows are found,
     nothing is left, or the next window would take longer than what is left of `budget_s`.
 
     Ten million documents cannot be searched while somebody waits for a page, so a page says how far it has looked, and
     goes on from there when asked.
     """
-    found: list[Place] = []
+    found: list[Cursor] = []
     width, num_looked, until = FIRST_WINDOW, 0, time.monotonic() + budget_s
     while True:
         began = time.monotonic()
@@ -79,7 +79,7 @@ class Selection:
     """Which documents of a job, in which order."""
 
     condition: Condition | None = None  # resolved for the job
-    status: str = ""  # those of a status that the condition asks for, which an index may find
+    status: str = ""  # the status that the condition asks for, if an index can find its documents
     error_code: str = ""
     order: Order = Order.POSITION
     search: str = ""  # what the excerpts of the texts are to show
@@ -90,9 +90,9 @@ class DocumentPage:
     """Some documents in their order, and where the neighbouring pages begin."""
 
     documents: Sequence[ListedDocument]
-    before: Place | None  # the page before ends here; None: there is none
-    after: Place | None  # the page behind begins here; None: there is none
-    stopped: Place | None  # the time was over when the search had come here
+    before: Cursor | None  # the page before ends here; None: there is none
+    after: Cursor | None  # the page behind begins here; None: there is none
+    stopped: Cursor | None  # the time was over when the search had come here
     num_looked: int  # documents looked at for this page, at most
 
 
@@ -101,22 +101,22 @@ def read_page(
     job: JobSummary,
     selection: Selection,
     *,
-    place: Place | None = None,
+    cursor: Cursor | None = None,
     backward: bool = False,
     num_documents: int = 50,
     budget_s: float = BUDGET_S,
 ) -> DocumentPage:
-    """The documents behind `place`, or with `backward` those before it; without a place the first ones, or the last.
+    """The documents behind `cursor`, or with `backward` those before it; without a cursor the first ones, or the last.
 
     Raises SpecError for an order in which the job is too large to be sorted.
     """
-    found = find_places(connection, job, selection, place, backward, num_documents + 1, budget_s)
-    places, has_more = found.found[:num_documents], len(found.found) > num_documents
+    found = find_cursors(connection, job, selection, cursor, backward, num_documents + 1, budget_s)
+    cursors, has_more = found.found[:num_documents], len(found.found) > num_documents
     if backward:
-        places.reverse()
-    documents = read_listed(connection, job, [place.position for place in places], selection.search)
-    beyond = (places[0] if backward else places[-1]) if has_more and places else None
-    came_from = _edge(places, place, backward)
+        cursors.reverse()
+    documents = read_listed(connection, job, [cursor.position for cursor in cursors], selection.search)
+    beyond = (cursors[0] if backward else cursors[-1]) if has_more and cursors else None
+    came_from = _edge(cursors, cursor, backward)
     return DocumentPage(
         documents=documents,
         before=beyond if backward else came_from,
@@ -126,18 +126,18 @@ def read_page(
     )
 
 
-def find_places(
+def find_cursors(
     connection: Connection,
     job: JobSummary,
     selection: Selection,
-    place: Place | None,
+    cursor: Cursor | None,
     backward: bool,
     wanted: int,
     budget_s: float,
 ) -> Scan:
-    """The places of the documents that follow `place` (with `backward`, in the opposite order)."""
+    """The cursors of the documents that follow `cursor` (with `backward`, in the opposite order)."""
     search = _Search(connection, job, selection, backward)
-    start = place or search.beginning
+    start = cursor or search.beginning
     if search.key is not None and not search.key.is_indexed:
         return search.sorted_whole(start, wanted)
     look = search.look_by_position if search.key is None else search.look_by_value
@@ -164,11 +164,11 @@ def _problem(order: Order, job: JobSummary) -> str | None:
     )
 
 
-def _edge(places: Sequence[Place], came_from: Place | None, backward: bool) -> Place | None:
+def _edge(cursors: Sequence[Cursor], came_from: Cursor | None, backward: bool) -> Cursor | None:
     """The side of a page that its reader comes from; None where the list begins (or ends) there."""
     if came_from is None:
         return None
-    return (places[-1] if backward else places[0]) if places else came_from
+    return (cursors[-1] if backward else cursors[0]) if cursors else came_from
 
 
 class _Search:
@@ -185,11 +185,11 @@ class _Search:
         self._condition = None if condition is None else condition.clause(connection.dialect.name)
 
     @property
-    def beginning(self) -> Place:
-        """Before the first document."""
+    def beginning(self) -> Cursor:
+        """The cursor before the first document."""
         if self.key is None:
-            return Place(self._job.documents if self._backward else -1)
-        return Place(0, float("inf") if self._descends else float("-inf"))
+            return Cursor(self._job.documents if self._backward else -1)
+        return Cursor(0, float("inf") if self._descends else float("-inf"))
 
     @property
     def is_few(self) -> bool:
@@ -200,7 +200,7 @@ class _Search:
         some = self._of_status().limit(MAX_BY_STATUS + 1).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one() <= MAX_BY_STATUS
 
-    def look_by_status(self, start: Place, width: int, wanted: int) -> Window:
+    def look_by_status(self, start: Cursor, width: int, wanted: int) -> SearchWindow:
         """Among the `width` documents of a status behind `start`."""
         of_status = self._of_status().where(self._beyond(start, Document))
         positions = self._positions(of_status.order_by(self._by_position(Document.position)).limit(width))
@@ -208,10 +208,10 @@ class _Search:
         if self._condition is not None and positions:
             here = (VIEW.c.job_id == self._job.job_id, VIEW.c.position.in_(positions), self._condition)
             found = self._positions(select(VIEW.c.position).where(*here).order_by(self._by_position(VIEW.c.position)))
-        end = Place(positions[-1]) if len(positions) == width else None
-        return Window([Place(position) for position in found[:wanted]], end)
+        end = Cursor(positions[-1]) if len(positions) == width else None
+        return SearchWindow([Cursor(position) for position in found[:wanted]], end)
 
-    def look_by_position(self, start: Place, width: int, wanted: int) -> Window:
+    def look_by_position(self, start: Cursor, width: int, wanted: int) -> SearchWindow:
         """Among the `width` documents behind `start` in the corpus."""
         if self._condition is None:
             width = wanted  # each is found
@@ -222,30 +222,30 @@ class _Search:
         if self._condition is not None:
             here.append(self._condition)
         statement = select(columns.position).where(*here).order_by(self._by_position(columns.position)).limit(wanted)
-        found = [Place(position) for position in self._positions(statement)]
+        found = [Cursor(position) for position in self._positions(statement)]
         is_over = end <= 0 if self._backward else end >= self._job.documents - 1
-        return Window(found, None if is_over else Place(end))
+        return SearchWindow(found, None if is_over else Cursor(end))
 
-    def look_by_value(self, start: Place, width: int, wanted: int) -> Window:
+    def look_by_value(self, start: Cursor, width: int, wanted: int) -> SearchWindow:
         """Among the `width` results behind `start` in the order of the values."""
         window = self._in_order(start).limit(wanted if self._condition is None else width)
         if self._condition is None:
-            found = [Place(row[0], row[1]) for row in self._connection.execute(window)]
-            return Window(found, None if len(found) < wanted else found[-1])
+            found = [Cursor(row[0], row[1]) for row in self._connection.execute(window)]
+            return SearchWindow(found, None if len(found) < wanted else found[-1])
         statement = self._matching(window).limit(wanted)
-        found = [Place(row[0], row[1]) for row in self._connection.execute(statement)]
+        found = [Cursor(row[0], row[1]) for row in self._connection.execute(statement)]
         last = self._connection.execute(self._in_order(start).offset(width - 1).limit(1)).one_or_none()
-        return Window(found, None if last is None else Place(last[0], last[1]))
+        return SearchWindow(found, None if last is None else Cursor(last[0], last[1]))
 
-    def sorted_whole(self, start: Place, wanted: int) -> Scan:
+    def sorted_whole(self, start: Cursor, wanted: int) -> Scan:
         """Among all documents of the job, which the database sorts."""
         behind = self._in_order(start)
         statement = behind if self._condition is None else self._matching(behind)
         rows = self._connection.execute(statement.limit(wanted)).all()
-        return Scan([Place(row[0], row[1]) for row in rows], None, self._job.documents)
+        return Scan([Cursor(row[0], row[1]) for row in rows], None, self._job.documents)
 
-    def _in_order(self, start: Place) -> Select[Any]:
-        """Positions and values of the results behind a place."""
+    def _in_order(self, start: Cursor) -> Select[Any]:
+        """Positions and values of the results behind a cursor."""
         key, result = self._required_key(), self._result
         position: ColumnElement[int] = result.__table__.c.position
         order = (key.value.desc(), position.desc()) if self._descends else (key.value, position)
@@ -255,7 +255,7 @@ class _Search:
         return select(position, key.value.label("value")).where(and_(*here)).order_by(*order)
 
     def _matching(self, window: Select[Any]) -> Select[Any]:
-        """Those of a window that meet the condition, in its order."""
+        """The documents of a window that meet the condition, in the order of the window."""
         assert self._condition is not None
         some = window.subquery("some")
         order = (some.c.value.desc(), some.c.position.desc()) if self._descends else (some.c.value, some.c.position)
@@ -272,7 +272,7 @@ class _Search:
             here.append(Document.error_code == selection.error_code)
         return select(Document.position).where(*here)
 
-    def _beyond(self, start: Place, table: Any) -> ColumnElement[bool]:
+    def _beyond(self, start: Cursor, table: Any) -> ColumnElement[bool]:
         found: ColumnElement[bool] = (
             table.position < start.position if self._backward else table.position > start.position
         )

@@ -34,7 +34,7 @@ LARGEST_PAGE = 5_000
 CHARACTERS_PER_PAGE = 4_000_000
 CHARACTERS_OF_FIRST = 64_000_000
 DIGITS_OF_INT64 = 18  # at least
-NUM_OWN = 11  # columns of the document, `status` last, before those of its result
+NUM_OWN = 11  # columns of the document, `status` last, before the columns of its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
 
 
 def names_of_fields(connection: Connection, job_id: int, among: int = 100) -> list[str]:
-    """As `field_names`, in a transaction that is open."""
+    """`field_names` within the transaction of a connection."""
     first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
     names: dict[str, None] = {}
     for text in connection.execute(first).scalars():

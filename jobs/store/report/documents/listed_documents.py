@@ -22,7 +22,7 @@ WHOLE = 20_000  # characters: a payload that is JSON is read as a whole up to he
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text."""
+    """A part of a text, and where in the text it begins."""
 
     text: str
     start: int  # in characters, from 0
@@ -67,8 +67,8 @@ def read_listed(
         *_excerpt("source", Document.text, search, is_sqlite),
         (case((func.length(Document.text) <= WHOLE, Document.text)) if is_payload else null()).label("payload"),
         result.flags,
-        *_of_task(result, search, is_sqlite),
-        *_excerpt("via", Translation.via if search and result is Translation else null(), search, is_sqlite),
+        *_result_columns(result, search, is_sqlite),
+        *_excerpt("via", Translation.via if search and result.kind.is_between_languages else null(), search, is_sqlite),
     ]
     statement = (
         select(*columns)
@@ -79,12 +79,12 @@ def read_listed(
     return [found[position] for position in positions if position in found]
 
 
-def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
+def _result_columns(result: Any, search: str, is_sqlite: bool) -> list[Any]:
     kind: Kind = result.kind
     text: list[Any] = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
     if kind.text is not None:
         text = _excerpt("translation", getattr(result, kind.text), search, is_sqlite)
-    candidates = Ranking.candidates if result is Ranking else null()
+    candidates = Ranking.candidates if kind.has_candidates else null()
     values = (getattr(result, name).label(f"value_{name}") for name in _values(kind))
     return [*text, candidates.label("candidates"), *values]
 
@@ -93,7 +93,7 @@ def _values(kind: Kind) -> Sequence[str]:
     """The fields of a result that its numbers are made of."""
     names = [kind.mean.total, kind.mean.count] if kind.mean else []
     names += [kind.length] if kind.length else []
-    return [*dict.fromkeys([*names, *(name for one in kind.columns for name in one.fields)])]
+    return [*dict.fromkeys([*names, *(name for measure in kind.columns for name in measure.fields)])]
 
 
 def _excerpt(name: str, text: Any, search: str, is_sqlite: bool) -> list[ColumnElement[Any]]:
@@ -101,8 +101,8 @@ def _excerpt(name: str, text: Any, search: str, is_sqlite: bool) -> list[ColumnE
     start: ColumnElement[Any] = literal(1)
     if search:
         lowered = func.lower(text if is_sqlite else text.collate("C"))
-        place = (func.instr if is_sqlite else func.strpos)(lowered, ascii_lower(search))
-        start = case((place > CONTEXT, place - CONTEXT), else_=1)
+        found_at = (func.instr if is_sqlite else func.strpos)(lowered, ascii_lower(search))
+        start = case((found_at > CONTEXT, found_at - CONTEXT), else_=1)
     parts = (func.substr(text, start, EXCERPT), start, func.length(text))
     return [part.label(f"{name}_{what}") for part, what in zip(parts, ("text", "start", "length"), strict=True)]
 

@@ -40,7 +40,7 @@ COMPARED: Mapping[ResultTable, tuple[InstrumentedAttribute[Any], ...]] = {
 
 
 class MatchedBy(enum.StrEnum):
-    """What makes two documents the same."""
+    """How the documents of two jobs are matched."""
 
     ID = "id"  # of the corpus
     POSITION = "position"  # in the corpus, where neither corpus has ids
@@ -68,7 +68,7 @@ class Matched(NamedTuple):
 
 
 class Detail(NamedTuple):
-    """What is shown of a document."""
+    """The columns of a document that a difference shows."""
 
     text: str | None  # its payload
     result: Sequence[Any]
@@ -207,7 +207,7 @@ def _as_list(keys: Sequence[Any]) -> str:
     return orjson.dumps(keys).decode()
 
 
-NUM_OWN = 6  # columns of `_documents` before those of the result
+NUM_OWN = 6  # columns of `_documents` before the columns of the result
 
 
 def _match(row: Any, other: Any, width: int) -> Matched:

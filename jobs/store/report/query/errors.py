@@ -43,7 +43,7 @@ def translated_query_errors(limit: TimeLimit, sql: str = "") -> Iterator[None]:
 
 
 def _columns_there(message: str, sql: str) -> str:
-    """What the views in the query have, where it names a column that they have not."""
+    """The columns of the query's views, for a query that names a column that none of them has."""
     found = _NO_COLUMN.search(message)
     if found is None:
         return ""

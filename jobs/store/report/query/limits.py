@@ -10,7 +10,7 @@ HELD = 4 * MB  # of rows that are read ahead of their reader
 LARGEST_TABLE = 64 * MB  # on a terminal, which needs all rows at once
 LARGEST_VALUE = 100 * MB  # on SQLite: of any value in a query
 # What SQLite may allocate in this process, for all connections together: a query can hold thousands of values at the
-# same time. Other connections have a cache of some megabytes, and that of a submit one of 128.
+# same time. Other connections have a cache of some megabytes, and the connection of a submit has one of 128.
 SQLITE_MEMORY = 1_000 * MB
 OF_A_NUMBER = 8  # bytes, about
 
@@ -27,7 +27,7 @@ TOO_MUCH_MEMORY = f"the query takes more than {SQLITE_MEMORY // MB} MB of memory
 
 
 def row_bytes(row: Sequence[Any]) -> int:
-    """The size of a row, about."""
+    """The approximate size of a row in bytes."""
     return sum(len(cell) if isinstance(cell, str | bytes) else OF_A_NUMBER for cell in row)
 
 

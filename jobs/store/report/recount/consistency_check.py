@@ -17,7 +17,7 @@ from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, Sha
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
 
 OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
-LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # events
+LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # kinds of shard events
 EVENTS_PER_FETCH = 10_000
 
 
@@ -121,7 +121,7 @@ def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iter
 
 
 def _providers(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
-    """Each result is of a provider of the job, or of none; and each provider has as many as it is said to have."""
+    """Each result names a provider of the job or none, and each provider's counter equals its number of results."""
     by_provider = select(result.provider, func.count()).where(result.job_id == job_id).group_by(result.provider)
     found = {provider: number for provider, number in connection.execute(by_provider) if provider != NO_PROVIDER}
     listed = select(JobProvider.provider, JobProvider.documents).where(JobProvider.job_id == job_id)
@@ -179,7 +179,7 @@ def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterato
         .group_by(result.shard_id, result.epoch)
     )
     unaccounted = sum(max(0, row.number - recorded[row.shard_id, row.epoch]) for row in results)
-    if unaccounted and recorded:  # a job that comes from elsewhere may have no log
+    if unaccounted and recorded:  # a job from another database may have no log
         yield f"results that no accepted batch accounts for: {unaccounted}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, or_, select, type_coerce
 
-from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
+from jobs.buckets import LAST, PER_NAT, BucketMeasure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
 from jobs.store.rollups import FAILURES
 from jobs.store.schema.clock import UtcDateTime
@@ -74,8 +74,8 @@ def _past_lengths(connection: Connection, job_id: int) -> Sums:
 
 
 def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
-    """Results by the minute in which they were recorded; failures, which have no time, and seconds by that in which
-    their batch was. None for a filter, which has no batches."""
+    """The sums of each minute: results by the minute in which they were recorded; failures, which have no time, and
+    seconds by the minute of their batch. None for a filter, which has no batches."""
     if result is Pass:
         return {}
     none, batch = literal(0), RecordedBatch
@@ -97,25 +97,25 @@ def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> S
         return {}
     total, number = getattr(result, of_task.total), getattr(result, of_task.count)
     mean = (total if of_task.is_cost else -total) / number
-    place = mean * literal(PER_NAT, Float())
-    last = LAST[Measure.PERPLEXITY]
+    position = mean * literal(PER_NAT, Float())
+    last = LAST[BucketMeasure.PERPLEXITY]
     # A cast of PostgreSQL rounds. SQLite may be built without floor; its cast cuts off, which is the same from 0 on.
-    below = cast(place if connection.dialect.name == "sqlite" else func.floor(place), Integer())
-    bucket = case((place < 0, 0), (place >= last, last), else_=below).label("bucket")
-    found = select(literal(Measure.PERPLEXITY.value), bucket, func.count())
+    below = cast(position if connection.dialect.name == "sqlite" else func.floor(position), Integer())
+    bucket = case((position < 0, 0), (position >= last, last), else_=below).label("bucket")
+    found = select(literal(BucketMeasure.PERPLEXITY.value), bucket, func.count())
     return _read(connection, found.where(result.job_id == job_id, number > 0, mean.is_not(None)).group_by(bucket), 2)
 
 
 def _lengths(connection: Connection, result: ResultTable, job_id: int) -> Sums:
-    """By length in SQL, and those by bucket here: neither database has a logarithm that is exact for powers of two."""
+    """Lengths are counted in SQL and put into buckets here: no database's logarithm is exact for powers of two."""
     if result.kind.mean is None or result.kind.length is None:
         return {}
     length = getattr(result, result.kind.length)
     buckets: Counter[int] = Counter()
     found = select(length, func.count()).where(result.job_id == job_id, length > 0).group_by(length)
     for tokens, documents in connection.execute(found):
-        buckets[bucket_of(Measure.LENGTH, tokens)] += documents
-    return {(Measure.LENGTH.value, bucket): (documents,) for bucket, documents in buckets.items()}
+        buckets[bucket_of(BucketMeasure.LENGTH, tokens)] += documents
+    return {(BucketMeasure.LENGTH.value, bucket): (documents,) for bucket, documents in buckets.items()}
 
 
 def _failures(connection: Connection, job_id: int) -> Sums:
@@ -134,7 +134,7 @@ def _batches(connection: Connection, job_id: int) -> Iterator[str]:
             *(func.sum(column) for column in (batch.calls, batch.rows, batch.tokens, batch.busy_s)),
         ).where(batch.job_id == job_id)
     ).one()
-    if not number:  # a job that comes from elsewhere may have no log that they could have been made of
+    if not number:  # a job from another database may have no log of batches
         return
     of_counters = connection.execute(
         select(counts.succeeded, counts.failed + counts.quarantined, counts.source_tokens, counts.target_tokens).where(
@@ -147,9 +147,9 @@ def _batches(connection: Connection, job_id: int) -> Iterator[str]:
         ).where(phase.job_id == job_id, ~phase.phase.startswith(STAGE))
     ).one()
     names = ("documents", "failed", "source_tokens", "target_tokens", "calls", "rows", "tokens", "busy_s")
-    for name, one, other in zip(names, of_batches, (*of_counters, *of_phases), strict=True):
-        if not (one >= other if name == "failed" else _equal((one,), (other,))):
-            yield f"the batches have {name} {one} in all, the other rows of the job {other}"
+    for name, in_batches, elsewhere in zip(names, of_batches, (*of_counters, *of_phases), strict=True):
+        if not (in_batches >= elsewhere if name == "failed" else _equal((in_batches,), (elsewhere,))):
+            yield f"the batches have {name} {in_batches} in all, the other rows of the job {elsewhere}"
 
 
 def _minute(connection: Connection, time: Any) -> ColumnElement[Any]:
@@ -170,11 +170,11 @@ def _added(*some: Sums) -> Sums:
     return {key: tuple(map(math.fsum, zip(*values, strict=True))) for key, values in by_key.items()}
 
 
-def _equal(one: Sequence[float] | None, other: Sequence[float] | None) -> bool:
+def _equal(a: Sequence[float] | None, b: Sequence[float] | None) -> bool:
     """Whether sums are equal; of seconds, whose last bits depend on the order of the terms, nearly."""
-    if one is None or other is None:
-        return one is other
-    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-6) for a, b in zip(one, other, strict=True))
+    if a is None or b is None:
+        return a is b
+    return all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-6) for x, y in zip(a, b, strict=True))
 
 
 def _shown(key: tuple[Any, ...]) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from jobs.buckets import Measure, bounds_of_bucket
+from jobs.buckets import BucketMeasure, bounds_of_bucket
 from jobs.store.schema.rollup_tables import MeasureCounts
 
 
@@ -17,7 +17,7 @@ class Bucket:
     documents: int
 
 
-def histogram(connection: Connection, job_id: int, measure: Measure) -> list[Bucket]:
+def histogram(connection: Connection, job_id: int, measure: BucketMeasure) -> list[Bucket]:
     """Every bucket from the first to the last that holds a document, those without one in between too."""
     counts = MeasureCounts
     rows = connection.execute(

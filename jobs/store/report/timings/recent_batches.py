@@ -31,7 +31,7 @@ class BatchSummary:
 
     @property
     def tokens(self) -> int:
-        """Read and made."""
+        """The tokens that the batch read and generated."""
         return self.source_tokens + self.target_tokens
 
     @property

@@ -11,7 +11,7 @@ from jobs.choices import By
 from jobs.outcome import STAGE
 from jobs.store.schema.rollup_tables import PastLengthSums, PhaseSums, RecordedBatch, StepSums
 
-# The rollup of each grouping, its seconds, and what it is grouped by.
+# For each grouping: its rollup, the column of its seconds, and the column that it is grouped by.
 SOURCES: Mapping[By, tuple[Any, ...]] = {
     By.PHASE: (PhaseSums, PhaseSums.seconds, PhaseSums.phase),
     By.STEP: (StepSums, StepSums.seconds, StepSums.step),
@@ -33,7 +33,7 @@ class StepSummary:
 
     @property
     def is_stage(self) -> bool:
-        """Of a split model: its seconds are in other phases too."""
+        """Whether it is a stage of a split model, whose seconds are in other phases too."""
         return self.group.startswith(STAGE)
 
     @property

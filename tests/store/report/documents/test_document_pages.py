@@ -8,7 +8,7 @@ from jobs.errors import SpecError
 from jobs.outcome import Score
 from jobs.store.database import Database
 from jobs.store.report.documents import document_pages
-from jobs.store.report.documents.document_order import Order, Place
+from jobs.store.report.documents.document_order import Cursor, Order
 from jobs.store.report.documents.document_pages import Selection, read_page, sortable
 from jobs.store.report.job_summary import find_job
 from jobs.store.schema.states import DocumentStatus
@@ -39,7 +39,7 @@ def positions(
 ) -> list[int]:
     """All documents, page by page; backward pages are put in front of those before."""
     found: list[int] = []
-    place: Place | None = None
+    place: Cursor | None = None
     while True:
         with database.reading() as connection:
             job = find_job(connection, str(job_id))
@@ -47,7 +47,7 @@ def positions(
                 connection,
                 job,
                 selection,
-                place=place,
+                cursor=place,
                 backward=backward,
                 num_documents=size,
                 budget_s=budget_s,
@@ -119,7 +119,7 @@ def test_a_search_that_finds_nothing_in_time_says_where_it_stopped(
     with database.reading() as connection:
         page = read_page(connection, find_job(connection, str(translated)), chosen, budget_s=0.0)
 
-    assert (page.documents, page.stopped, page.num_looked) == ([], Place(9), 10)
+    assert (page.documents, page.stopped, page.num_looked) == ([], Cursor(9), 10)
 
 
 def test_documents_of_a_rare_status_are_found_by_the_index_at_once(

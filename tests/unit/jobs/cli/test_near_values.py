@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.priority import Priority
 from jobs.corpus.corpus import Corpus, separator_of
 from jobs.corpus.encodings import encoding_named
@@ -24,7 +24,7 @@ def test_every_option_with_a_list_of_values_suggests_one() -> None:
     lists = {name: one for name, one in PARAMETERS.items() if isinstance(one.type, click.Choice)}
     assert len(lists) > 10
 
-    assert [name for name, one in lists.items() if not isinstance(one.type, Choice)] == []
+    assert [name for name, one in lists.items() if not isinstance(one.type, SuggestingChoice)] == []
     for one in lists.values():
         longest = max((str(getattr(value, "value", value)) for value in one.type.choices), key=len)
         with pytest.raises(click.BadParameter, match=f"mean {longest}"):

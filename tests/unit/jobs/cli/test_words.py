@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from jobs.cli.choice import Choice
+from jobs.cli.choice import SuggestingChoice
 from jobs.cli.commands import ls
 from jobs.cli.main import COMMANDS, cli
 from jobs.cli.render.layout import fit_table
@@ -31,7 +31,7 @@ def test_help_and_package_name_every_task() -> None:
     ("value", "says"), [("tranlate", "did you mean translate?"), ("SCROE", "did you mean score?"), ("x", "one of")]
 )
 def test_a_value_that_is_no_choice_gets_the_nearest_one(value: str, says: str) -> None:
-    command = click.Command("c", params=[click.Option(["--task"], type=Choice(["translate", "score"]))])
+    command = click.Command("c", params=[click.Option(["--task"], type=SuggestingChoice(["translate", "score"]))])
 
     assert says in CliRunner().invoke(command, ["--task", value]).output
 

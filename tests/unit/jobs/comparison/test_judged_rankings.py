@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from jobs.comparison.judged_rankings import Interval, JudgedRankings, bootstrap_mean
+from jobs.comparison.judged_rankings import ConfidenceInterval, JudgedRankings, bootstrap_mean
 from jobs.errors import SpecError
 from jobs.retrieval.metrics import by_query, evaluate
 
@@ -20,7 +20,7 @@ def test_a_job_that_ranks_better_everywhere_is_significantly_better() -> None:
 
     [found] = judged.result()
     assert (found.measure, found.queries) == ("RR@10", 40)
-    assert (found.a.mean, found.b.mean, found.difference) == (0.5, 1.0, Interval(0.5, 0.5, 0.5))
+    assert (found.a.mean, found.b.mean, found.difference) == (0.5, 1.0, ConfidenceInterval(0.5, 0.5, 0.5))
     assert found.is_significant
 
 
@@ -32,7 +32,7 @@ def test_the_same_rankings_do_not_differ() -> None:
 
     found = judged.result()
     assert [one.measure for one in found] == ["nDCG@10", "RR@10", "R@10", "R@100"]
-    assert all(one.difference == Interval(0.0, 0.0, 0.0) and not one.is_significant for one in found)
+    assert all(one.difference == ConfidenceInterval(0.0, 0.0, 0.0) and not one.is_significant for one in found)
 
 
 def test_the_interval_is_that_of_a_bootstrap_and_always_the_same() -> None:
@@ -47,7 +47,7 @@ def test_the_interval_is_that_of_a_bootstrap_and_always_the_same() -> None:
 
 
 def test_one_query_has_no_interval() -> None:
-    assert bootstrap_mean([0.5]) == Interval(0.5, None, None)
+    assert bootstrap_mean([0.5]) == ConfidenceInterval(0.5, None, None)
 
 
 def test_judgements_of_another_corpus_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pytest
 
 from jobs.errors import SpecError, StoreError
-from jobs.export.result_file import check_place, result_file
+from jobs.export.result_file import check_result_path, result_file
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
 
@@ -168,7 +168,7 @@ def test_a_file_descriptor_that_is_already_open_is_written_at_its_current_positi
         write(Path(f"{folder}/{log.fileno()}"))
     assert (tmp_path / "log").read_bytes() == b"before results"
     with (tmp_path / "log").open("rb") as log, pytest.raises(SpecError, match="not open"):
-        check_place(Path(f"{folder}/{log.fileno()}"), corpus="")
+        check_result_path(Path(f"{folder}/{log.fileno()}"), corpus="")
     with pytest.raises(SpecError, match=r"/dev/fd/999999 .*not open"):
         write(Path("/dev/fd/999999"))
 

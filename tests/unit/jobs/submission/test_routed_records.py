@@ -29,7 +29,7 @@ class Lines:
     def first_lines(self) -> list[bytes]:
         return [b"{}"]
 
-    def place_of(self, line: int) -> str:
+    def line_name(self, line: int) -> str:
         return f"line {line}"
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from jobs.buckets import Measure, bounds_of_bucket
+from jobs.buckets import BucketMeasure, bounds_of_bucket
 from jobs.store.report.timings.histograms import Bucket
 from jobs.store.where.condition import Condition
 from jobs.tasks.task import Task
@@ -13,7 +13,7 @@ from tests.unit.jobs.web.sentences import missing
 
 
 def bucket(number: int, documents: int) -> Bucket:
-    return Bucket(*bounds_of_bucket(Measure.PERPLEXITY, number), documents)
+    return Bucket(*bounds_of_bucket(BucketMeasure.PERPLEXITY, number), documents)
 
 
 BUCKETS = [bucket(16, 60), bucket(17, 0), bucket(18, 30), bucket(19, 10)]  # perplexities from 4 to 5.66
