@@ -73,8 +73,7 @@ def logged_status(logger: str) -> Iterator[None]:
     """Show what `logger` and those below it log at level INFO as a status line, and nowhere else."""
     log = logging.getLogger(logger)
     with status_line() as tell:
-        handler = logging.Handler()
-        handler.emit = lambda record: tell(record.getMessage())  # type: ignore[method-assign]
+        handler = _Told(tell)
         level, propagates = log.level, log.propagate
         log.addHandler(handler)
         log.setLevel(logging.INFO)
@@ -85,3 +84,14 @@ def logged_status(logger: str) -> Iterator[None]:
             log.removeHandler(handler)
             log.setLevel(level)
             log.propagate = propagates
+
+
+class _Told(logging.Handler):
+    """Passes the message of each record to a function."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(record.getMessage())

@@ -108,7 +108,7 @@ class InputMoments:
         self._factors: dict[str, Array | None] = {}  # by name of the input
 
     def factor(self, product: str) -> Array | None:
-        """See `worker.graphs.matrix_products.Factors`."""
+        """By what the weights of this product are rounded (`worker.graphs.matrix_products.Factors`)."""
         while product not in self._inputs:
             self._read_next_layer()
         return self._factors.get(self._inputs[product])
