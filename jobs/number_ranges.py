@@ -78,3 +78,16 @@ class Real:
 SECONDS = Real(0, 366 * 86_400)  # that somebody waits: a year is for ever
 POSITIVE_SECONDS = Real(0, 366 * 86_400, without_least=True)
 EVERY_ID = Whole(1, 2**63 - 1)  # of a row
+
+
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([kmgt]?)(?:i?b)?")
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}  # powers of 2
+
+
+def read_size(value: int | str) -> int:
+    """A number of bytes, from 500M, 1.5G, 2GiB or 2GB: units are powers of 1,024. Raises SpecError."""
+    match = _SIZE.fullmatch(str(value).strip().lower())
+    size = int(float(match[1]) * (1 << _UNITS[match[2]])) if match else 0
+    if not 0 < size < 1 << 60:
+        raise SpecError(f"{value!r} is not a size: write 500M or 1.5G")
+    return size

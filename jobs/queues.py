@@ -1,4 +1,4 @@
-"""Queues: which jobs a worker processes.
+"""Queues: which jobs a worker processes; and priorities: which of them first.
 
 A job's queue is `cpu` (for any worker) or `gpu` (for a worker with a GPU). A worker serves the queues of its device
 unless others are set; `model:NAME` means the jobs of one model.
@@ -7,9 +7,12 @@ unless others are set; `model:NAME` means the jobs of one model.
 from dataclasses import dataclass
 
 from jobs.errors import SpecError, meant
+from jobs.number_ranges import LARGEST, Whole
 
 CPU, GPU = "cpu", "gpu"
 MODEL = "model:"
+PRIORITIES = {"low": -10, "normal": 0, "high": 10}
+_PRIORITY_NUMBERS = Whole(-LARGEST, LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,13 @@ def check_queue(name: str) -> str:
             "(workers with a GPU)"
         )
     return name
+
+
+def read_priority(value: int | str) -> int:
+    """The priority that a number or one of the words low, normal and high means. Raises SpecError."""
+    if value in PRIORITIES:
+        return PRIORITIES[str(value)]
+    try:
+        return _PRIORITY_NUMBERS.parse(value) if isinstance(value, str) else _PRIORITY_NUMBERS.check(value)
+    except SpecError as error:
+        raise SpecError(f"{error}, nor is it low, normal or high{meant(str(value), PRIORITIES)}") from None

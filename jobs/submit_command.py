@@ -15,6 +15,7 @@ from jobs.corpus.corpus import (
     BEIR,
     DELIMITER_NAMES,
     SEPARATORS,
+    STREAMS,
     Format,
     default_line_bytes,
     format_of,
@@ -32,7 +33,6 @@ from jobs.tasks.translate import VIA, VIA_MODEL
 from jobs.text.csv_text import csv_line
 from jobs.tolerance import MAX_REJECTED
 
-STDIN = "standard input"  # `Corpus.source` of a pipe
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
 
 
@@ -117,7 +117,7 @@ def _stage(job: StoredSubmit, before: Sequence[str]) -> str:
 
 def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
     """The corpus, the option of its run, and what follows the command."""
-    if job.source == STDIN:
+    if job.source in STREAMS:
         return "-", [], " < CORPUS"
     reading = _reading(job)
     if reading.get("format") == BEIR and RUN_OVER in job.source:
@@ -155,7 +155,7 @@ def _reading_arguments(job: StoredSubmit, task: Task) -> Iterator[str]:
     if reading.get("format", BEIR) == BEIR:
         return
     form = Format(reading["format"])
-    guessed = Format.JSONL if job.source == STDIN else format_of(Path(job.source))
+    guessed = Format.JSONL if job.source in STREAMS else format_of(Path(job.source))
     if reading["any_name"] if reading.get("files") else form is not guessed:
         yield from ("--format", form.value)
     delimiter = reading.get("delimiter", SEPARATORS.get(form))

@@ -20,8 +20,9 @@ class Tolerance:
     percent: Decimal | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "Tolerance":
+    def parse(cls, value: "int | str | Tolerance") -> "Tolerance":
         """Parse `10` or `0.5%`. Raises SpecError for anything else."""
+        text = str(value)
         if _NUMBER.fullmatch(text):
             return cls(lines=int(text))
         if (share := _SHARE.fullmatch(text)) and (percent := Decimal(share[1])) <= 100:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.choices import WAITING
+from jobs.corpus.corpus import STREAMS
 from jobs.corpus.original import CorpusLayout, has_lines
 from jobs.queues import GPU
 from jobs.store.schema.states import DocumentStatus, JobState
-from jobs.submit_command import STDIN, StoredSubmit, submit_command
+from jobs.submit_command import StoredSubmit, submit_command
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
@@ -80,7 +81,9 @@ def next_steps(job: "LiveJob", failures: "Sequence[Failure]", stages: "Sequence[
     if job.state == JobState.INGESTING:
         return [NextStep(submit_again(job, stages), "reads the rest of the corpus, if no submit is reading it")]
     if job.state == JobState.FAILED:
-        again = [] if job.source == STDIN else [NextStep(submit_again(job, stages), "reads the corpus from the start")]
+        again = (
+            [] if job.source in STREAMS else [NextStep(submit_again(job, stages), "reads the corpus from the start")]
+        )
         return [*again, NextStep(f"kvjobs db prune {job.job_id}", "removes the job")]
     if job.shown_state == WAITING:
         return [NextStep("kvjobs worker --device cuda:0" if job.queue == GPU else "kvjobs worker")]

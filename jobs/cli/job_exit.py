@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.errors import SpecError
+from jobs.cli.parsed_type import Parsed
 from jobs.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -15,24 +15,10 @@ if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary
 
 
-class MaxRejected(click.ParamType[Tolerance]):
-    """Parse the value of --max-rejected: a number of lines, or a share of them."""
-
-    name = "tolerance"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tolerance:
-        if isinstance(value, Tolerance):
-            return value
-        try:
-            return Tolerance.parse(value)
-        except SpecError as error:
-            self.fail(str(error), param, ctx)
-
-
 max_rejected_option = click.option(
     "--max-rejected",
     "tolerance",
-    type=MaxRejected(),
+    type=Parsed(Tolerance.parse),
     metavar="N|P%",
     help="Exit with 0 if no more lines than this were rejected (10, 0.5%) and all other documents are ok.  [default: "
     "as submitted]",

@@ -1,9 +1,9 @@
-"""The options of `kvjobs submit` that belong to a task, as click has them, and the value that they make.
+"""Declared options (`jobs.tasks.option`) as click has them, and the values that were given.
 
-Knows: click, and how an option of `jobs.tasks` looks there. An option of another task is refused rather than ignored.
+Knows: click, and how a declared option looks there. An option of another task is refused rather than ignored.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from jobs.cli.choice import SuggestingChoice
 from jobs.cli.number_types import number_type
-from jobs.errors import SpecError
+from jobs.cli.parsed_type import Parsed
 from jobs.tasks.kinds import Options, every_option, read_options
 from jobs.tasks.option import EVERY, Option
 from jobs.tasks.task import Task
@@ -44,7 +44,9 @@ def task_options(command: Command) -> Command:
 def click_option(option: Option) -> Callable[[Command], Command]:
     """The decorator that adds an option to a command."""
     flag, how, default = option.flag, dict[str, Any](), option.default
-    if option.type is bool:
+    if option.parse is not None:
+        how = {"type": Parsed(option.parse)}
+    elif option.type is bool:
         flag, how = (f"{flag}/--no-{flag[2:]}", {}) if default else (flag, {"is_flag": True})
     elif option.type is tuple:
         how, default = {"multiple": True}, None
@@ -62,16 +64,10 @@ def click_option(option: Option) -> Callable[[Command], Command]:
 
 def parse_task_options(task: Task, values: Mapping[str, Any]) -> Options:
     """The options of a task from the values of this call; raises SpecError for an option of another task."""
-    return read_options(task, {name: value for name, value in values.items() if is_given(name)})
+    return read_options(task, given_values(values))
 
 
-def refuse_options(options: Collection[Option], model: str, why: str) -> None:
-    """Raise SpecError if one of these options was given: a model of this kind does not use them."""
-    for option in options:
-        if is_given(option.name):
-            raise SpecError(f"{option.flag} has no meaning here: {model} {why}; leave it out")
-
-
-def is_given(name: str) -> bool:
-    """Whether this option was given on the command line, even with its default value."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+def given_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values of this call that stand on the command line, even with their default."""
+    source_of = click.get_current_context().get_parameter_source
+    return {name: value for name, value in values.items() if source_of(name) is ParameterSource.COMMANDLINE}

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from jobs.compression import inner_suffix, packing_of
 from jobs.corpus import beir
@@ -45,6 +46,9 @@ class Format(enum.StrEnum):
 
 FORMATS = ", ".join(Format)
 BEIR = "beir"  # a folder, with a run
+# `Corpus.source` of documents that no path leads to: nobody can read them again.
+STDIN, PROGRAM, UPLOAD = "standard input", "rows of a program", "an upload"
+STREAMS = (STDIN, PROGRAM, UPLOAD)
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
@@ -62,7 +66,9 @@ class Corpus:
     """A corpus and how to read it. Raises SpecError for options that contradict each other. No file is opened; folders
     are listed."""
 
-    path: str | os.PathLike[str]  # "-" is standard input; a folder or a pattern: all of its files
+    path: str | os.PathLike[str]  # "-" is standard input, or `stream`; a folder or a pattern: all of its files
+    stream: BinaryIO | None = None  # an open file that can be read twice, in place of standard input
+    stream_source: str = ""  # what messages and the job's row call the stream
     format: str | None = None  # None: by the file's suffix; jsonl from standard input
     delimiter: str | None = None  # of csv and tsv: one character, or a name; None: the format's own
     columns: tuple[str, ...] | None = None  # of csv and tsv without a header: the names of their columns
@@ -233,7 +239,7 @@ class Corpus:
         if self.beir_run:
             return self.beir_run.source
         if self.is_stdin:
-            return "standard input"
+            return self.stream_source or STDIN
         return printable(os.path.abspath(self.path))
 
     def _check_columns(self, needed: Sequence[str]) -> None:

@@ -121,12 +121,15 @@ def open_bytes(corpus: Corpus, spool: Path | None = None) -> Iterator[BinaryIO]:
         raw = _open(corpus)
         if not corpus.is_stdin:
             stack.enter_context(raw)
-        if spool is not None and not corpus.is_file:
+        if spool is not None and corpus.stream is None and not corpus.is_file:
             raw = stack.enter_context(_spooled(raw, corpus, spool))
         yield raw
 
 
 def _open(corpus: Corpus) -> BinaryIO:
+    if corpus.stream is not None:
+        corpus.stream.seek(0)
+        return corpus.stream
     if corpus.is_stdin:
         if sys.stdin is None:
             raise CorpusError("there is no standard input; name a file")

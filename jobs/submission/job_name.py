@@ -1,8 +1,9 @@
-"""The name of a job, which commands take in place of its number."""
+"""The name of a job, which commands take in place of its number; and the key that a producer names it by."""
 
 from jobs.errors import SpecError
 
 MAX_LENGTH = 100
+MAX_KEY = 255
 
 
 def check_name(name: str | None) -> None:
@@ -16,3 +17,9 @@ def check_name(name: str | None) -> None:
             f"the name {name!r} would be taken for something else (a job's number, the last job, an option); "
             "choose another with --name"
         )
+
+
+def check_key(key: str | None) -> None:
+    """Raise SpecError for a key that cannot name a job in place of its corpus."""
+    if key is not None and not (key.strip() and key.isprintable() and len(key) <= MAX_KEY):
+        raise SpecError(f"the key {key[:MAX_LENGTH]!r} cannot be used; give 1 to {MAX_KEY} printable characters")

@@ -13,7 +13,7 @@ from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
 from jobs.corpus.reading import RecordReader, open_corpus
 from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
-from jobs.errors import CorpusError, KvjobsError
+from jobs.errors import CorpusError, KvjobsError, SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
 from jobs.stage import Stage
@@ -52,6 +52,7 @@ def submit(
     *,
     stages: Sequence[Stage] = (),
     name: str | None = None,
+    key: str | None = None,
     priority: int = 0,
     queue: str = CPU,
     strict: bool = False,
@@ -63,13 +64,14 @@ def submit(
     """Submit a corpus: the job that processes each of its documents as `spec` says, followed by the jobs of `stages`.
 
     The same corpus and spec are the same job, however often they are submitted; with `again` another job is made where
-    the earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
+    the earlier ones are complete. With a `key` it is the job of this key, whatever the corpus holds: one that is
+    complete stays as it is. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
     it allows: then nothing is stored. What it allows is stored with the job. A pipe is copied to the folder `spool`
     meanwhile.
 
     Raises CorpusError where the corpus as a whole is refused, SpecError where a filter names a field that none of its
-    first documents has. After a TransientError the written documents stay, and
-    the same submit continues behind them.
+    first documents has, and where the job of the key has other options. After a TransientError
+    the written documents stay, and the same submit continues behind them.
     """
     check_name(name)
     reporter = ProgressReporter(on_progress)
@@ -81,7 +83,7 @@ def submit(
         request = JobRequest(
             spec=spec,
             stages=found,
-            content_key=lambda number: _content_key(corpus, contents.digest, spec, stages, number),
+            content_key=lambda number: _content_key(corpus, contents.digest, spec, stages, number, key),
             source=corpus.source,
             source_is_file=corpus.is_file,
             corpus_digest=contents.digest,
@@ -92,6 +94,11 @@ def submit(
             again=again,
         )
         job, is_new = lifecycle.begin(database, request)
+        if key is not None and job.options_digest != spec.digest():
+            raise SpecError(
+                f"the key {key!r} belongs to job {job.job_id}, which has another task, model or options; choose "
+                "another key, or submit with its options"
+            )
         prior_state, without_id = PriorState.NEW if is_new else _prior_state(job), 0
         if job.state == JobState.INGESTING:
             job, without_id = _fill(database, job, reader, shard_tokens(spec.task), records, contents, reporter)
@@ -119,8 +126,17 @@ def _prior_state(job: IngestedJob) -> PriorState:
     return PriorState.CANCELLED if job.is_cancelling else PRIOR_STATES[job.state]
 
 
-def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequence[Stage], number: int) -> str:
+def key_digest(key: str) -> str:
+    """The content key of a job that its producer names."""
+    return hashlib.sha256(json.dumps(["key", key]).encode()).hexdigest()
+
+
+def _content_key(
+    corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequence[Stage], number: int, key: str | None
+) -> str:
     """sha256 of everything that identifies a job; `number` distinguishes those that were made with `again`."""
+    if key is not None:
+        return key_digest(key)
     if corpus.run is None:
         fields = corpus.payload_fields.values()
         # Keys are older than the larger default of scores.

@@ -29,14 +29,15 @@ class CachePolicy:
     uncached_steps: int = 0  # N of hybrid:N
 
     @classmethod
-    def parse(cls, text: str) -> "CachePolicy":
+    def parse(cls, value: "str | CachePolicy") -> "CachePolicy":
         """Parse `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
+        text = str(value)
         if text in ("auto", "on", "off"):
             return cls(text)
-        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", str(text)):
+        if match := re.fullmatch(r"hybrid:([0-9]{1,4})", text):
             return cls("hybrid", int(match[1]))
         raise SpecError(
-            f"cache is {text!r}{meant(str(text), ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N "
+            f"cache is {text!r}{meant(text, ('auto', 'on', 'off'))}; it can be auto, on, off or hybrid:N (N "
             "uncached steps first)"
         )
 

@@ -154,10 +154,23 @@ def test_after_an_interrupt_the_input_of_a_pipe_has_to_be_sent_again(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jobs.submission.submit.submit", interrupted)
+    monkeypatch.setattr("jobs.operations.submit.submit", interrupted)
 
     assert line_with(kvjobs("submit", corpus).err, "kept", "continue: ")
     assert line_with(kvjobs("submit", "-").err, "Interrupted", "same input")
+
+
+def test_a_key_names_the_job_whatever_its_corpus_holds(kvjobs: Kvjobs, corpus: Path, tmp_path: Path) -> None:
+    assert kvjobs("submit", corpus, "--key", "night 7", "-q").out == "1\n"
+    (other := tmp_path / "other.jsonl").write_text('{"id": "x", "text": "Another text."}\n')
+
+    assert kvjobs("submit", other, "--key", "night 7", "-q").out == "1\n"
+    assert kvjobs("submit", other, "--key", "night 8", "-q").out == "2\n"
+
+    refused = kvjobs("submit", corpus, "--key", "night 7", "--beam-size", "2", "-q")
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert line_with(refused.err, "'night 7'", "job 1")
+    assert kvjobs("submit", corpus, "--key", "a", "--again").exit_code == 2
 
 
 # scripts ------------------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.job_exit import json_option, print_job
-from jobs.cli.priority import Priority
+from jobs.cli.parsed_type import Parsed
 from jobs.cli.render.messages import print_message
+from jobs.queues import read_priority
 
 
 @click.command()
@@ -57,7 +58,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
 
 @click.command(context_settings={"ignore_unknown_options": True})  # -5 is a priority
 @click.argument("reference", metavar="JOB")
-@click.argument("priority", type=Priority())
+@click.argument("priority", type=Parsed(read_priority))
 @json_option
 @click.pass_obj
 def priority(context: Context, reference: str, priority: int, as_json: bool) -> None:

@@ -6,10 +6,10 @@ from jobs.choices import SHOWN_STATES
 from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
-from jobs.cli.priority import PRIORITIES
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.number_ranges import Whole
+from jobs.queues import PRIORITIES
 from jobs.stage import NO_MODEL
 from jobs.text.formatting import count, duration, moment, percent
 

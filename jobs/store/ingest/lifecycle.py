@@ -77,6 +77,7 @@ class IngestedJob:
     reason: str | None
     ingested: int
     ingest_digest: str | None  # sha256 over the documents that are written
+    options_digest: str
     documents: int
     rejected: int
     shards: int
@@ -342,6 +343,7 @@ def _read(connection: Connection, job_id: int) -> IngestedJob:
             Job.reason,
             Job.ingested,
             Job.ingest_digest,
+            Job.options_digest,
             JobCounts.documents,
             JobCounts.rejected,
             JobCounts.shards,

@@ -12,6 +12,7 @@ from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits
 from jobs.buckets import BucketMeasure
 from jobs.choices import By
 from jobs.control.actions import actions_of
+from jobs.corpus.corpus import STREAMS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
@@ -32,7 +33,7 @@ from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batche
 from jobs.store.report.timings.steps import calls_by_past_length, calls_by_step, summarize_steps
 from jobs.store.report.waiting_work import service_of
 from jobs.store.schema.states import ShardState
-from jobs.submit_command import STDIN, submit_command
+from jobs.submit_command import submit_command
 from jobs.tasks.shared_options import Timing
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of
@@ -153,7 +154,7 @@ def _commands(found: LiveJob, stages: Sequence[LiveJob], bad: Sequence[Failure])
         "next": steps[0].command,
         "steps": steps,
         "again": submit_command(first, *later),
-        "is_pipe": found.source == STDIN,
+        "is_pipe": found.source in STREAMS,
     }
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
-from jobs.cli.task_options import parse_task_options
-from jobs.corpus.corpus import Corpus, columns_of
+from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec
+from jobs.submission.job_options import SubmitRequest
 from jobs.submit_command import StoredSubmit, submit_command
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import Options
 from jobs.tasks.rerank import Method, RerankOptions
-from jobs.tasks.score import Bos, ScoreOptions, Window
-from jobs.tasks.shared_options import CachePolicy, Timing
+from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD, Bos, ScoreOptions, Window
+from jobs.tasks.shared_options import TEXT_FIELD, CachePolicy, Timing
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from tests.rows import PIVOT, PIVOT_COLUMNS
@@ -43,15 +43,15 @@ def stored(task: Task, options: Options, **columns: Any) -> StoredSubmit:
     return replace(job, **columns)
 
 
-def parsed(command: str | None) -> tuple[SubmitOptions, Options]:
-    """The options as `kvjobs submit` reads them."""
+def parsed(command: str | None) -> tuple[str, SubmitRequest, Options]:
+    """The corpus and the options as `kvjobs submit` reads them."""
     assert command
     program, name, *arguments = shlex.split(command)
     assert (program, name) == ("kvjobs", "submit")
     helping = {"help_option_names": ["-h", "--help"]}  # those of `kvjobs`: click caches the help option it makes first
     with submit.make_context("submit", arguments, **helping) as context:
         options = SubmitOptions.of(context.params)
-        return options, parse_task_options(options.task, options.of_task)
+        return options.corpus, options.request, options.request.read_task_options()
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def parsed(command: str | None) -> tuple[SubmitOptions, Options]:
     ],
 )
 def test_the_command_of_a_job_has_the_options_of_the_job(task: Task, options: Options) -> None:
-    made, of_task = parsed(submit_command(stored(task, options)))
+    corpus, made, of_task = parsed(submit_command(stored(task, options)))
 
     assert of_task == options
-    assert (made.task, made.model, made.corpus, made.again) == (task, "m", "/data/corpus.jsonl", True)
+    assert (made.job.task, made.job.model, corpus, made.job.again) == (task, "m", "/data/corpus.jsonl", True)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_the_command_of_a_job_has_the_options_of_the_job(task: Task, options: Op
 )
 def test_the_command_of_a_job_reads_the_corpus_as_the_job_did(corpus: Corpus) -> None:
     command = submit_command(stored(Task.SCORE, ScoreOptions(), source=corpus.source, reading=corpus.reading))
-    made, _ = parsed((command or "").removesuffix(" < CORPUS"))
+    path, made, _ = parsed((command or "").removesuffix(" < CORPUS"))
 
-    fields = {name: made.of_task[name] for name in ("text_field", "source_field", "target_field")}
+    fields = {option.name: made.value(option) for option in (TEXT_FIELD, SOURCE_FIELD, TARGET_FIELD)}
     again = Corpus(
-        path=made.corpus,
-        format=made.form,
-        delimiter=made.delimiter,
-        columns=columns_of(made.columns) if made.columns else None,
-        encoding=made.encoding,
-        max_line_bytes=made.max_text,
+        path=path,
+        format=made.job.format,
+        delimiter=made.job.delimiter,
+        columns=made.job.columns,
+        encoding=made.job.encoding,
+        max_line_bytes=made.job.max_text,
         in_windows=corpus.in_windows,
-        id_field=made.id_field,
+        id_field=made.job.id_field,
         payload_kind=corpus.payload_kind,
         **fields,
     )
@@ -112,7 +112,7 @@ def test_the_command_of_a_chat_names_the_field_of_its_texts_alone() -> None:
     corpus = Corpus(path="/data/chat.jsonl", payload_kind=PayloadKind.MESSAGES, text_field="body")
     chat = stored(Task.GENERATE, GenerateOptions(chat=True), source=corpus.source, reading=corpus.reading)
 
-    made, options = parsed(submit_command(chat))
+    _, made, options = parsed(submit_command(chat))
 
     assert options == GenerateOptions(chat=True)
     assert made.of_task["text_field"] == "body"
@@ -126,15 +126,15 @@ def test_a_pipe_is_to_be_sent_again() -> None:
 
 def test_a_run_and_its_folder_are_two_arguments() -> None:
     source, reading = "/r/bm25.run over /beir/set", '{"format": "beir", "holds": "candidates"}'
-    made, _ = parsed(submit_command(stored(Task.RERANK, RerankOptions(), source=source, reading=reading)))
+    corpus, made, _ = parsed(submit_command(stored(Task.RERANK, RerankOptions(), source=source, reading=reading)))
 
-    assert (made.corpus, made.of_task["run"]) == ("/beir/set", "/r/bm25.run")
+    assert (corpus, made.of_task["run"]) == ("/beir/set", "/r/bm25.run")
 
 
 def test_queue_and_priority_are_named_where_they_are_not_the_usual_ones() -> None:
-    made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), queue="gpu", priority=-10)))
+    _, made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), queue="gpu", priority=-10)))
 
-    assert (made.queue, made.priority) == ("gpu", -10)
+    assert (made.job.queue, made.job.priority) == ("gpu", -10)
 
 
 def test_a_job_of_a_newer_version_has_no_command() -> None:
@@ -156,8 +156,8 @@ def test_a_folder_is_named_with_its_format_only_where_that_was_said(tmp_path: Pa
             stored(Task.TRANSLATE, TranslateOptions(), source=f"{tmp_path}/*.jsonl", reading=reading)
         )
 
-        options, _ = parsed(command)
-        assert (options.corpus, options.form) == (f"{tmp_path}/*.jsonl", given)
+        corpus, made, _ = parsed(command)
+        assert (corpus, made.job.format) == (f"{tmp_path}/*.jsonl", given)
 
 
 def test_the_two_models_of_a_way_through_a_language_are_named() -> None:
@@ -165,13 +165,17 @@ def test_the_two_models_of_a_way_through_a_language_are_named() -> None:
 
     command = submit_command(stored(Task.TRANSLATE, options, model=PIVOT.models))
 
-    asked, _options = parsed(command)
-    assert (asked.model, asked.of_task["via"], asked.of_task["via_model"]) == ("opus-mt-fr-en", "en", "opus-mt-en-de")
+    _, asked, _options = parsed(command)
+    assert (asked.job.model, asked.of_task["via"], asked.of_task["via_model"]) == (
+        "opus-mt-fr-en",
+        "en",
+        "opus-mt-en-de",
+    )
     assert (asked.of_task["source_language"], asked.of_task["beam_size"]) == ("fr", 4)
 
 
 def test_the_lines_that_may_be_rejected_are_named_again() -> None:
     reading = json.dumps(json.loads(JSONL) | {"max_rejected": "0.5%"})
-    made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=reading)))
+    _, made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=reading)))
 
-    assert str(made.tolerance) == "0.5%"
+    assert str(made.job.max_rejected) == "0.5%"

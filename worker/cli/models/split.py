@@ -8,10 +8,10 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
+from jobs.cli.parsed_type import Parsed
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
-from jobs.cli.size import Bytes
-from jobs.number_ranges import Whole
+from jobs.number_ranges import Whole, read_size
 from jobs.text.formatting import counted, duration, percent, size
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--memory",
     metavar="SIZE",
-    type=Bytes(),
+    type=Parsed(read_size),
     help="What each of these processes may allocate, as 800M or 2G, embeddings included.  [default: no limit]",
 )
 @click.option("--name", "new_name", help="The name of the new model.  [default: NAME-N-stages]")

@@ -8,11 +8,10 @@ import click
 import pytest
 
 from jobs.cli.choice import SuggestingChoice
-from jobs.cli.priority import Priority
 from jobs.corpus.corpus import Corpus, separator_of
 from jobs.corpus.encodings import encoding_named
 from jobs.errors import KvjobsError, meant, nearest
-from jobs.queues import Queues, check_queue
+from jobs.queues import Queues, check_queue, read_priority
 from jobs.retrieval.metrics import by_query
 from jobs.tasks.shared_options import CachePolicy
 from tests.unit.jobs.cli.test_number_options import PARAMETERS
@@ -44,7 +43,7 @@ def test_every_option_with_a_list_of_values_suggests_one() -> None:
         (lambda value: find_model(value, Path("none"), ("auto",)), "atuo", "auto"),
         (lambda value: find_model(value, Path("none")), "demo-lmm", "demo-lm"),
         (lambda value: by_query({}, {}, [value]), "nDGC@10", "nDCG"),
-        (lambda value: Priority().convert(value, None, None), "hgih", "high"),
+        (read_priority, "hgih", "high"),
     ],
 )
 def test_a_value_that_is_read_in_another_way_does_too(read: Callable[[str], Any], written: str, near: str) -> None:

@@ -12,11 +12,10 @@ import pytest
 from jobs import setting_values
 from jobs.cli.main import cli
 from jobs.cli.number_types import RealNumber, WholeNumber
-from jobs.cli.priority import Priority
-from jobs.cli.size import Bytes
 from jobs.errors import SpecError
-from jobs.number_ranges import Real, Whole
+from jobs.number_ranges import Real, Whole, read_size
 from jobs.provider_settings.token_price import TokenPrice
+from jobs.queues import read_priority
 from jobs.settings import Settings, read_settings
 from jobs.spec import JobSpec
 from jobs.tasks.generate import GenerateOptions
@@ -29,7 +28,7 @@ from jobs.tolerance import Tolerance
 from worker.cli.bench.cache import Lengths
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "99999999999999999999", "١٢", "1_000", "0x10", "", " ", "1,5", "five", "²")
-OTHER_TYPES = (Priority(), Bytes(), Lengths())  # that read numbers in their own way, and are asked below
+OTHER_TYPES = (Lengths(),)  # that read numbers in their own way, and are asked below
 
 
 def every_parameter(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
@@ -64,9 +63,7 @@ def test_no_option_or_argument_has_a_bare_number() -> None:
     assert [name for name, one in PARAMETERS.items() if isinstance(one.type, bare) and name not in NUMBERS] == []
     known = (WholeNumber, RealNumber, click.types.StringParamType, click.Choice, click.Path, click.File, click.Tuple)
     own = {type(one.type).__name__ for one in PARAMETERS.values() if not isinstance(one.type, known)}
-    assert own == {"BoolParamType", "MaxRejected", *(type(one).__name__ for one in OTHER_TYPES)}, (
-        "a new type: ask it too"
-    )
+    assert own == {"BoolParamType", "Parsed", *(type(one).__name__ for one in OTHER_TYPES)}, "a new type: ask it too"
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -92,6 +89,8 @@ def test_a_type_of_its_own_reads_numbers_as_strictly(kind: "click.ParamType[obje
 def test_what_is_more_than_a_number_reads_its_numbers_as_strictly(text: str) -> None:
     for read, written in (
         (CachePolicy.parse, f"hybrid:{text}"),
+        (read_priority, text),
+        (read_size, text),
         (Tolerance.parse, text),
         (Tolerance.parse, f"{text}%"),
         (TokenPrice.parse, f"1,{text}"),

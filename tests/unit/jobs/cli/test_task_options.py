@@ -7,7 +7,7 @@ import click
 import pytest
 
 from jobs.cli.commands.submit import submit
-from jobs.cli.task_options import parse_task_options
+from jobs.cli.submit_options import SubmitOptions
 from jobs.tasks.kinds import KINDS, OPTIONS, every_option
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import Bos, ScoreOptions, Window
@@ -23,8 +23,7 @@ def options_from(*arguments: str) -> object:
     """The task's options as a command line sets them."""
     helping = {"help_option_names": ["-h", "--help"]}  # those of `kvjobs`: click caches the help option it makes first
     with submit.make_context("submit", ["corpus.jsonl", *arguments], **helping) as context:
-        values = {name: value for name, value in context.params.items() if name in _task_names()}
-        return parse_task_options(Task(context.params["task"]), values)
+        return SubmitOptions.of(context.params).request.read_task_options()
 
 
 def _task_names() -> set[str]:
@@ -79,6 +78,7 @@ VALUES = {
     "method": "perplexity",
     "fusion": "0",
     "max_length": "2",
+    "cache": "auto",
 }
 
 

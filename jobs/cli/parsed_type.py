@@ -1,0 +1,22 @@
+"""The type of an option whose text a function of the project reads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from jobs.errors import SpecError
+
+
+class Parsed(click.ParamType[Any]):
+    """What a function makes of the text; its SpecError is click's error, which names the option."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self.read = read
+        self.name = getattr(read, "__name__", "text").removeprefix("read_")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.read(value)
+        except SpecError as error:
+            self.fail(str(error), param, ctx)

@@ -1,0 +1,158 @@
+"""Planning a submit: its models exist and can do what the options ask, and its corpus can be read so.
+
+values --SubmitRequest.read--> SubmitRequest --plan_submit--> SubmitPlan --submit_plan--> job
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from jobs.corpus.corpus import Corpus
+from jobs.errors import SpecError
+from jobs.operations.stages import read_stages
+from jobs.routing.plan import AUTO, PivotRequest, PlannedRoute, plan_by_language
+from jobs.routing.table import RouteTable
+from jobs.settings import Settings
+from jobs.spec import JobSpec
+from jobs.stage import Stage
+from jobs.submission.job_options import SubmitRequest
+from jobs.tasks.kind import PayloadKind
+from jobs.tasks.kinds import KINDS
+from jobs.tasks.option import Option
+from jobs.tasks.rerank import RUN
+from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
+from jobs.tasks.shared_options import TEXT_FIELD
+from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, TranslateOptions
+from jobs.worker_port import worker_port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusFile:
+    """Where the documents of a submit are: at a path, or in an open file that can be read twice."""
+
+    path: str  # `-`: standard input, or `stream`
+    stream: BinaryIO | None = None
+    source: str = ""  # what the stream is called in messages and in the job's row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitPlan:
+    """A submit that was checked: what is computed, and of which documents."""
+
+    request: SubmitRequest
+    spec: JobSpec
+    stages: Sequence[Stage]  # of the chain, behind the first one
+    corpus: Corpus
+
+    @property
+    def model_specs(self) -> list[JobSpec]:
+        """The specifications of the stages that have a model, the first one's first."""
+        return [self.spec, *(stage.spec for stage in self.stages if isinstance(stage.spec, JobSpec))]
+
+
+def plan_submit(
+    request: SubmitRequest, file: CorpusFile, settings: Settings, *, tell: Callable[[str], None]
+) -> SubmitPlan:
+    """Check a submit without reading its corpus. `tell` gets a sentence for each route that is left out.
+
+    Raises what `WorkerPort.admit` raises, SpecError for options that the model does not use or that contradict the
+    corpus, CorpusError for files that are not there or not of one format.
+    """
+    spec = _admit(request, settings, tell)
+    stages = read_stages(request.job.then, spec, settings)
+    return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file))
+
+
+def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
+    """Sentences about a plan: which providers cannot do the job, what its models lack, which model was chosen. Raises
+    SpecError where a model cannot run on the device of the job's queue."""
+    job, spec = plan.request.job, plan.spec
+    for model_spec in plan.model_specs:
+        for choice in model_spec.providers.choices:
+            if choice.skipped:
+                yield f"{choice} is skipped: {choice.skipped}."
+    for model_spec in plan.model_specs:
+        yield from worker_port().advise(model_spec, settings.models_dir, job.queue)
+        if model_spec is spec and job.model is None and spec.model == spec.models[0].model:
+            yield f"No --model was given: {spec.kind.words.doing} with the bundled {spec.model}."
+
+
+def _admit(request: SubmitRequest, settings: Settings, tell: Callable[[str], None]) -> JobSpec:
+    job, options, fallback = request.job, request.read_task_options(), not request.job.no_fallback
+    if not isinstance(options, TranslateOptions) or not (routes := _planned_routes(request, settings.route_table)):
+        return worker_port().admit(job.task, job.model, options, settings, job.order, fallback=fallback)
+    is_auto = job.model == AUTO
+    return worker_port().admit_routes(
+        routes,
+        AUTO if is_auto else None,
+        options,
+        settings,
+        job.order,
+        fallback=fallback,
+        leave_out=tell if is_auto else None,
+    )
+
+
+def _planned_routes(request: SubmitRequest, table: RouteTable) -> tuple[PlannedRoute, ...]:
+    """The routes of a submit that translates; none: one model translates. Raises SpecError where a model is neither
+    named nor in the table."""
+    given, model = request.of_task, request.job.model
+    via, via_model, target = (given.get(name) for name in (VIA.name, VIA_MODEL.name, "target_language"))
+    if model == AUTO:
+        _refuse_beside_auto(request)
+        return plan_by_language(table, target)
+    if LANGUAGE_FIELD.name in given:
+        raise SpecError(f"--language-field is for --model {AUTO}, which chooses models by it: leave it out")
+    if via is None and via_model is None:
+        return ()
+    asked = PivotRequest(model=model, via=via, via_model=via_model, source=given.get("source_language"), target=target)
+    return (asked.plan(table),)
+
+
+def _refuse_beside_auto(request: SubmitRequest) -> None:
+    for option in (VIA, VIA_MODEL):
+        if request.value(option) is not None:
+            raise SpecError(
+                f"{option.flag} and --model {AUTO} exclude each other; a route of two models is a list in the table "
+                '[routes]: "fr-de" = ["opus-mt-fr-en", "opus-mt-en-de"]'
+            )
+
+
+def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile) -> Corpus:
+    """How the corpus is read, which the task decides, and for scoring the model."""
+    job = request.job
+    if spec.payload_kind is PayloadKind.PAIRS:
+        _refuse_given(request, [TEXT_FIELD], spec.model, "scores pairs of a source and a target")
+    else:
+        _refuse_given(request, [SOURCE_FIELD, TARGET_FIELD], spec.model, "is a language model, which scores a text")
+    fields = (TEXT_FIELD, SOURCE_FIELD, TARGET_FIELD, RUN)
+    return Corpus(
+        path=file.path,
+        stream=file.stream,
+        stream_source=file.source,
+        format=job.format,
+        delimiter=job.delimiter,
+        columns=job.columns,
+        encoding=job.encoding,
+        max_line_bytes=job.max_text,
+        in_windows=spec.kind.in_windows,
+        payload_kind=spec.payload_kind,
+        id_field=job.id_field,
+        **_languages(request),
+        **{option.name: request.value(option) for option in fields},
+    )
+
+
+def _languages(request: SubmitRequest) -> dict[str, Any]:
+    """Where a document's language is, if models are chosen by it."""
+    if not KINDS[request.job.task].is_between_languages or request.job.model != AUTO:
+        return {}
+    default = request.of_task.get("source_language")
+    return {"language_field": request.value(LANGUAGE_FIELD), "default_language": default}
+
+
+def _refuse_given(request: SubmitRequest, options: Sequence[Option], model: str, why: str) -> None:
+    """Raise SpecError if one of these options was given: a model of this kind does not use them."""
+    for option in options:
+        if option.name in request.of_task:
+            raise SpecError(f"{option.flag} has no meaning here: {model} {why}; leave it out")
