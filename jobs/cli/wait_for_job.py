@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
-from jobs.cli.follow_job import follow_chain
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
@@ -17,6 +15,8 @@ from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.export.export_file import export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
+from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
+from jobs.operations.follow_job import follow_chain
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.jobs import resume
@@ -48,7 +48,7 @@ def wait_for_job(
     if job.paused:
         resume(database, job.job_id)
         print_message(f"Job {job.label} was paused{job.because}; it is resumed.")
-    starter, is_over = EmbeddedWorkerStarter(settings, database, early), job.has_ended
+    starter, is_over = EmbeddedWorkerStarter(settings, database, print_message, early), job.has_ended
     with _interruptible(starter):
         try:
             stages = _follow(database, job, starter)

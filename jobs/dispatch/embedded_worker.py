@@ -1,6 +1,6 @@
 """The embedded worker: a worker process that belongs to the command that started it (`submit --wait`).
 
-When to start one is decided in `jobs/cli/embedded_worker_starter.py`.
+When to start one is decided in `jobs/operations/embedded_worker_starter.py`.
 """
 
 import dataclasses

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from jobs.cli import follow_job, stalled_job
 from jobs.corpus.corpus import Corpus
 from jobs.errors import TransientError
+from jobs.operations import follow_job, stalled_job
 from jobs.outcome import Ranking, StepTiming
 from jobs.store.database import Database
 from jobs.store.schema import tables

@@ -8,9 +8,11 @@ from typing import ClassVar
 import pytest
 from sqlalchemy import update
 
-from jobs.cli import embedded_worker_starter, wait_for_job
-from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
+from jobs.cli import wait_for_job
+from jobs.cli.render.messages import print_message
 from jobs.errors import KvjobsError
+from jobs.operations import embedded_worker_starter
+from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
 from jobs.store.queue.leases import lease
@@ -73,7 +75,7 @@ def started_workers(monkeypatch: pytest.MonkeyPatch) -> list[StartedWorker]:
 
 @pytest.fixture
 def starter(database: Database, started_workers: list[StartedWorker]) -> EmbeddedWorkerStarter:
-    return EmbeddedWorkerStarter(read_settings({})[0], database)
+    return EmbeddedWorkerStarter(read_settings({})[0], database, print_message)
 
 
 def ensure(starter: EmbeddedWorkerStarter, database: Database, job_id: int) -> None:
@@ -121,7 +123,7 @@ def test_the_worker_that_was_started_early_gets_the_job(
     mine = add_job(Line("a"))
     settings = read_settings({})[0]
     early = StartedWorker(settings)
-    starter = EmbeddedWorkerStarter(settings, database, early)  # type: ignore[arg-type]  # in place of a process
+    starter = EmbeddedWorkerStarter(settings, database, print_message, early)  # type: ignore[arg-type]  # in place of a process
 
     ensure(starter, database, mine)
     assert early.job_id == mine
@@ -138,7 +140,7 @@ def test_the_worker_that_was_started_early_is_killed_where_another_one_serves_th
     mine = add_job(Line("a"))
     other_worker(database)
     settings = read_settings({})[0]
-    starter = EmbeddedWorkerStarter(settings, database, StartedWorker(settings))  # type: ignore[arg-type]
+    starter = EmbeddedWorkerStarter(settings, database, print_message, StartedWorker(settings))  # type: ignore[arg-type]
 
     ensure(starter, database, mine)
 

@@ -174,7 +174,7 @@ def _print_next_command(
     database: "Database", submitted: SubmittedJob, chain: "Sequence[JobSummary]", queue: str, silence_s: float
 ) -> None:
     from jobs.advice.waiting_reasons import jobs_ahead_sentence
-    from jobs.cli.stalled_job import no_worker_message, read_jobs_ahead
+    from jobs.operations.stalled_job import no_worker_message, read_jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
         whole = " --chain" if len(chain) > 1 else ""

@@ -100,15 +100,15 @@ def _work(
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequence[JobSummary]":
     from jobs.advice.next_command import next_steps
-    from jobs.cli.follow_job import follow_chain
     from jobs.cli.render.job_page import next_lines
     from jobs.cli.render.live_progress import progress
-    from jobs.cli.stalled_job import StallNotice
+    from jobs.operations.follow_job import follow_chain
+    from jobs.operations.stalled_job import StallNotice
     from jobs.store.report.failures import failures
     from jobs.store.report.live_job import live_jobs
 
     try:
-        hint = StallNotice(database, context.settings.lease_s)
+        hint = StallNotice(database, context.settings.lease_s, print_message)
         with progress() as shown:
 
             def update(summary: "JobSummary") -> None:
@@ -139,15 +139,15 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     0: all documents succeeded. 3: some failed, were rejected, quarantined or cancelled. 1: the corpus was never read
     completely. 4: the job has not ended within the timeout.
     """
-    from jobs.cli.follow_job import follow_chain
-    from jobs.cli.stalled_job import StallNotice
+    from jobs.operations.follow_job import follow_chain
+    from jobs.operations.stalled_job import StallNotice
     from jobs.store.report.job_summary import find_job
 
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
         try:
-            notice = StallNotice(database, context.settings.lease_s)
+            notice = StallNotice(database, context.settings.lease_s, print_message)
             stages = follow_chain(database, job, notice.update, timeout_s=timeout)
         except KeyboardInterrupt:
             raise _interrupted(context, job) from None

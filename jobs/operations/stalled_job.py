@@ -2,10 +2,10 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 
 from jobs.advice.waiting_reasons import jobs_ahead_sentence, no_worker_sentence
 from jobs.choices import PAUSED, WAITING, state_in_words
-from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.queue.waiting import JobsAhead, jobs_ahead
@@ -19,8 +19,9 @@ HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 class JobsAheadNotice:
     """Tells, once, which jobs are processed before this one."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, tell: Callable[[str], None]) -> None:
         self._database = database
+        self._tell = tell
         self._is_printed = False
 
     def note(self, job: JobSummary) -> str:
@@ -29,7 +30,7 @@ class JobsAheadNotice:
         if not ahead.jobs:
             return ""
         if not self._is_printed:
-            print_message(jobs_ahead_sentence(ahead))
+            self._tell(jobs_ahead_sentence(ahead))
         self._is_printed = True
         return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
 
@@ -37,12 +38,13 @@ class JobsAheadNotice:
 class StallNotice:
     """Tells, once, why a job makes no progress."""
 
-    def __init__(self, database: Database, silence_s: float) -> None:
+    def __init__(self, database: Database, silence_s: float, tell: Callable[[str], None]) -> None:
         """A worker without a heartbeat for `silence_s` counts as gone."""
         self.note = ""  # for the progress line
         self._database = database
         self._silence_s = silence_s
-        self._jobs_ahead = JobsAheadNotice(database)
+        self._tell = tell
+        self._jobs_ahead = JobsAheadNotice(database, tell)
         self._since = time.monotonic()
         self._printed: str | None = None
 
@@ -59,7 +61,7 @@ class StallNotice:
                 hint = no_worker_message(self._database, job.queue, job.model, self._silence_s)
                 self.note = self._jobs_ahead.note(job) if hint is None else state_in_words(WAITING)
         if hint and hint != self._printed:
-            print_message(hint)
+            self._tell(hint)
         self._printed = hint
 
 

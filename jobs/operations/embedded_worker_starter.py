@@ -1,13 +1,13 @@
-"""When `submit --wait` and `watch --work` start an embedded worker: while no other worker serves their job."""
+"""When `submit --wait`, `watch --work` and a program that waits start an embedded worker: while no other worker serves their job."""
 
 import contextlib
 import time
+from collections.abc import Callable
 
-from jobs.cli.render.messages import print_message
-from jobs.cli.stalled_job import JobsAheadNotice
 from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
+from jobs.operations.stalled_job import JobsAheadNotice
 from jobs.queues import CPU
 from jobs.settings import Settings
 from jobs.store.database import Database
@@ -25,14 +25,21 @@ SOON_S = 1.0  # a worker without a batch stops sooner than this
 class EmbeddedWorkerStarter:
     """Starts an embedded worker for a job whenever no other worker serves the job, and stops it at the end."""
 
-    def __init__(self, settings: Settings, database: Database, early: EmbeddedWorker | None = None) -> None:
-        """`early`: a worker for the queue cpu that waits for its job."""
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        tell: Callable[[str], None],
+        early: EmbeddedWorker | None = None,
+    ) -> None:
+        """`tell` gets sentences for the user. `early`: a worker for the queue cpu that waits for its job."""
         self.note = ""  # for the progress line: why the job waits
         self._settings = settings
         self._database = database
+        self._tell = tell
         self._worker: EmbeddedWorker | None = None
         self._early = early
-        self._jobs_ahead = JobsAheadNotice(database)
+        self._jobs_ahead = JobsAheadNotice(database, tell)
         self._next_look = 0.0
         self._is_gpu_message_printed = False
         self._is_released = False
@@ -46,7 +53,7 @@ class EmbeddedWorkerStarter:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
             for line in self._worker.new_lines():
-                print_message(line)
+                self._tell(line)
             if self._worker.check():
                 return
         if job.has_ended or job.state == JobState.INGESTING or time.monotonic() < self._next_look:
@@ -65,7 +72,7 @@ class EmbeddedWorkerStarter:
         except SpecError as error:
             self.note = "no worker with a GPU"
             if not self._is_gpu_message_printed:
-                print_message(
+                self._tell(
                     f"Job {job.label} waits for a worker with a GPU, because its queue is gpu. No such worker runs, "
                     f"and none can be started here: {error}. On a machine with a GPU: kvjobs worker --device cuda:0"
                 )
@@ -97,7 +104,7 @@ class EmbeddedWorkerStarter:
             return
         try:
             if self._is_released and not self._worker.ends_within(SOON_S) and self._has_shard(self._worker):
-                print_message(
+                self._tell(
                     "The worker started for this job is finishing a batch of another job; Ctrl-C stops it at once."
                 )
             self._worker.stop()
