@@ -1,4 +1,4 @@
-"""When `submit --wait`, `watch --work` and a program that waits start an embedded worker: while no other worker serves their job."""
+"""When a command or a program that waits for a job starts an embedded worker: while no other worker serves the job."""
 
 import contextlib
 import time
