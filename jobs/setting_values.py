@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import SpecError
-from jobs.number_ranges import POSITIVE_SECONDS, Real, Whole
+from jobs.number_ranges import POSITIVE_SECONDS, Real, Whole, read_size
 from jobs.provider_settings.counterparts import read_counterparts
 from jobs.provider_settings.server_address import api_key, ollama_url, openai_url
 from jobs.provider_settings.task_orders import read_orders
@@ -74,6 +74,11 @@ def _price(value: Any) -> str:
     return str(value)
 
 
+def _size(value: Any) -> str:
+    read_size(value)
+    return str(value)
+
+
 def _template(value: str) -> str:
     unknown = sorted(set(re.findall(r"\{(\w+)\}", value)) - set(TEMPLATE_FIELDS))
     if "{text}" not in value or unknown:
@@ -94,6 +99,7 @@ def _keep_alive(value: Any) -> str:
 
 # Of the settings that are more than a text or a number: they raise SpecError without the names of setting and source.
 _READERS: Mapping[str, Callable[[Any], str]] = {
+    "max_upload": _size,
     "providers": read_orders,
     "counterparts": read_counterparts,
     "routes": read_table,

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from jobs.errors import SpecError, nearest
+from jobs.number_ranges import read_size
 from jobs.provider_settings.counterparts import parse_counterparts
 from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL
 from jobs.provider_settings.task_orders import parse_orders
@@ -66,6 +67,7 @@ class Settings:
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
     web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
+    max_upload: str = "16G"  # the largest body of a request that `kvjobs web` takes: 500M, 16G ...
     providers: str = ONNX  # who answers a job, in order; by task: "translate=onnx,openai; score=llamacpp"
     counterparts: str = ""  # JSON: the name that a model has at each provider, by the model's name
     routes: str = ""  # JSON: the model, or the two models, of each pair of languages: {"fr-en": "opus-mt-fr-en"}
@@ -123,6 +125,11 @@ class Settings:
     def route_table(self) -> RouteTable:
         """The models of each pair of languages."""
         return parse_table(self.routes)
+
+    @property
+    def max_upload_bytes(self) -> int:
+        """The largest upload."""
+        return read_size(self.max_upload)
 
     @property
     def openai_price(self) -> TokenPrice | None:

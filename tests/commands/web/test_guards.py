@@ -1,7 +1,16 @@
 """What every request and every answer must obey."""
 
+import asyncio
+import re
+
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from jobs.web.guards import BodyLimit, Guards
 
 PATHS = ("/", "/jobs", "/jobs.json", "/jobs/99", "/nothing", "/static/style.css", "/login", "/jobs?before=x")
 
@@ -70,3 +79,44 @@ def test_a_search_is_a_text_not_a_pattern(client: TestClient) -> None:
         answer = client.get("/jobs", params={"search": search})
         assert answer.status_code in (200, 400)
         assert "<script>alert" not in answer.text
+
+
+async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that answers how many bytes have come."""
+    try:
+        body = await Request(scope, receive).body()
+    except HTTPException as error:
+        await PlainTextResponse(error.detail, error.status_code)(scope, receive, send)
+    else:
+        await PlainTextResponse(str(len(body)))(scope, receive, send)
+
+
+def test_a_route_may_take_more_than_a_form() -> None:
+    limit = BodyLimit("upload", 1 << 20, 10.0)
+    client = TestClient(Guards(length_of_body, [("POST", re.compile("/upload"), limit)]))
+
+    assert client.post("/upload", content=b"x" * (1 << 20)).text == str(1 << 20)
+    assert client.post("/upload", content=iter([b"x" * (1 << 20), b"x"])).status_code == 413
+    assert client.post("/upload", content=b"x" * ((1 << 20) + 1)).status_code == 413
+    for elsewhere in ("/uploads", "/upload/", "/"):
+        assert client.post(elsewhere, content=b"x" * (1 << 20)).status_code == 413
+    assert client.put("/upload", content=b"x" * (1 << 20)).status_code == 413
+    assert client.post("/upload", content=b"", headers={"content-length": "9" * 5000}).status_code == 413
+
+
+@pytest.mark.parametrize(("limit", "code"), [((0.1, 1000.0), 200), ((0.05,), 408)])
+def test_a_body_has_more_time_the_more_of_it_has_come(limit: tuple[float, ...], code: int) -> None:
+    async def receive() -> Message:
+        await asyncio.sleep(0.02)
+        parts.pop()
+        return {"type": "http.request", "body": b"x" * 100, "more_body": bool(parts)}
+
+    async def send(message: Message) -> None:
+        codes.append(message.get("status"))
+
+    parts, codes = [None] * 8, list[int | None]()
+    guards = Guards(length_of_body, [("POST", re.compile("/upload"), BodyLimit("upload", 1 << 20, *limit))])
+    scope = {"type": "http", "method": "POST", "path": "/upload", "raw_path": b"/upload", "query_string": b""}
+    asyncio.run(guards({**scope, "headers": []}, receive, send))
+
+    assert codes[0] == code

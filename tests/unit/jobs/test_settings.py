@@ -52,6 +52,7 @@ MOVING = {
     "home": '"theirs"',
     "queues": '"gpu"',
     "web_token": '"theirs"',
+    "max_upload": '"1T"',
     "providers": '"openai"',
     "counterparts": '{"demo-lm" = {openai = "theirs"}}',
     "routes": '{"fr-en" = "theirs"}',
