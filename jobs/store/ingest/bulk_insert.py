@@ -13,13 +13,12 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from jobs.documents import Document, LineName, Record, Reject, Rejected, duplicate
+from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.chains import new_shard
 from jobs.store.rollups import add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import JobCounts, Shard
-
-IDS_PER_QUERY = 500
 
 
 def insert_batch(
@@ -108,27 +107,11 @@ def _reject_duplicates(
         return set()
     inserted = set(connection.scalars(select(document.position).where(here)))
     left_out = [record for record in records if record.position not in inserted]
-    lines = _first_lines(connection, job_id, [record.external_id for record in left_out])
+    ids = [record.external_id for record in left_out]
+    lines = {row.external_id: row.line for row in rows_of_ids(connection, job_id, ids, "d.line")}
     rejected = [duplicate(record, lines[record.external_id], line_name) for record in left_out]
     _insert_documents(connection, job_id, rejected)
     return {record.position for record in left_out}
-
-
-def _first_lines(connection: Connection, job_id: int, ids: Sequence[str | None]) -> dict[str | None, int]:
-    """The line of each of these ids. One index look-up per id: for `external_id IN (...)` with ten ids or more, SQLite
-    scans all documents of the job instead."""
-    placeholder = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-    lines: dict[str | None, int] = {}
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        some = tuple(ids[start : start + IDS_PER_QUERY])
-        found = connection.exec_driver_sql(
-            f"WITH wanted (id) AS (VALUES {', '.join([f'({placeholder})'] * len(some))})"
-            " SELECT d.external_id, d.line FROM wanted CROSS JOIN documents d"
-            f" WHERE d.job_id = {job_id:d} AND d.external_id = wanted.id",
-            some,
-        )
-        lines.update((external_id, line) for external_id, line in found)
-    return lines
 
 
 COLUMNS = (
