@@ -41,6 +41,7 @@ class Reject(enum.StrEnum):
     BAD_MESSAGES = "bad-messages"
     NO_LANGUAGE = "no-language"  # --model auto: neither the line nor the command says it
     NO_ROUTE = "no-route"  # --model auto: no model translates from the line's language
+    NO_ID = "no-id"  # of a document that is appended to an open job
 
 
 @final
@@ -87,6 +88,25 @@ class Rejected(NamedTuple):
     unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
     text: str | None = None  # of a line that can be read, and has no route
     fields: str | None = None  # likewise, as a document has them
+
+
+class AppendState(enum.StrEnum):
+    """What came of a document that was to be appended to an open job."""
+
+    ADDED = "added"
+    PRESENT = "present"  # the job has it: it was sent before
+    REFUSED = "refused"  # it is not stored; a code and a reason say why
+
+
+@final
+class Appended(NamedTuple):
+    """What came of a document that was to be appended to an open job."""
+
+    external_id: str | None  # None: it has none that can be read
+    state: AppendState
+    position: int | None = None  # in the job; of a refused document None, but for one whose id another document has
+    code: Reject | None = None  # of a refused document
+    reason: str | None = None  # likewise: what is wrong and what to do, in a sentence
 
 
 Record = Document | Rejected

@@ -50,6 +50,8 @@ RUNNING_JOB = JobSummary(
     reads=None,
     corpus_documents=None,
     reading=None,
+    is_open=False,
+    closed_at=None,
 )
 
 # The same job, with a worker and the speed of its last minute.

@@ -70,7 +70,7 @@ MUTATIONS = (
     ),
     Mutation(
         "export: any order", "jobs/store/report/documents/export.py",
-        ", document.position > after)\n        .order_by(document.position)", ", document.position > after)",
+        ".where(document.job_id == job_id)\n        .order_by(document.position)", ".where(document.job_id == job_id)",
         "tests/commands/export/test_export.py::test_every_ended_document_is_a_record_in_the_order_of_the_corpus",
     ),
     Mutation(

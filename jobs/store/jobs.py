@@ -49,9 +49,28 @@ def set_priority(database: Database, job_id: int, priority: int) -> None:
     _change(database, job_id, {"priority": priority}, "moved in the queue")
 
 
+def close(database: Database, job_id: int) -> None:
+    """Take no more documents for an open job: it ends with the last of those that it has, at once where none waits.
+    Does nothing to one that was closed before. Raises SpecError for a job of a corpus, which was never open."""
+    with database.writing() as connection:
+        lock_counters(connection, job_id)  # whoever appends has done so before this, or is refused after it
+        closed = update(Job).where(Job.id == job_id, Job.is_open).values(is_open=False, closed_at=db_time())
+        if connection.execute(closed).rowcount:
+            close_shards(connection, job_id, 0)
+            return
+        job = connection.execute(select(Job.closed_at).where(Job.id == job_id)).one_or_none()
+        if job is None:
+            raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
+        if job.closed_at is None:
+            raise SpecError(
+                f"job {job_id} was made of a corpus and ends by itself; only a job that takes documents can be closed"
+            )
+
+
 def cancel(database: Database, job_id: int) -> int:
     """Cancel the documents without a result; returns their number. Results stay. The documents of a leased shard are
-    cancelled when its worker releases it. If this is interrupted, the reaper or another `cancel` finishes it."""
+    cancelled when its worker releases it. An open job is closed. If this is interrupted, the reaper or another
+    `cancel` finishes it."""
     with database.writing() as connection:
         unfinished = _require_unfinished(connection, job_id, "cancelled")
         connection.execute(
@@ -59,6 +78,8 @@ def cancel(database: Database, job_id: int) -> int:
             .where(Job.id.in_(unfinished))
             .values(cancel_requested_at=func.coalesce(Job.cancel_requested_at, db_time()))
         )
+        closed = Job.id.in_(unfinished) & Job.is_open
+        connection.execute(update(Job).where(closed).values(is_open=False, closed_at=db_time()))
         # The submit of one that is still ingesting, if it runs, finds the state changed and stops.
         ingesting = Job.id.in_(unfinished) & (Job.state == JobState.INGESTING)
         connection.execute(update(Job).where(ingesting).values(state=JobState.RUNNING))

@@ -3,13 +3,14 @@
 Knows: the routes of a job, the field that holds a document's language. Does not know: models, formats, tables.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.field_path import find_field
 from jobs.corpus.reading import RecordReader
-from jobs.documents import Document, Record, Reject, Rejected, quoted
+from jobs.documents import Document, LineName, Record, Reject, Rejected, quoted
 from jobs.routing.table import normalized, with_broader
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
@@ -19,14 +20,79 @@ SHOWN = 20  # languages in a message
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedRecords:
-    """A reader of a corpus whose documents have their route."""
+class Router:
+    """Gives a document the route of its language."""
 
-    reader: RecordReader
     field: str
     default: str | None  # the language of a document without one
     languages: Mapping[str, str]  # normalized tag -> the language of a route
     target: str
+    _found: dict[str | None, str | None] = dataclasses.field(default_factory=dict)  # the route of each language
+
+    def routed(self, document: Document, line_name: LineName) -> Record:
+        """The document with its route, or why it has none. `line_name` names a line of the corpus for people."""
+        language = self._language(document)
+        if language not in self._found:
+            self._found[language] = self._route(language)
+        route = self._found[language]
+        return self._without_route(document, language, line_name) if route is None else document._replace(route=route)
+
+    def _language(self, document: Document) -> str | None:
+        """The language in the document's field, `default` if that is missing or empty. Any value but a text becomes a
+        text that is no language."""
+        value = find_field(read_fields(document.fields), self.field) if document.fields else None
+        if value is None or value == "":
+            return self.default
+        return value if isinstance(value, str) else repr(value)
+
+    def _route(self, language: str | None) -> str | None:
+        tags = with_broader(language) if language else []
+        return next((self.languages[tag] for tag in tags if tag in self.languages), None)
+
+    def _without_route(self, document: Document, language: str | None, line_name: LineName) -> Rejected:
+        code, what = Reject.NO_ROUTE, f"no route of the job translates from {quoted(language or '')}"
+        if language is None:
+            code = Reject.NO_LANGUAGE
+            what = f"there is no language in the field {quoted(self.field)} (--language-field names another)"
+        elif normalized(language) == normalized(self.target):
+            what = f"it is in {quoted(language)} already"
+        known = ", ".join([*self.languages.values()][:SHOWN]) + (", ..." if len(self.languages) > SHOWN else "")
+        reason = f"{what}; into {self.target} there are routes from {known}"
+        if (name := line_name(document.line)) != f"line {document.line}":
+            reason += f" ({name})"
+        return Rejected(
+            document.position,
+            document.external_id,
+            document.numeric_id,
+            document.line,
+            code,
+            reason,
+            document.unnamed,
+            document.text,
+            document.fields,
+        )
+
+
+def router_of(corpus: Corpus, spec: JobSpec) -> Router | None:
+    """What gives each document of a job its route; None for a job without routes by language."""
+    if corpus.language_field is None:
+        return None
+    assert isinstance(spec.options, TranslateOptions)
+    languages = [route.language for route in spec.routes if route.language is not None]
+    return Router(
+        corpus.language_field,
+        corpus.default_language,
+        {normalized(language): language for language in languages},
+        spec.options.target_language or "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRecords:
+    """A reader of a corpus whose documents have their route."""
+
+    reader: RecordReader
+    router: Router
 
     @property
     def source(self) -> str:
@@ -50,63 +116,11 @@ class RoutedRecords:
         return self.reader.line_name(line)
 
     def __iter__(self) -> Iterator[Record]:
-        found: dict[str | None, str | None] = {}  # the route of each language
         for record in self.reader:
-            if type(record) is not Document:
-                yield record
-                continue
-            language = self._language(record)
-            if language not in found:
-                found[language] = self._route(language)
-            route = found[language]
-            yield self._without_route(record, language) if route is None else record._replace(route=route)
-
-    def _language(self, document: Document) -> str | None:
-        """The language in the document's field, `default` if that is missing or empty. Any value but a text becomes a
-        text that is no language."""
-        value = find_field(read_fields(document.fields), self.field) if document.fields else None
-        if value is None or value == "":
-            return self.default
-        return value if isinstance(value, str) else repr(value)
-
-    def _route(self, language: str | None) -> str | None:
-        tags = with_broader(language) if language else []
-        return next((self.languages[tag] for tag in tags if tag in self.languages), None)
-
-    def _without_route(self, document: Document, language: str | None) -> Rejected:
-        code, what = Reject.NO_ROUTE, f"no route of the job translates from {quoted(language or '')}"
-        if language is None:
-            code = Reject.NO_LANGUAGE
-            what = f"there is no language in the field {quoted(self.field)} (--language-field names another)"
-        elif normalized(language) == normalized(self.target):
-            what = f"it is in {quoted(language)} already"
-        known = ", ".join([*self.languages.values()][:SHOWN]) + (", ..." if len(self.languages) > SHOWN else "")
-        reason = f"{what}; into {self.target} there are routes from {known}"
-        if (name := self.line_name(document.line)) != f"line {document.line}":
-            reason += f" ({name})"
-        return Rejected(
-            document.position,
-            document.external_id,
-            document.numeric_id,
-            document.line,
-            code,
-            reason,
-            document.unnamed,
-            document.text,
-            document.fields,
-        )
+            yield self.router.routed(record, self.line_name) if type(record) is Document else record
 
 
 def with_routes(reader: RecordReader, corpus: Corpus, spec: JobSpec) -> RecordReader:
     """The reader itself, or for a job with routes by language a reader that adds the route of each document."""
-    if corpus.language_field is None:
-        return reader
-    assert isinstance(spec.options, TranslateOptions)
-    languages = [route.language for route in spec.routes if route.language is not None]
-    return RoutedRecords(
-        reader,
-        corpus.language_field,
-        corpus.default_language,
-        {normalized(language): language for language in languages},
-        spec.options.target_language or "",
-    )
+    router = router_of(corpus, spec)
+    return reader if router is None else RoutedRecords(reader, router)

@@ -93,7 +93,7 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
             key, job_id, state = _find(connection, request)
             if job_id is None or state == JobState.FAILED:
                 _refuse_changed_source(connection, request)
-            _take_name(connection, request.name, job_id)
+            take_name(connection, request.name, job_id)
             if job_id is None:
                 made = _make(connection, request, key)
                 if made is None:
@@ -226,7 +226,7 @@ def _refuse_changed_source(connection: Connection, request: JobRequest) -> None:
         )
 
 
-def _take_name(connection: Connection, name: str | None, job_id: int | None) -> None:
+def take_name(connection: Connection, name: str | None, job_id: int | None) -> None:
     """Free the name: a job that ended before its corpus was read to the end loses it. Raises SpecError where another
     job has the name."""
     if name is None:
@@ -245,17 +245,17 @@ def _take_name(connection: Connection, name: str | None, job_id: int | None) -> 
 def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
     """Insert the job and the stages behind it; its number, or None where another job has taken its key or its name
     meanwhile."""
-    job_id = _insert_job(connection, request, request.spec, key, {"name": request.name})
+    job_id = insert_job(connection, request, request.spec, key, {"name": request.name})
     if job_id is not None and request.stages:
         connection.execute(update(Job).where(Job.id == job_id).values(chain=job_id, stage=1, reads=CORPUS))
         for number, stage in enumerate(request.stages, start=2):
             in_chain = {"chain": job_id, "stage": number, "reads": stage.reads}
             key_of_stage = hashlib.sha256(f"{key}\n{number}".encode()).hexdigest()
-            _insert_job(connection, request, stage.spec, key_of_stage, in_chain)
+            insert_job(connection, request, stage.spec, key_of_stage, in_chain)
     return job_id
 
 
-def _insert_job(
+def insert_job(
     connection: Connection, request: JobRequest, spec: JobSpec | FilterSpec, key: str, more: Mapping[str, Any]
 ) -> int | None:
     job_id: int | None = connection.execute(

@@ -82,13 +82,14 @@ def pass_on(connection: Connection, job_id: int, start: int, stop: int) -> None:
 
 
 def close_shards(connection: Connection, job_id: int, count: int) -> None:
-    """Subtract closed shards from the open ones; with the last one the job is done or cancelled. A later stage of a
-    chain also waits for the stage before it to end."""
+    """Subtract closed shards from the open ones; with the last one the job is done or cancelled, unless documents may
+    still be appended to it. A later stage of a chain also waits for the stage before it to end."""
     if count:
         add_to_counters(connection, job_id, shards_open=-count)
     before = aliased(Job)
     stage_before = and_(before.chain == Job.chain, before.stage == Job.stage - 1)
     over = and_(
+        ~Job.is_open,
         exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0),
         ~exists().where(stage_before, before.state.not_in(ENDED_STATES)),
     )

@@ -71,6 +71,8 @@ class JobSummary:
     reads: int | None  # the stage whose result is its text; 0: the corpus
     corpus_documents: int | None  # of a chain: of its first job; a later stage gets its documents while that one runs
     reading: str | None  # how its corpus is read, JSON; None for a job of an older version
+    is_open: bool  # documents may still be appended to it
+    closed_at: datetime | None  # since when not; None while it is open, and for a job of a corpus
 
     @property
     def order(self) -> ProviderOrder:
@@ -239,8 +241,8 @@ _FROM_JOBS = {
     .scalar_subquery()
     .label("corpus_documents"),
 }
-_TYPES = {"paused": Boolean()} | {
-    name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at", "paused_at")
+_TYPES = {"paused": Boolean(), "is_open": Boolean()} | {
+    name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at", "paused_at", "closed_at")
 }
 V_JOBS = table(
     "v_jobs",

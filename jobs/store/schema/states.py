@@ -9,6 +9,7 @@ class JobState(enum.StrEnum):
         |                      |
         +--aborted--> failed   +--cancel, last shard closed--> cancelled
 
+    A job that documents are appended to is running from the beginning, and never done before it is closed.
     retry leads from done and cancelled back to running; to ingesting where the corpus was not read to its end.
     """
 

@@ -77,6 +77,13 @@ class Job(Base):
         unit="s",
         server_default="0",
     )
+    is_open: Mapped[bool] = column(
+        "documents may still be appended to it; it ends after it is closed, and its documents have ended",
+        server_default=false(),
+    )
+    closed_at: Mapped[datetime | None] = column(
+        "since when no document can be appended; null while it is open, and for a job of a corpus"
+    )
 
     __table_args__ = (Index(None, "state", "priority"), Index(None, "chain", "stage", unique=True), AUTOINCREMENT)
 

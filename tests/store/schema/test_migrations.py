@@ -96,6 +96,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
     assert {row.pop(name) for row in after["jobs"] for name in ("chain", "stage", "reads", "paused_at")} == {None}
     assert {row.pop("idle_s") for row in after["jobs"]} == {0.0}
+    assert {(row.pop("is_open"), row.pop("closed_at")) for row in after["jobs"]} == {(False, None)}
     assert {row.pop(name) for row in after["workers"] for name in (*ASKED, "parent_pid")} == {None}
     assert [row.pop("killed") for row in after["workers"]] == [False]
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]

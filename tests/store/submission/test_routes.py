@@ -18,6 +18,7 @@ from jobs.store.queue import leases
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
 from jobs.submission import shards
+from jobs.submission.open_job import append, corpus_of_documents, find_open_job, open_job
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.tasks.task import Task
@@ -120,3 +121,14 @@ def test_other_routes_and_another_default_are_another_job(
     fewer = dataclasses.replace(SPEC, options=TranslateOptions(routes=ROUTES[:1], target_language="de"))
     others = {send(*LANGUAGES, default="en").job_id, send(*LANGUAGES, spec=fewer).job_id}
     assert len(others | {first.job_id}) == 3
+
+
+def test_a_document_that_is_appended_has_its_route_or_is_refused(database: Database) -> None:
+    corpus = corpus_of_documents(SPEC, language_field="l", default_language="en")
+    opened, _ = open_job(database, corpus, SPEC)
+    job = find_open_job(database, opened.job_id)  # with the default language that is stored
+    languages = ("fr", "sw", None)
+    appended = append(database, job, [{"id": str(at), "text": "x", "l": name} for at, name in enumerate(languages)])
+
+    assert [found.code for found in appended] == [None, "no-route", None]
+    assert rows(database, Document, "external_id", "route") == [("0", "fr"), ("2", "en")]

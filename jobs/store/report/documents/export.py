@@ -1,6 +1,6 @@
 """The documents of a job with their results, in the order of the corpus, in bounded memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    Row,
     Select,
     bindparam,
     case,
@@ -81,7 +82,7 @@ def read_documents(
     own = Document.text.expression if text_of in (None, job_id) else _text(text_of)
     text = own if with_text else null()
     statement = _documents(job_id, result, only, condition, text, with_next_line, dialect)
-    names = [column.key for column in EXPORTED[result]]
+    names = names_of_result(result)
     after, limit = -1, FIRST_PAGE
     while True:
         with database.reading() as connection:
@@ -90,14 +91,24 @@ def read_documents(
             return
         size = 0
         for row in rows:
-            found = dict(zip(names, row[NUM_OWN:], strict=True)) if row[NUM_OWN - 1] == OK else {}
             size += sum(len(value) for value in row if isinstance(value, str))
-            values = (*row[:NUM_OWN], found)
-            yield ExportedDocument(*values)
+            yield exported(row, names)
         after = rows[-1].position if condition is None else after + limit
         if condition is not None and after >= (-1 if last is None else last):
             return
         limit = next_page(len(rows), size, LARGEST_PAGE)
+
+
+def exported(row: Row[Any], names: Sequence[str]) -> ExportedDocument:
+    """A row of `documents_with_results` as a document; the `names_of_result`."""
+    found = dict(zip(names, row[NUM_OWN:], strict=True)) if row[NUM_OWN - 1] == OK else {}
+    values = (*row[:NUM_OWN], found)
+    return ExportedDocument(*values)
+
+
+def names_of_result(result: ResultTable) -> list[str]:
+    """The names of the columns that an export reads of a result."""
+    return [column.key for column in EXPORTED[result]]
 
 
 def next_page(num_rows: int, num_characters: int, largest: int) -> int:
@@ -159,28 +170,39 @@ def _documents(
     the result."""
     document, following = Document, aliased(Document)
     after, limit = bindparam("after", type_=Integer()), bindparam("limit", type_=Integer())
-    status = case((result.position.is_not(None), literal(OK)), else_=func.coalesce(document.status, WAITING))
     next_line = select(following.line).where(
         following.job_id == document.job_id, following.position == document.position + 1
     )
-    statement: Select[Any] = (
-        select(
-            *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
-            *(document.fields, document.error_code, document.error),
-            text,
-            next_line.scalar_subquery() if with_next_line else null(),
-            status,
-            *EXPORTED[result],
-        )
-        .join_from(document, result, is_of_document(result), isouter=True)
-        .where(document.job_id == job_id, document.position > after)
-        .order_by(document.position)
+    statement, status = documents_with_results(
+        job_id, result, text, next_line.scalar_subquery() if with_next_line else null()
     )
+    statement = statement.where(document.position > after)
     if condition is None:
         return statement.where(_wanted(status, only)).limit(limit)
     here = (VIEW.c.job_id == job_id, VIEW.c.position > after, VIEW.c.position <= after + limit)
     matching = select(VIEW.c.position).where(*here, _wanted(VIEW.c.status, only), condition.clause(dialect))
     return statement.where(document.position <= after + limit, document.position.in_(matching))
+
+
+def documents_with_results(
+    job_id: int, result: ResultTable, text: ColumnElement[Any], next_line: ColumnElement[Any]
+) -> tuple[Select[Any], ColumnElement[Any]]:
+    """The documents of a job by position, each with the columns of ExportedDocument, then those of the result; and the
+    column of the status."""
+    document = Document
+    status = case((result.position.is_not(None), literal(OK)), else_=func.coalesce(document.status, WAITING))
+    statement: Select[Any] = (
+        select(
+            *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
+            *(document.fields, document.error_code, document.error),
+            *(text, next_line, status),
+            *EXPORTED[result],
+        )
+        .join_from(document, result, is_of_document(result), isouter=True)
+        .where(document.job_id == job_id)
+        .order_by(document.position)
+    )
+    return statement, status
 
 
 def _text(job_id: int | None) -> ColumnElement[Any]:

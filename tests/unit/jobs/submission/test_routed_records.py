@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from jobs.documents import Document, Record, Reject, Rejected
-from jobs.submission.routed_records import RoutedRecords
+from jobs.submission.routed_records import RoutedRecords, Router
 
 ROUTES = {"fr": "fr", "pt-br": "pt-BR", "pt": "pt"}
 
@@ -39,7 +39,7 @@ def document(position: int, **fields: Any) -> Document:
 
 
 def routed(*records: Record, default: str | None = None) -> list[Record]:
-    reader = RoutedRecords(Lines(*records), "lang", default, ROUTES, "de")
+    reader = RoutedRecords(Lines(*records), Router("lang", default, ROUTES, "de"))
     found = list(reader)
     assert found == list(reader), "it can be read again"
     return found

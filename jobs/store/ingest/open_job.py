@@ -1,0 +1,166 @@
+"""A job that stays open: begun without a document, and filled while workers process it (`jobs.store.jobs.close` ends
+that).
+
+An append is one transaction, which begins with the lock of the job's counters. So whoever appends at the same time
+waits, positions have no gaps, and a job cannot be closed in between. Sending a document again is harmless: its id is
+there, with the same text.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, update
+
+from jobs.documents import Appended, AppendState, Document, Reject, quoted
+from jobs.errors import NotFoundError, SpecError
+from jobs.store.database import Database
+from jobs.store.ingest.bulk_insert import insert_batch
+from jobs.store.ingest.lifecycle import JobRequest, insert_job, take_name
+from jobs.store.ingest.rows_of_ids import rows_of_ids
+from jobs.store.queue.job_counters import lock_counters, wait_for_turn
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Job, JobCounts
+from jobs.system.failpoints import failpoint
+from jobs.text.json_numbers import read_fields
+
+SOURCE = "appended documents"  # of an open job, where another has the path of its corpus
+OF_A_CORPUS = "job {job_id} was made of a corpus, so no document can be appended to it; open another job"
+NO_CORPUS = hashlib.sha256().hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """What the row of an open job says, to read its documents by."""
+
+    task: str
+    model: str
+    model_revision: str
+    options: str  # JSON
+    providers: str | None  # JSON
+    reading: str  # JSON: how its documents are read
+    is_open: bool
+
+
+def begin_open(database: Database, request: JobRequest) -> tuple[int, bool]:
+    """The number of the open job of this request, and whether this call made it; it is found by the content key 0.
+    Raises SpecError where the job that has the key has other options or is read in another way, or where the name
+    belongs to another job."""
+    key, digest = request.content_key(0), request.spec.digest()
+    while True:
+        with database.writing() as connection:
+            found = select(Job.id, Job.options_digest, Job.reading).where(Job.content_key == key).with_for_update()
+            job = connection.execute(found).one_or_none()
+            take_name(connection, request.name, job.id if job else None)
+            if job is None:
+                job_id = insert_job(connection, request, request.spec, key, {"name": request.name})
+                if job_id is None:
+                    continue  # another has made it meanwhile: look again
+                visible = {"state": JobState.RUNNING, "ingested_at": db_time(), "is_open": True}
+                connection.execute(update(Job).where(Job.id == job_id).values(visible))
+                return job_id, True
+            if (job.options_digest, job.reading) != (digest, request.reading):
+                raise SpecError(
+                    f"job {job.id} has this key with other options, or another version of its model; open it with the "
+                    "options that it has, or choose another key"
+                )
+            unnamed = update(Job).where(Job.id == job.id, Job.name.is_(None))
+            connection.execute(unnamed.values(name=request.name))
+            return job.id, False
+
+
+def read_open(database: Database, job_id: int) -> StoredJob:
+    """A job that is open, or was. Raises NotFoundError where there is no such job, SpecError for a job of a corpus."""
+    columns = (Job.task, Job.model, Job.model_revision, Job.options, Job.providers, Job.reading, Job.is_open)
+    with database.reading() as connection:
+        row = connection.execute(select(*columns, Job.closed_at).where(Job.id == job_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
+    if not row.is_open and row.closed_at is None:
+        raise SpecError(OF_A_CORPUS.format(job_id=job_id))
+    own = row._asdict()
+    del own["closed_at"]
+    return StoredJob(**own)
+
+
+def append(database: Database, job_id: int, shards: Iterable[Sequence[Document]]) -> list[Appended]:
+    """Append documents, cut into shards, in one transaction: behind those that the job has, whatever their own
+    positions. Those that it has already are left out. What came of each, in their order.
+
+    Raises NotFoundError where there is no such job, SpecError where it is not open; then nothing is appended."""
+    shards = list(shards)
+    with database.writing() as connection:
+        wait_for_turn(connection, job_id)
+        lock_counters(connection, job_id)
+        _require_open(connection, job_id)
+        position = connection.execute(select(JobCounts.documents).where(JobCounts.job_id == job_id)).scalar_one()
+        ids = [document.external_id for shard in shards for document in shard]
+        rows = rows_of_ids(connection, job_id, ids, "d.position, d.text, d.fields")
+        there = {row.external_id: _Stored(row.position, row.text, row.fields) for row in rows}
+        appended, new_shards = _place(shards, there, position)
+        if new_shards:
+            insert_batch(connection, job_id, new_shards)
+        failpoint("before-append-commit")
+    failpoint("after-append")
+    return appended
+
+
+class _Stored(NamedTuple):
+    """What the job has under an id."""
+
+    position: int
+    text: str | None
+    fields: str | None
+
+
+def _place(
+    shards: Iterable[Sequence[Document]], there: dict[str, _Stored], position: int
+) -> tuple[list[Appended], list[list[Document]]]:
+    """What comes of each document, and the shards of those that are new, from `position` on. `there`: what the job has
+    by id, to which the new ones are added."""
+    appended: list[Appended] = []
+    new_shards: list[list[Document]] = []
+    for shard in shards:
+        new: list[Document] = []
+        for document in shard:
+            if (stored := there.get(document.external_id)) is not None:
+                appended.append(_sent_again(document, stored))
+                continue
+            there[document.external_id] = _Stored(position, document.text, document.fields)
+            appended.append(Appended(document.external_id, AppendState.ADDED, position))
+            new.append(document._replace(position=position, line=position + 1))
+            position += 1
+        if new:
+            new_shards.append(new)
+    return appended, new_shards
+
+
+def _require_open(connection: Connection, job_id: int) -> None:
+    row = connection.execute(
+        select(Job.is_open, Job.closed_at, Job.cancel_requested_at, Job.state).where(Job.id == job_id)
+    ).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
+    if row.is_open:
+        return
+    if row.closed_at is None:
+        raise SpecError(OF_A_CORPUS.format(job_id=job_id))
+    how = "cancelled" if row.cancel_requested_at or row.state == JobState.CANCELLED else "closed"
+    raise SpecError(f"job {job_id} was {how}, so no document can be appended; open another, with another key")
+
+
+def _sent_again(document: Document, stored: _Stored) -> Appended:
+    """What comes of a document whose id the job has."""
+    if document.text != stored.text:
+        what = "text"
+    elif document.fields != stored.fields and read_fields(document.fields) != read_fields(stored.fields):
+        what = "fields"
+    else:
+        return Appended(document.external_id, AppendState.PRESENT, stored.position)
+    reason = (
+        f"the job has a document with the id {quoted(document.external_id)} and other {what}, at position "
+        f"{stored.position}; give this one another id"
+    )
+    return Appended(document.external_id, AppendState.REFUSED, stored.position, Reject.DUPLICATE_ID, reason)

@@ -1,0 +1,352 @@
+"""Jobs that documents are appended to while workers process them."""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.documents import AppendState, Reject
+from jobs.errors import NotFoundError, SpecError
+from jobs.export.running_results import new_results, results_of_ids
+from jobs.outcome import Failed
+from jobs.spec import JobSpec
+from jobs.store.database import Database
+from jobs.store.jobs import cancel, close, retry
+from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.submission.open_job import OpenJob, append, corpus_of_documents, find_open_job, open_job
+from jobs.tasks.generate import GenerateOptions
+from jobs.tasks.rerank import RerankOptions
+from jobs.tasks.score import ScoreOptions
+from jobs.tasks.task import Task
+from tests.rows import translated
+from tests.store.leasing import contradictory, take, write
+from tests.store.submission.corpora import GREEDY, SPEC, Submit, lines, num_jobs, rows
+
+ADDED, PRESENT, REFUSED = AppendState.ADDED, AppendState.PRESENT, AppendState.REFUSED
+Open = Callable[..., OpenJob]
+
+
+@pytest.fixture
+def opened(database: Database) -> Open:
+    """A function that opens a job: opened(key="comments")."""
+
+    def call(spec: JobSpec = SPEC, of_documents: dict[str, Any] | None = None, **how: Any) -> OpenJob:
+        return open_job(database, corpus_of_documents(spec, **of_documents or {}), spec, **how)[0]
+
+    return call
+
+
+def documents(*ids: str) -> list[dict[str, Any]]:
+    return [{"id": external_id, "text": f"text of {external_id}"} for external_id in ids]
+
+
+def states(database: Database, job: OpenJob, sent: Sequence[Any]) -> list[AppendState]:
+    return [appended.state for appended in append(database, job, sent)]
+
+
+def summary(database: Database, job: OpenJob) -> JobSummary:
+    with database.reading() as connection:
+        return find_job(connection, str(job.job_id))
+
+
+def texts(database: Database, job: OpenJob) -> list[tuple[Any, ...]]:
+    return rows(database, Document, "position", "external_id", "text", job_id=job.job_id)
+
+
+def work(database: Database) -> None:
+    """Lease the next shard, and translate all of it."""
+    lease = take(database)
+    for index in range(len(lease.batches)):
+        write(database, lease, index)
+
+
+def test_documents_are_appended_behind_those_that_are_there_and_can_be_leased_at_once(
+    database: Database, opened: Open
+) -> None:
+    job = opened()
+    first = append(database, job, documents("a", "b"))
+    second = append(database, job, documents("c"))
+
+    assert [(found.external_id, found.state, found.position) for found in first] == [("a", ADDED, 0), ("b", ADDED, 1)]
+    assert [found.position for found in second] == [2]
+    assert texts(database, job) == [(0, "a", "text of a"), (1, "b", "text of b"), (2, "c", "text of c")]
+    assert [document.position for document in take(database).batches[0]] == [0, 1]
+    assert contradictory(database, job.job_id) == []
+
+
+def test_an_open_job_is_done_after_it_was_closed_and_not_before(database: Database, opened: Open) -> None:
+    job = opened()
+    append(database, job, documents("a"))
+    work(database)
+    idle = summary(database, job)
+    append(database, job, documents("b"))
+    close(database, job.job_id)
+    closed = summary(database, job)
+    work(database)
+    done = summary(database, job)
+
+    assert (idle.state, idle.is_open, idle.waiting) == ("running", True, 0)
+    assert (closed.state, closed.is_open) == ("running", False)
+    assert (done.state, done.succeeded, done.exit_code) == ("done", 2, 0)
+    assert closed.closed_at == done.closed_at is not None
+    assert contradictory(database, job.job_id) == []
+
+
+def test_a_job_that_is_closed_while_nothing_waits_is_done_at_once(database: Database, opened: Open) -> None:
+    job = opened()
+    close(database, job.job_id)
+    finished_at = summary(database, job).finished_at
+    close(database, job.job_id)
+
+    assert summary(database, job).state == "done"
+    assert summary(database, job).finished_at == finished_at  # to close it again changes nothing
+
+
+def test_a_job_of_a_corpus_is_never_open(database: Database, send: Submit) -> None:
+    submitted = send(lines("one"))
+    for refused in (lambda: close(database, submitted.job_id), lambda: find_open_job(database, submitted.job_id)):
+        with pytest.raises(SpecError, match=f"job {submitted.job_id} "):
+            refused()
+    for missing in (lambda: close(database, 99), lambda: find_open_job(database, 99)):
+        with pytest.raises(NotFoundError):
+            missing()
+
+
+def test_documents_that_are_sent_again_are_not_added_again(database: Database, opened: Open) -> None:
+    job = opened()
+    sent = [{"id": "a", "text": "one", "lang": "de", "n": 0.10}, {"id": 7, "text": "two"}]
+
+    assert states(database, job, sent) == [ADDED, ADDED]
+    again = append(database, job, [*sent, {"id": "c", "text": "three"}])
+    in_other_order = [{"n": 0.10, "lang": "de", "text": "one", "id": "a"}]
+
+    assert [(found.state, found.position) for found in again] == [(PRESENT, 0), (PRESENT, 1), (ADDED, 2)]
+    assert states(database, job, in_other_order) == [PRESENT]
+    assert summary(database, job).documents == 3
+
+
+@pytest.mark.parametrize("other", [{"id": "a", "text": "two"}, {"id": "a", "text": "one", "lang": "fr"}])
+def test_another_document_with_an_id_that_is_there_is_refused(
+    database: Database, opened: Open, other: dict[str, str]
+) -> None:
+    job = opened()
+    append(database, job, [{"id": "a", "text": "one", "lang": "de"}])
+    refused, added = append(database, job, [other, {"id": "b", "text": "two"}])
+
+    assert (refused.state, refused.position, refused.code) == (REFUSED, 0, Reject.DUPLICATE_ID)
+    assert "'a'" in (refused.reason or "")
+    assert (added.state, added.position) == (ADDED, 1)
+
+
+def test_of_one_id_twice_in_an_append_the_first_document_is_added(database: Database, opened: Open) -> None:
+    job = opened()
+    sent = [{"id": "a", "text": "one"}, {"id": "a", "text": "one"}, {"id": "a", "text": "two"}]
+
+    assert states(database, job, sent) == [ADDED, PRESENT, REFUSED]
+    assert texts(database, job) == [(0, "a", "one")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        ({"text": "no id"}, Reject.NO_ID),
+        ({"id": None, "text": "no id"}, Reject.NO_ID),
+        ({"id": ["a"], "text": "x"}, Reject.BAD_ID),
+        ({"id": "a"}, Reject.NO_TEXT),
+        ({"id": "a", "text": "\0"}, Reject.NUL),
+        ({"id": "a", "text": " "}, Reject.EMPTY_TEXT),
+        ({"id": "a", "text": 7}, Reject.TEXT_TYPE),
+        ({"id": "a", "text": "x" * 101}, Reject.TOO_LONG),
+        ({"id": "a", "text": object()}, Reject.BAD_JSON),
+        ({"id": "a", "text": "x", "n": 2**70}, Reject.BAD_JSON),
+        ({"id": "a", "text": "\ud800"}, Reject.BAD_JSON),
+        (b'{"id": "a", "text": ', Reject.BAD_JSON),
+        (b'{"id": "a", "text": "\xff"}', Reject.BAD_UTF8),
+        (b'["a"]', Reject.NOT_OBJECT),
+        (b"", Reject.BAD_JSON),
+        (b" \n ", Reject.BAD_JSON),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused_and_not_stored(
+    database: Database, opened: Open, bad: Any, code: Reject
+) -> None:
+    job = opened(of_documents={"max_line_bytes": 100})
+    before, refused, after = append(database, job, [*documents("b"), bad, *documents("c")])
+
+    assert (before.state, after.state) == (ADDED, ADDED)
+    assert (refused.state, refused.code, refused.position) == (REFUSED, code, None)
+    assert refused.reason
+    assert [row[:2] for row in texts(database, job)] == [(0, "b"), (1, "c")]
+    assert summary(database, job).rejected == 0
+
+
+def test_a_line_of_json_is_a_document_and_so_is_one_over_several_lines(database: Database, opened: Open) -> None:
+    job = opened()
+    sent = [b'{"id": "a", "text": "one\\ntwo", "n": 1e2}\n', b'{\n"id": 2,\r\n"text": "three"\n}']
+
+    assert states(database, job, sent) == [ADDED, ADDED]
+    found = rows(database, Document, "external_id", "numeric_id", "line", "text", "fields", job_id=job.job_id)
+    assert found == [("a", False, 1, "one\ntwo", '{"n":1e2}'), ("2", True, 2, "three", None)]
+
+
+def test_documents_are_read_as_the_task_and_the_names_of_fields_say(database: Database, opened: Open) -> None:
+    rerank = replace(SPEC, task=Task.RERANK, options=RerankOptions())
+    chat = replace(SPEC, task=Task.GENERATE, options=GenerateOptions(chat=True))
+    named = {"id_field": "key", "text_field": "body.en"}
+    pairs = replace(SPEC, task=Task.SCORE, options=ScoreOptions(pairs=True, target_language="de"))
+    jobs = [opened(rerank), opened(chat), opened(of_documents=named), opened(pairs)]
+    sent: list[dict[str, Any]] = [
+        {"id": "a", "query": "snow", "candidates": [{"id": "1", "text": "It snows."}]},
+        {"id": "a", "messages": [{"role": "user", "content": "Snow?"}]},
+        {"key": "a", "body": {"en": "Snow."}},
+        {"id": "a", "source": "Snow.", "target": "Schnee."},
+    ]
+
+    for job, document in zip(jobs, sent, strict=True):
+        assert states(database, find_open_job(database, job.job_id), [document]) == [ADDED]
+    assert json.loads(str(texts(database, jobs[0])[0][2]))["query"] == "snow"
+    assert json.loads(str(texts(database, jobs[1])[0][2]))["messages"][0]["content"] == "Snow?"
+    assert texts(database, jobs[2]) == [(0, "a", "Snow.")]
+    assert json.loads(str(texts(database, jobs[3])[0][2])) == {"source": "Snow.", "target": "Schnee."}
+
+
+def test_the_same_key_with_the_same_options_is_the_same_job_also_when_it_is_closed(database: Database) -> None:
+    corpus = corpus_of_documents(SPEC)
+    first, is_new = open_job(database, corpus, SPEC, key="comments", name="nightly")
+    again, is_new_again = open_job(database, corpus, SPEC, key="comments", name="nightly")
+    close(database, first.job_id)
+    closed, _ = open_job(database, corpus, SPEC, key="comments")
+
+    assert (is_new, is_new_again) == (True, False)
+    assert first.job_id == again.job_id == closed.job_id
+    assert (again.is_open, closed.is_open) == (True, False)
+    with pytest.raises(SpecError, match=f"job {first.job_id} was closed"):
+        append(database, again, documents("a"))
+
+
+def test_a_key_with_other_options_or_another_reading_is_refused_with_the_number_of_its_job(
+    database: Database, opened: Open
+) -> None:
+    job = opened(key="comments")
+    for how in ({"spec": GREEDY}, {"of_documents": {"text_field": "body"}}):
+        with pytest.raises(SpecError, match=f"job {job.job_id} "):
+            opened(key="comments", **how)
+    assert num_jobs(database) == 1
+
+
+def test_without_a_key_each_job_is_a_new_one_and_a_name_belongs_to_one(database: Database, opened: Open) -> None:
+    assert opened().job_id != opened(name="nightly").job_id
+    with pytest.raises(SpecError, match="nightly"):
+        opened(name="nightly")
+    assert num_jobs(database) == 2
+
+
+def test_a_cancel_closes_an_open_job_and_a_retry_does_not_open_it_again(database: Database, opened: Open) -> None:
+    job = opened()
+    append(database, job, documents("a", "b"))
+
+    assert cancel(database, job.job_id) == 2
+    assert (summary(database, job).state, summary(database, job).is_open) == ("cancelled", False)
+    with pytest.raises(SpecError, match="cancelled"):
+        append(database, job, documents("c"))
+
+    assert retry(database, job.job_id) == 2
+    assert (summary(database, job).state, summary(database, job).is_open) == ("running", False)
+    work(database)
+    assert (summary(database, job).state, summary(database, job).succeeded) == ("done", 2)
+    assert contradictory(database, job.job_id) == []
+
+
+def test_a_retry_of_failed_documents_leaves_an_open_job_open(database: Database, opened: Open) -> None:
+    job = opened()
+    append(database, job, documents("a"))
+    write(database, take(database), outcomes=[Failed("too-long", "it is too long")])
+    assert retry(database, job.job_id) == 1
+    work(database)
+
+    assert (summary(database, job).state, summary(database, job).is_open) == ("running", True)
+    assert summary(database, job).succeeded == 1
+    assert contradictory(database, job.job_id) == []
+
+
+def test_appends_of_many_threads_and_workers_at_the_same_time_lose_and_double_nothing(
+    database: Database, opened: Open
+) -> None:
+    job = opened()
+    num_threads, num_appends = 8, 12
+
+    def send(thread: int) -> list[AppendState]:
+        """Each document is sent twice, the second time beside a new one; and another thread sends it too."""
+        found = []
+        for number in range(num_appends):
+            sent = documents(f"{thread // 2}-{number}", f"{thread // 2}-{number + 1}")
+            found += states(database, job, sent)
+        return found
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        found = [state for states_of_thread in pool.map(send, range(num_threads)) for state in states_of_thread]
+
+    num_documents = num_threads // 2 * (num_appends + 1)
+    assert found.count(ADDED) == num_documents
+    assert REFUSED not in found
+    assert [row[0] for row in texts(database, job)] == list(range(num_documents))
+    assert contradictory(database, job.job_id) == []
+
+
+def test_the_results_of_ids_say_what_each_document_has_come_to(database: Database, opened: Open) -> None:
+    job = opened()
+    append(database, job, [{"id": 1, "text": "one", "lang": "en"}, {"id": "b", "text": "two"}])
+    write(database, take(database), outcomes=[translated("eins"), Failed("too-long", "it is too long")])
+    append(database, job, documents("c"))
+
+    found = results_of_ids(database, summary(database, job), ["c", "1", "b", "unknown"])
+    values = {external_id: json.loads(line) for external_id, line in found.items()}
+
+    assert values.keys() == {"1", "b", "c"}
+    assert (values["1"]["id"], values["1"]["translation"], values["1"]["lang"]) == (1, "eins", "en")
+    assert (values["b"]["status"], values["b"]["error"]["code"]) == ("failed", "too-long")
+    assert values["c"]["status"] == "waiting"
+
+
+def test_a_reader_gets_each_document_once_in_whatever_order_they_end(database: Database, opened: Open) -> None:
+    job = opened()
+    for start in range(0, 9, 3):
+        append(database, job, documents(*map(str, range(start, start + 3))))
+    shards = [take(database) for _ in range(3)]
+    seen: list[list[str]] = []
+    place = ""
+
+    def read(limit: int = 500) -> bool:
+        nonlocal place
+        found = new_results(database, summary(database, job), place, limit)
+        seen.append([json.loads(line)["id"] for line in found.lines])
+        place = found.place
+        return found.is_last
+
+    read()
+    write(database, shards[1], outcomes=[translated(), Failed("too-long", "long"), translated()])
+    read(2)
+    read(2)
+    write(database, shards[2])
+    write(database, shards[0])
+    assert not read()
+    close(database, job.job_id)
+
+    assert read()  # the job has ended, and nothing is left
+    assert seen == [[], ["3", "4"], ["5"], ["0", "1", "2", "6", "7", "8"], []]
+    assert place == "0-9"
+
+
+def test_tables_of_an_open_job_say_what_those_of_a_corpus_say(database: Database, opened: Open) -> None:
+    job = opened(priority=5)
+    append(database, job, documents("a", "b"))
+
+    assert rows(database, Job, "task", "priority", "queue", "state", "paused", "chain", id=job.job_id) == [
+        ("translate", 5, "cpu", "running", False, None)
+    ]
+    assert rows(database, Shard, "start", "stop", "state", job_id=job.job_id) == [(0, 2, "ready")]
+    assert rows(database, JobCounts, "documents", "shards_open", job_id=job.job_id) == [(2, 1)]
