@@ -159,6 +159,10 @@ class WorkerPort(Protocol):
         """sha256 over inodes, sizes and times of the files of a model; reads none of them."""
         ...
 
+    def stamp_of_name(self, name: str, models_dir: Path) -> str:
+        """`model_stamp` of the model that this name means. Raises NotFoundError where there is none."""
+        ...
+
     def model_revision(self, path: Path, stamp: str) -> str | None:
         """sha256 over the files of a model, which has this stamp; read once, then remembered. None: unreadable."""
         ...

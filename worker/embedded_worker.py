@@ -2,7 +2,7 @@
 
 Its child starts at once, so that command, parent and child load their modules side by side: most of the time
 of a small job is spent on that. Parent and child use the database only after the command has written the job's number
-to the parent's standard input. When that pipe ends, both processes end.
+to the parent's standard input; an empty line wakes the lanes. When that pipe ends, both processes end.
 """
 
 import gc
@@ -47,10 +47,13 @@ def main() -> int:
 
 
 def _listen(child: Child, has_job: threading.Event, stop: threading.Event) -> None:
-    """Read the number of the job, then the end of the pipe."""
+    """Read the number of the job, then an empty line for each wake-up, then the end of the pipe."""
     for line in sys.stdin.buffer:
-        child.first_job = int(line)
-        has_job.set()
+        if line.strip():
+            child.first_job = int(line)
+            has_job.set()
+        else:
+            child.wake()
     stop.set()
     child.ask_to_end()
 

@@ -81,6 +81,11 @@ class Port:
 
         return ModelFolder(path.name, path).stamp()
 
+    def stamp_of_name(self, name: str, models_dir: Path) -> str:
+        from worker.models.registry import find_model
+
+        return find_model(name, models_dir).stamp()
+
     def model_revision(self, path: Path, stamp: str) -> str | None:
         from worker.models.model_folder import known_revision
 

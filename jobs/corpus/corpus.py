@@ -7,10 +7,10 @@ import csv
 import enum
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from jobs.compression import inner_suffix, packing_of
 from jobs.corpus import beir
@@ -49,6 +49,7 @@ BEIR = "beir"  # a folder, with a run
 # `Corpus.source` of documents that no path leads to: nobody can read them again.
 STDIN, PROGRAM, UPLOAD = "standard input", "rows of a program", "an upload"
 STREAMS = (STDIN, PROGRAM, UPLOAD)
+FIELD_TYPES = "types"  # the key of `Corpus.field_types` in `jobs.reading`
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
@@ -80,6 +81,7 @@ class Corpus:
     target_field: str = "target"
     language_field: str | None = None  # field with a document's language; None: all documents have the same one
     default_language: str | None = None  # language of a document whose field is missing
+    field_types: Mapping[str, Any] | None = None  # of fields that JSON has no type for; kept for whoever reads results
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
     in_windows: bool = False  # whether the model reads a text of any length, in windows
@@ -178,6 +180,7 @@ class Corpus:
         how |= {"encoding": self.decoded_as} if self.decoded_as is not None else {}
         how |= {"max_line_bytes": self.line_limit} if self.has_own_limit or self.in_windows else {}
         how |= {"language_field": self.language_field} if self.language_field is not None else {}
+        how |= {FIELD_TYPES: self.field_types} if self.field_types else {}
         return json.dumps(how | {"fields": self.payload_fields})
 
     @property

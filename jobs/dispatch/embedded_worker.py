@@ -48,9 +48,16 @@ class EmbeddedWorker:
         """Let the worker begin. It serves this job first, then the queues of its device; `settings.queues` is
         ignored."""
         self.has_job = True
+        self._write(b"%d\n" % job_id)
+
+    def wake(self) -> None:
+        """Let its lanes look for work now: something was committed. To be called after `serve`."""
+        self._write(b"\n")
+
+    def _write(self, line: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # the worker has ended: `check` says how
-            self._process.stdin.write(b"%d\n" % job_id)
+        with suppress(OSError, ValueError):  # the worker has ended, or is to end: `check` says how
+            self._process.stdin.write(line)
             self._process.stdin.flush()
 
     @property

@@ -92,6 +92,11 @@ class EmbeddedWorkerStarter:
             self._early.kill()
         self._early = None
 
+    def wake(self) -> None:
+        """Let the embedded worker, if there is one, look for work now."""
+        if self._worker:
+            self._worker.wake()
+
     def release(self) -> None:
         """Ask the embedded worker to stop after its batch, which may be another job's. Does not wait for that."""
         self._is_released = True

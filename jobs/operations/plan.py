@@ -3,8 +3,9 @@
 values --SubmitRequest.read--> SubmitRequest --plan_submit--> SubmitPlan --submit_plan--> job
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from jobs.corpus.corpus import Corpus
@@ -25,6 +26,8 @@ from jobs.tasks.shared_options import TEXT_FIELD
 from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, TranslateOptions
 from jobs.worker_port import worker_port
 
+MOST_ADMISSIONS = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusFile:
@@ -33,6 +36,7 @@ class CorpusFile:
     path: str  # `-`: standard input, or `stream`
     stream: BinaryIO | None = None
     source: str = ""  # what the stream is called in messages and in the job's row
+    field_types: Mapping[str, Any] | None = None  # as `Corpus.field_types`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +54,42 @@ class SubmitPlan:
         return [self.spec, *(stage.spec for stage in self.stages if isinstance(stage.spec, JobSpec))]
 
 
+class Admissions:
+    """What was admitted before, for a program that submits often: opening a model to ask what it can do takes longer
+    than a sentence takes. An entry is good while the files of its model stay as they are."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, JobSpec]] = {}  # by the options: the stamp of the model, the spec
+
+    def find(self, options: str, models_dir: Path) -> JobSpec | None:
+        """The spec that was made of these options, if it is good."""
+        stamp, spec = self._known.get(options, ("", None))
+        if spec is None or worker_port().stamp_of_name(spec.model, models_dir) != stamp:
+            return None
+        return spec
+
+    def add(self, options: str, spec: JobSpec, models_dir: Path) -> None:
+        """Remember a spec of one model that onnx runs."""
+        if len(self._known) >= MOST_ADMISSIONS:
+            self._known.clear()
+        if not spec.routes and spec.providers.is_default:
+            self._known[options] = worker_port().stamp_of_name(spec.model, models_dir), spec
+
+
 def plan_submit(
-    request: SubmitRequest, file: CorpusFile, settings: Settings, *, tell: Callable[[str], None]
+    request: SubmitRequest,
+    file: CorpusFile,
+    settings: Settings,
+    *,
+    tell: Callable[[str], None],
+    admissions: Admissions | None = None,
 ) -> SubmitPlan:
     """Check a submit without reading its corpus. `tell` gets a sentence for each route that is left out.
 
     Raises what `WorkerPort.admit` raises, SpecError for options that the model does not use or that contradict the
     corpus, CorpusError for files that are not there or not of one format.
     """
-    spec = _admit(request, settings, tell)
+    spec = _admit(request, settings, tell, admissions or Admissions())
     stages = read_stages(request.job.then, spec, settings)
     return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file))
 
@@ -77,10 +108,14 @@ def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
             yield f"No --model was given: {spec.kind.words.doing} with the bundled {spec.model}."
 
 
-def _admit(request: SubmitRequest, settings: Settings, tell: Callable[[str], None]) -> JobSpec:
+def _admit(request: SubmitRequest, settings: Settings, tell: Callable[[str], None], admissions: Admissions) -> JobSpec:
     job, options, fallback = request.job, request.read_task_options(), not request.job.no_fallback
     if not isinstance(options, TranslateOptions) or not (routes := _planned_routes(request, settings.route_table)):
-        return worker_port().admit(job.task, job.model, options, settings, job.order, fallback=fallback)
+        given = repr((job.task, job.model, job.providers, fallback, options))
+        if (spec := admissions.find(given, settings.models_dir)) is None:
+            spec = worker_port().admit(job.task, job.model, options, settings, job.order, fallback=fallback)
+            admissions.add(given, spec, settings.models_dir)
+        return spec
     is_auto = job.model == AUTO
     return worker_port().admit_routes(
         routes,
@@ -130,6 +165,7 @@ def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile) -> Corpus:
         path=file.path,
         stream=file.stream,
         stream_source=file.source,
+        field_types=file.field_types,
         format=job.format,
         delimiter=job.delimiter,
         columns=job.columns,

@@ -105,15 +105,16 @@ def _check_results(options: SubmitOptions, plan: SubmitPlan) -> None:
 
 
 def _dry_run(context: Context, options: SubmitOptions, plan: SubmitPlan) -> int:
-    from jobs.cli.render.dry_run import as_record, describe
+    from jobs.cli.render.dry_run import describe
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.operations.submit import count_plan
+    from jobs.submission.dry_run import dry_run_record
     from jobs.text.json_text import to_json
 
     with context.database() as database, reading_progress() as on_progress:
         dry_run, tokens_per_s = count_plan(database, plan, context.settings, on_progress)
     if options.as_json:
-        click.echo(to_json(as_record(dry_run, plan.spec, plan.stages, tokens_per_s)).decode())
+        click.echo(to_json(dry_run_record(dry_run, plan.spec, plan.stages, tokens_per_s)).decode())
         return 0
     for line in describe(dry_run, plan.spec, plan.stages, tokens_per_s):
         click.echo(visible(line))

@@ -1,7 +1,6 @@
-"""The output of `kvjobs submit --dry-run`: lines for a person, or an object of JSON."""
+"""The output of `kvjobs submit --dry-run` for a person."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from jobs.routing.plan import AUTO
 from jobs.spec import JobSpec
@@ -46,37 +45,6 @@ def describe(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per
         yield f"stage {number:<3}   {stage.spec.task}{model}: possible, and not counted above"
 
 
-def as_record(dry_run: DryRun, spec: JobSpec, stages: Sequence[Stage], tokens_per_s: float | None) -> dict[str, Any]:
-    """The same facts as the fields of a JSON object."""
-    counts = dry_run.counts
-    return {
-        "dry_run": True,
-        "task": spec.task,
-        "model": spec.model,
-        "documents": dry_run.num_documents + dry_run.num_rejected,
-        "rejected": dry_run.num_rejected,
-        "rejected_lines": [
-            {"line": rejection.line, "error": rejection.reason} for rejection in dry_run.rejected
-        ],  # the first of them
-        "without_id": dry_run.num_without_id,  # of the documents that are not rejected
-        "shards": dry_run.num_shards,
-        "tokens": counts.num_tokens if counts else None,  # None: the tokenizer is not on this machine
-        "longest": counts.longest if counts else None,
-        "estimated_tokens": dry_run.estimated_tokens,
-        "estimated_s": dry_run.estimated_tokens / tokens_per_s if tokens_per_s else None,
-        **(_token_counts(counts) if counts else {}),
-        "histogram": [
-            {"max_tokens": bucket.max_tokens, "number": bucket.num_sequences}
-            for bucket in (counts.histogram if counts else ())
-        ],
-        "stages_not_counted": [
-            {"stage": number, "task": stage.spec.task, "model": stage.spec.model}
-            for number, stage in enumerate(stages, start=2)
-        ],
-        "exit_code": 0,
-    }
-
-
 def _histogram(counts: SegmentCounts | SequenceCounts) -> Iterator[str]:
     widest = max((bucket.num_sequences for bucket in counts.histogram), default=1)
     for bucket in counts.histogram:
@@ -102,13 +70,3 @@ def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
     if counts.num_longer:
         yield f"too long    {count(counts.num_longer)} for the model's positions ({longer})"
     yield f"tokens      {count(counts.num_tokens)}, the longest sequence {count(counts.longest)}"
-
-
-def _token_counts(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
-    if isinstance(counts, SegmentCounts):
-        return {
-            "segments": counts.num_segments,
-            "passed_through": counts.num_passed_through,
-            "split": counts.num_split,
-        }
-    return {"sequences": counts.num_sequences, "longer": counts.num_longer}

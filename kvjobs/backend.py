@@ -1,0 +1,54 @@
+"""What a client asks of the home of its jobs.
+
+Jobs, documents and models are plain objects of JSON, the same from both.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kvjobs.rows import Rows
+
+Values = Mapping[str, Any]  # an object of JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job that a submit has made or found."""
+
+    job: dict[str, Any]  # as `Job.info`
+    prior_state: str  # new | resumed | running | complete
+    notes: Sequence[str]  # sentences for the user
+
+
+class Backend(Protocol):
+    """Raises the errors of `jobs.errors`. Threads may share it."""
+
+    where: str  # for messages: an address without secrets
+    spool: Path  # the folder of temporary files
+
+    def submit(self, rows: Rows, options: Values) -> Submitted: ...
+
+    def dry_run(self, rows: Rows, options: Values) -> dict[str, Any]: ...
+
+    def job(self, reference: str) -> dict[str, Any]: ...
+
+    def jobs(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]: ...
+
+    def act(self, job_id: int, action: str, *, reason: str | None, priority: int | None) -> dict[str, Any]:
+        """The job after the action."""
+        ...
+
+    def results(self, job_id: int, options: Values) -> Iterable[bytes]:
+        """The bytes of an export, piece by piece. `options`: as `ResultOptions.read` takes them."""
+        ...
+
+    def models(self) -> list[dict[str, Any]]: ...
+
+    def see_to_worker(self, job_id: int) -> str:
+        """See that a worker serves the job, where this machine can start one; why the job waits, or nothing. To be
+        called often while somebody waits. Raises KvjobsError where that worker failed."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,116 @@
+"""The jobs of this machine's settings: the same functions that the commands call, on the same database."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from jobs.control.actions import Action, perform, this_user
+from jobs.corpus.corpus import PROGRAM
+from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
+from jobs.operations.plan import Admissions, CorpusFile, SubmitPlan, advice_on, plan_submit
+from jobs.operations.results import ResultOptions, read_results
+from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
+from jobs.settings import Settings
+from jobs.store.database import Database
+from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.live_job import LiveJob, find_live_job, list_live_jobs
+from jobs.submission.dry_run import dry_run_record
+from jobs.submission.job_options import SubmitRequest
+from jobs.text.json_text import to_json
+from jobs.worker_port import worker_port
+from kvjobs.backend import Submitted, Values
+from kvjobs.rows import Rows
+
+
+class LocalJobs:
+    """Jobs in a database that this process opens. A worker that it starts for a job goes on until `close`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._database = Database.open(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
+        self.where = self._database.shown_url
+        self.spool = spool_of(settings)
+        self._starting = threading.Lock()
+        self._admissions = Admissions()
+        self._seen: JobSummary | None = None  # of the last look: whoever waits has just looked
+        self._notes: list[str] = []
+        self._starter = EmbeddedWorkerStarter(settings, self._database, self._notes.append)
+
+    def submit(self, rows: Rows, options: Values) -> Submitted:
+        plan, notes = self._plan(rows, options)
+        submitted = submit_plan(self._database, plan, self._settings)
+        if problem := wake_workers(self._database, submitted, self._settings):
+            notes.append(problem)
+        self._starter.wake()
+        return Submitted(self.job(str(submitted.job_id)), submitted.prior_state, notes)
+
+    def dry_run(self, rows: Rows, options: Values) -> dict[str, Any]:
+        plan, notes = self._plan(rows, options)
+        counted, tokens_per_s = count_plan(self._database, plan, self._settings)
+        return _plain(dry_run_record(counted, plan.spec, plan.stages, tokens_per_s) | {"notes": notes})
+
+    def job(self, reference: str) -> dict[str, Any]:
+        with self._database.reading() as connection:
+            self._seen = job = find_live_job(connection, reference, self._settings.lease_s)
+        return _info(job)
+
+    def jobs(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]:
+        with self._database.reading() as connection:
+            found = list_live_jobs(connection, self._settings.lease_s, states=states, limit=limit)
+        return [_info(job) for job in found]
+
+    def act(self, job_id: int, action: str, *, reason: str | None, priority: int | None) -> dict[str, Any]:
+        perform(self._database, str(job_id), Action(action), this_user(), reason=reason, priority=priority)
+        self._starter.wake()
+        return self.job(str(job_id))
+
+    def results(self, job_id: int, options: Values) -> Iterable[bytes]:
+        return read_results(self._database, str(job_id), ResultOptions.read(options), tell=_ignore)
+
+    def models(self) -> list[dict[str, Any]]:
+        found = worker_port().installed_models(self._settings.models_dir)
+        return [_plain({name: getattr(model, name) for name in _MODEL_FIELDS}) for model in found]
+
+    def see_to_worker(self, job_id: int) -> str:
+        job = self._seen
+        if job is None or job.job_id != job_id:
+            with self._database.reading() as connection:
+                job = find_job(connection, str(job_id))
+        with self._starting:
+            self._starter.start_if_needed(job)
+        return self._starter.note
+
+    def close(self) -> None:
+        """Let the worker finish its batch and end, and close the database."""
+        self._starter.release()
+        self._starter.stop()
+        self._database.close()
+
+    def _plan(self, rows: Rows, options: Values) -> tuple[SubmitPlan, list[str]]:
+        notes: list[str] = []
+        values = {**options, **({"format": rows.format.value} if rows.format else {})}
+        file = CorpusFile(path=rows.path, stream=rows.stream, source=PROGRAM, field_types=rows.field_types)
+        plan = plan_submit(
+            SubmitRequest.read(values), file, self._settings, tell=notes.append, admissions=self._admissions
+        )
+        notes += advice_on(plan, self._settings)
+        return plan, notes
+
+
+_MODEL_FIELDS = ("name", "kind", "tasks", "precision", "architecture", "is_bundled", "num_bytes", "problem")
+
+
+def _info(job: LiveJob) -> dict[str, Any]:
+    """The job as an object of JSON, with how its corpus is read."""
+    return _plain(job.as_row() | {"reading": orjson.loads(job.reading) if job.reading else None})
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(to_json(values))
+    return found
+
+
+def _ignore(_sentence: str) -> None:
+    pass
