@@ -22,6 +22,19 @@ class Only(enum.StrEnum):
     ALL = "all"  # all, with the waiting and the skipped ones
 
 
+class Role(enum.StrEnum):
+    """What the holder of a token may do over HTTP. Each may do what those before it may."""
+
+    VIEWER = "viewer"  # read pages, JSON, exports, metrics
+    PRODUCER = "producer"  # submit and upload, and act on the jobs that it submitted
+    OPERATOR = "operator"  # act on every job and worker
+
+    def includes(self, other: "Role") -> bool:
+        """Whether it may do what the other may."""
+        ranks = list(Role)
+        return ranks.index(self) >= ranks.index(other)
+
+
 class By(enum.StrEnum):
     """How timings are grouped."""
 

@@ -3,7 +3,9 @@ Every error that a user may see, grouped by what the caller does next.
 
     KvjobsError                 exit 1   operational failure
     ├── SpecError               exit 2   the request cannot be carried out; the user can change it
-    │   └── CorpusError         exit 2   ... and the message names the file and its lines
+    │   ├── CorpusError         exit 2   ... and the message names the file and its lines
+    │   ├── NotAllowedError     exit 2   ... because the token does not allow it: its role, or whose job it is
+    │   └── LimitReached        exit 2   ... because the token's limit is reached; later it may be carried out
     ├── ModelError              exit 2   the model on disk cannot be used as it is
     ├── NotFoundError           exit 5   no such job, no such model
     ├── StoreError              exit 1   the database refused, and the message says why
@@ -38,6 +40,18 @@ class CorpusError(SpecError):
     """The corpus cannot be read; the message names the file and, where there is one, the line."""
 
     code = "corpus"
+
+
+class NotAllowedError(SpecError):
+    """The token that was sent does not allow it: its role is too low, or the job is another's."""
+
+    code = "not_allowed"
+
+
+class LimitReached(SpecError):
+    """A limit of the token that was sent is reached: the same request may succeed once its open jobs have ended."""
+
+    code = "limit_reached"
 
 
 class ModelError(KvjobsError):
@@ -105,3 +119,13 @@ def meant(name: str, names: Iterable[str]) -> str:
     """What an error adds to a name that does not exist: ` (did you mean jsonl?)`; empty where no name is near."""
     near = nearest(name, names)
     return f" (did you mean {near}?)" if near else ""
+
+
+def advice_in(message: str) -> str | None:
+    """What the message of an error says to do: messages are written so that it is the command after the last colon, or
+    what follows the semicolon. None: it does not say."""
+    first, _, _ = message.partition("\n")
+    _, is_advice, advised = first.rpartition(": ")
+    if is_advice and advised.startswith(("kvjobs ", "pip install ")):
+        return advised
+    return first.partition("; ")[2].rstrip(":") or None

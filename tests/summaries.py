@@ -47,6 +47,7 @@ RUNNING_JOB = JobSummary(
     stage=None,
     paused_at=None,
     idle_s=0.0,
+    owner=None,
     reads=None,
     corpus_documents=None,
     reading=None,

@@ -44,6 +44,8 @@ def asked(job: JobSummary) -> Iterator[Fact]:
         yield Fact("providers", str(job.order))
     yield Fact("options", [*_options(job.task, options)])
     yield Fact("queue and priority", job.queue, remark=str(job.priority))
+    if job.owner:
+        yield Fact("owner", job.owner)
     yield Fact("submitted", job.created_at)
     if job.ingested_at is None:
         yield Fact("corpus read", None, remark="not to its end yet")

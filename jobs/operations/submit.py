@@ -15,10 +15,17 @@ from jobs.worker_port import worker_port
 
 
 def submit_plan(
-    database: Database, plan: SubmitPlan, settings: Settings, on_progress: OnProgress | None = None
+    database: Database,
+    plan: SubmitPlan,
+    settings: Settings,
+    on_progress: OnProgress | None = None,
+    *,
+    owner: str | None = None,
+    max_open: int | None = None,
 ) -> SubmittedJob:
-    """Make the job of a plan, or find it. Raises what `submit` raises, and SpecError where the job was cancelled: no
-    worker processes it, so waiting for it would never end."""
+    """Make the job of a plan, or find it. `owner`: who submits it, and may have `max_open` open jobs. Raises what
+    `submit` raises, and SpecError where the job was cancelled: no worker processes it, so waiting for it would never
+    end."""
     job = plan.request.job
     submitted = submit(
         database,
@@ -32,6 +39,8 @@ def submit_plan(
         strict=job.strict,
         max_rejected=job.max_rejected,
         again=job.again,
+        owner=owner,
+        max_open=max_open,
         spool=spool_of(settings),
         on_progress=on_progress,
     )

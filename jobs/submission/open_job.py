@@ -59,12 +59,15 @@ def open_job(
     priority: int = 0,
     queue: str = CPU,
     key: str | None = None,
+    owner: str | None = None,
+    max_open: int | None = None,
 ) -> tuple[OpenJob, bool]:
     """Open a job that processes each document that is appended, as `spec` says; and whether it is a new one. The same
     `key` with the same options is the same job, also after it was closed (`OpenJob.is_open` says so). Without a key it
-    is a new job each time.
+    is a new job each time. `owner`: who opens it; with `max_open` it may have at most so many jobs that have not ended.
 
-    Raises SpecError where the job that has the key has other options, or where another job has the name.
+    Raises SpecError where the job that has the key has other options, or where another job has the name, LimitReached
+    where the owner has too many jobs.
     """
     check_name(name)
     of_key = ["open", key] if key is not None else ["open", "without a key", uuid.uuid4().hex]
@@ -80,6 +83,8 @@ def open_job(
         priority=priority,
         queue=check_queue(queue),
         again=False,
+        owner=owner,
+        max_open=max_open,
     )
     job_id, is_new = store.begin_open(database, request)
     return find_open_job(database, job_id), is_new

@@ -58,6 +58,8 @@ def submit(
     strict: bool = False,
     max_rejected: Tolerance | None = None,
     again: bool = False,
+    owner: str | None = None,
+    max_open: int | None = None,
     spool: Path,
     on_progress: OnProgress | None = None,
 ) -> SubmittedJob:
@@ -67,11 +69,11 @@ def submit(
     the earlier ones are complete. With a `key` it is the job of this key, whatever the corpus holds: one that is
     complete stays as it is. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
     it allows: then nothing is stored. What it allows is stored with the job. A pipe is copied to the folder `spool`
-    meanwhile.
+    meanwhile. `owner`: who submits it; with `max_open` it may have at most so many jobs that have not ended.
 
     Raises CorpusError where the corpus as a whole is refused, SpecError where a filter names a field that none of its
-    first documents has, and where the job of the key has other options. After a TransientError
-    the written documents stay, and the same submit continues behind them.
+    first documents has, and where the job of the key has other options, LimitReached where the owner has too many open
+    jobs. After a TransientError the written documents stay, and the same submit continues behind them.
     """
     check_name(name)
     reporter = ProgressReporter(on_progress)
@@ -92,6 +94,8 @@ def submit(
             priority=priority,
             queue=check_queue(queue),
             again=again,
+            owner=owner,
+            max_open=max_open,
         )
         job, is_new = lifecycle.begin(database, request)
         if key is not None and job.options_digest != spec.digest():

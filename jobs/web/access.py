@@ -1,58 +1,103 @@
-"""Who may look: the token of a dashboard that others can reach, and the proof that a form is from one of our pages."""
+"""Who may look: the tokens of a dashboard, and the proof that a form is from one of our pages."""
 
-import hmac
 import secrets
 import time
-import unicodedata
 from collections import deque
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jobs.errors import SpecError
+from jobs.choices import Role
+from jobs.errors import KvjobsError, SpecError
 from jobs.web.connections import peer_of
-from jobs.web.rendering import render
+from jobs.web.guards import is_short_enough, limited, upload_limit
+from jobs.web.known_tokens import KnownTokens, is_same
+from jobs.web.refusals import is_api, refuse
+from jobs.web.rendering import render, status_code_of
+from jobs.web.visitors import Visitor, too_low
 
 COOKIE = "kvjobs_token"
 LOGIN = "/login"
 OPEN_PATHS = (LOGIN, "/static/", "/healthz")  # the login page itself, its style, and what a load balancer asks
+CHANGING_NOTHING = ("GET", "HEAD", "OPTIONS")
 MAX_FAILURES, WINDOW_S = 10, 60.0  # wrong tokens of a peer in a minute
 MAX_PEERS = 10_000  # whose wrong tokens are remembered
+NEEDED = "A token is needed: Authorization: Bearer TOKEN."
 
 router = APIRouter()
 
 
 class TokenRequired:
-    """Lets a request pass that brings the cookie of a login, or the token as `Authorization: Bearer`; sends others to
-    the login page. /metrics and pages as JSON answer 401 instead, since no person reads them."""
+    """Finds out who asks (`request.state.visitor`): by the cookie of a login, or a token as `Authorization: Bearer`.
+    Where a token is needed others are sent to the login page; /metrics, pages as JSON and what programs ask answer 401
+    instead, since no person reads them. A visitor whose role is to look changes nothing, whatever a page would do."""
 
-    def __init__(self, app: ASGIApp, token: str, session: str, failures: "Failures") -> None:
+    def __init__(self, app: ASGIApp, tokens: KnownTokens, failures: "Failures") -> None:
         self._app = app
-        self._token = token
-        self._session = session
+        self._tokens = tokens
         self._failures = failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(OPEN_PATHS):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await (self._refusal(Request(scope)) or self._app)(scope, receive, send)
+        request = Request(scope)
+        try:
+            app = await self._judge(request) or self._app
+        except KvjobsError as error:
+            app = refuse(scope["path"], status_code_of(error), str(error), code=error.code)
+        request.state.needs_token = self._tokens.are_needed
+        visitor: Visitor | None = getattr(request.state, "visitor", None)
+        if visitor is not None and visitor.max_bytes is not None:
+            receive = limited(receive, upload_limit(visitor.max_bytes))
+        await app(scope, receive, send)
+        if visitor is not None:
+            await self._tokens.note_use(visitor)
 
-    def _refusal(self, request: Request) -> Response | None:
-        if is_same(request.cookies.get(COOKIE, ""), self._session):
+    async def _judge(self, request: Request) -> Response | None:
+        """The refusal of a request, or None: then the visitor is known, or the path is for everybody."""
+        path, tokens = request.url.path, self._tokens
+        if path.startswith(OPEN_PATHS[1:]):
+            return None  # without the database, which may be away
+        await tokens.refresh()
+        if path.startswith(LOGIN):
             return None
-        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            if is_same(_as_utf8(bearer), self._token):
-                return None
+        visitor = tokens.by_cookie(request, request.cookies.get(COOKIE, ""))
+        bearer = None if visitor else bearer_of(request)
+        if bearer is not None:
+            visitor = await self._failures.look_up(tokens, request, bearer)
+        if visitor is None and tokens.are_needed:
+            return self._stranger(request, has_bearer=bearer is not None)
+        visitor = visitor or tokens.anybody(request)
+        if request.method not in CHANGING_NOTHING and not visitor.role.includes(Role.PRODUCER):
+            return refuse(path, 403, too_low(visitor, Role.PRODUCER))
+        if visitor.max_bytes is not None:
+            limit = upload_limit(visitor.max_bytes)
+            if not is_short_enough(request.scope, limit):
+                return refuse(path, 413, f"{limit.too_long} The token {visitor.name} allows no more.")
+        request.state.visitor = visitor
+        return None
+
+    def _stranger(self, request: Request, *, has_bearer: bool) -> Response:
+        if has_bearer:
             if wait := self._failures.add(peer_of(request.client)):
-                return too_many(wait)
-        elif request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+                return too_many(request, wait)
+        elif (
+            request.method == "GET"
+            and "text/html" in request.headers.get("accept", "")
+            and not is_api(request.url.path)
+        ):
             return RedirectResponse(f"{LOGIN}?to={quote(request.url.path)}", 303)
-        return PlainTextResponse("A token is needed: Authorization: Bearer TOKEN.\n", 401)
+        return refuse(request.url.path, 401, NEEDED)
+
+
+def bearer_of(request: Request) -> str | None:
+    """The token of a program: a page of another site cannot send one, since the browser would ask us first (CORS)."""
+    kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    return _as_utf8(bearer) if kind.lower() == "bearer" else None
 
 
 class Failures:
@@ -62,6 +107,14 @@ class Failures:
 
     def __init__(self) -> None:
         self._times: dict[str, deque[float]] = {}  # by peer; the peer of the newest wrong token is the last
+
+    async def look_up(self, tokens: KnownTokens, request: Request, secret: str) -> Visitor | None:
+        """Who has this secret. For a peer with too many wrong tokens the database is not asked, so a token that was
+        added a moment ago is unknown to it for seconds. Raises StoreError."""
+        now, times = time.monotonic(), self._times.get(peer_of(request.client), ())
+        if sum(now - then <= WINDOW_S for then in times) >= MAX_FAILURES:
+            return tokens.by_secret(request, secret)
+        return await tokens.by_new_secret(request, secret)
 
     def add(self, peer: str) -> float:
         """Note a wrong token. Returns the seconds for which the peer has to wait; 0: it may try again."""
@@ -78,10 +131,10 @@ class Failures:
         return 0.0
 
 
-def too_many(wait_s: float) -> Response:
+def too_many(request: Request, wait_s: float) -> Response:
     """The answer to a wrong token that comes too soon after others."""
     headers = {"retry-after": str(int(wait_s) + 1)}
-    return PlainTextResponse(f"Too many wrong tokens. Try again in {wait_s:.0f} s.\n", 429, headers)
+    return refuse(request.url.path, 429, f"Too many wrong tokens. Try again in {wait_s:.0f} s.", headers=headers)
 
 
 @router.get(LOGIN)
@@ -91,27 +144,21 @@ def login_page(request: Request, to: str = "/") -> Response:
 
 @router.post(LOGIN)
 async def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
-    """Give the browser a cookie that no script can read and no other site can send. It is not made from the token, so
-    it tells nothing of it and cannot be guessed; it is good until this process ends."""
-    wanted = request.app.state.options.token
-    if wanted is None or not is_same(token, wanted):
-        if wait := request.app.state.failures.add(peer_of(request.client)):
-            return too_many(wait)
+    """Give the browser a cookie that no script can read and no other site can send; it is good until this process
+    ends, or the token is revoked."""
+    tokens: KnownTokens = request.app.state.tokens
+    failures: Failures = request.app.state.failures
+    visitor = await failures.look_up(tokens, request, token)
+    if visitor is None:
+        if wait := failures.add(peer_of(request.client)):
+            return too_many(request, wait)
         return render(request, "login.html", {"to": to, "wrong": True}, status_code=401)
     target = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
     response = RedirectResponse(target, 303)
-    response.set_cookie(
-        COOKIE, request.app.state.session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
-    )
+    is_https = request.url.scheme == "https"
+    cookie = tokens.cookie_of(visitor.token_id)
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=is_https)
     return response
-
-
-def is_same(given: str, wanted: str) -> bool:
-    """Whether a secret is right, in a time that does not tell how much of it is. A letter with an accent may have been
-    written as one character or as two."""
-    return hmac.compare_digest(
-        *(unicodedata.normalize("NFC", secret).encode("utf-8", "surrogatepass") for secret in (given, wanted))
-    )
 
 
 def _as_utf8(value: str) -> str:
@@ -123,9 +170,9 @@ def _as_utf8(value: str) -> str:
         return value
 
 
-def new_secret() -> str:
-    """A secret of this process, 256 bits: one is the cookie of a login; one stands in each of our forms, where another
-    site cannot read it, so that it cannot send a form in a visitor's name (CSRF)."""
+def new_form_token() -> str:
+    """A secret of this process, 256 bits, which stands in each of our forms, where another site cannot read it: so that
+    it cannot send a form in a visitor's name (CSRF)."""
     return secrets.token_urlsafe(32)
 
 

@@ -1,7 +1,7 @@
 """The dashboard as an ASGI application: its pages, and the guards that every request passes.
 
-A request passes, from outside to inside: headers and sizes (`guards`), the host name, who sent it (`same_origin`), the
-token (`access`), the page.
+A request passes, from outside to inside: headers and sizes (`guards`), the host name, the token (`access`), the site
+that sent it (`same_origin`), the page.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web import access, live, rendering
 from jobs.web.guards import Guards
+from jobs.web.known_tokens import KnownTokens
 from jobs.web.pages import (
     actions,
     compare,
@@ -44,7 +45,8 @@ class Options:
     """The options of the dashboard: who may see it, and whether it may change jobs."""
 
     hosts: tuple[str, ...]  # the names it may be asked by: a page of another name cannot use it (DNS rebinding)
-    token: str | None = None  # what a visitor must know; None: everybody who reaches the address may look
+    token: str | None = None  # of the settings: who knows it is an operator
+    always_token: bool = False  # also where no token exists: then nobody may look. (False: everybody may, as operator)
     read_only: bool = False  # no page changes a job
 
 
@@ -54,17 +56,15 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.state.database = database
     app.state.settings = settings
     app.state.options = options
-    app.state.form_token = access.new_secret()
-    app.state.session = access.new_secret()
+    app.state.form_token = access.new_form_token()
+    app.state.tokens = KnownTokens(database, options.token, always=options.always_token)
     app.state.failures = access.Failures()
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
     app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
     rendering.handle_errors(app)
-    if options.token is not None:
-        known = {"session": app.state.session, "failures": app.state.failures}
-        app.add_middleware(access.TokenRequired, token=options.token, **known)
-    app.add_middleware(SameOrigin, has_token=options.token is not None)
+    app.add_middleware(SameOrigin)
+    app.add_middleware(access.TokenRequired, tokens=app.state.tokens, failures=app.state.failures)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)
     app.add_middleware(Guards)
     return app

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobs.text.formatting import size
 from jobs.web.connections import IS_CROWDED
+from jobs.web.refusals import refuse
 
 LONGEST_NUMBER = 18  # digits of a length
 MAX_PATH = 16 * 1024  # bytes of an address: a query of SQL may stand in it
@@ -39,7 +40,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 FOR_EVER = "public, max-age=31536000, immutable"  # files with a version in their name
-CROWDED = "As many requests are being answered as the dashboard has places for. Try again in a moment.\n"
+CROWDED = "As many requests are being answered as the dashboard has places for. Try again in a moment."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Guards:
             await send(message)
 
         limit = self._limit(scope)
-        await (_refusal(scope, limit) or self._app)(scope, _limited(receive, limit), send_with_headers)
+        await (_refusal(scope, limit) or self._app)(scope, limited(receive, limit), send_with_headers)
 
     def _limit(self, scope: Scope) -> BodyLimit:
         for method, path, limit in self._limits:
@@ -105,18 +106,22 @@ class Guards:
         return FORM
 
 
-def _refusal(scope: Scope, limit: BodyLimit) -> PlainTextResponse | None:
-    if scope.get("state", {}).get(IS_CROWDED) and scope["path"] != "/healthz":
-        return PlainTextResponse(CROWDED, 503, {"retry-after": "5", "connection": "close"})
+def _refusal(scope: Scope, limit: BodyLimit) -> Response | None:
+    path = scope["path"]
+    if scope.get("state", {}).get(IS_CROWDED) and path != "/healthz":
+        return refuse(path, 503, CROWDED, headers={"retry-after": "5", "connection": "close"})
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_PATH:
-        return PlainTextResponse("The address is too long.\n", 414)
+        return refuse(path, 414, "The address is too long.")
+    return None if is_short_enough(scope, limit) else refuse(path, 413, limit.too_long)
+
+
+def is_short_enough(scope: Scope, limit: BodyLimit) -> bool:
+    """Whether the length that a request tells is a number within the limit; or it tells none."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
-    if not length.isdigit() or len(length) > LONGEST_NUMBER or int(length) > limit.num_bytes:
-        return PlainTextResponse(f"{limit.too_long}\n", 413)
-    return None
+    return length.isdigit() and len(length) <= LONGEST_NUMBER and int(length) <= limit.num_bytes
 
 
-def _limited(receive: Receive, limit: BodyLimit) -> Receive:
+def limited(receive: Receive, limit: BodyLimit) -> Receive:
     """The body of a request, which may not tell its length. Raises HTTPException where it becomes too long (413) or
     does not end in time (408)."""
     num_bytes, is_whole = 0, False

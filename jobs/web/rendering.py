@@ -19,12 +19,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from jobs import __version__
-from jobs.choices import state_in_words
-from jobs.errors import KvjobsError, NotFoundError, SpecError, StoreError
+from jobs.choices import Role, state_in_words
+from jobs.errors import KvjobsError, LimitReached, NotAllowedError, NotFoundError, SpecError, StoreError, advice_in
 from jobs.text import formatting
 from jobs.text.formatting import visible
 from jobs.web.charts import spec_of
 from jobs.web.document_view.marked_text import marked
+from jobs.web.refusals import is_api, refuse
+from jobs.web.visitors import visitor_of
 
 Data = Mapping[str, Any]
 
@@ -68,16 +70,16 @@ def add_page(router: APIRouter, path: str, template: str, data: Callable[..., Da
 
 def render(request: Request, template: str, data: Data, status_code: int = 200) -> HTMLResponse:
     """The HTML of a template with this data, and with the data of the layout that every page shares."""
-    state = request.app.state
+    state, visitor = request.app.state, visitor_of(request)
     return HTMLResponse(
         _environment.get_template(template).render(
             data,
             request=request,
             path=request.url.path,
             version=__version__,
-            read_only=state.options.read_only,
+            visitor=visitor,
+            read_only=state.options.read_only or visitor.role is Role.VIEWER,
             form_token=state.form_token,
-            has_token=state.options.token is not None,
             database=state.database.shown_url,
         ),
         status_code,
@@ -158,6 +160,8 @@ _environment = _make_environment()
 
 STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = (
     (NotFoundError, 404),
+    (NotAllowedError, 403),
+    (LimitReached, 429),
     (SpecError, 400),
     (StoreError, 503),
 )
@@ -168,7 +172,7 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(KvjobsError)
     def of_kvjobs(request: Request, error: KvjobsError) -> Response:
-        return _problem(request, status_code_of(error), str(error))
+        return _problem(request, status_code_of(error), str(error), error.code)
 
     @app.exception_handler(RequestValidationError)
     def of_a_parameter(request: Request, error: RequestValidationError) -> Response:
@@ -186,7 +190,10 @@ def status_code_of(error: KvjobsError) -> int:
     return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), 500)
 
 
-def _problem(request: Request, code: int, sentence: str) -> Response:
+def _problem(request: Request, code: int, sentence: str, name: str | None = None) -> Response:
+    """`name`: of the error, for programs."""
+    if is_api(request.url.path):
+        return refuse(request.url.path, code, sentence, code=name, hint=advice_in(sentence))
     if wants_json(request):
         return JsonResponse({"error": sentence}, code)
     return render(request, "problem.html", {"code": code, "sentence": sentence}, status_code=code)

@@ -159,11 +159,12 @@ def _submit(context: Context, options: SubmitOptions, plan: SubmitPlan, early: E
 
 def _ingest(context: Context, database: "Database", plan: SubmitPlan) -> SubmittedJob:
     from jobs.cli.render.reading_progress import reading_progress
+    from jobs.control.actions import this_user
     from jobs.operations.submit import submit_plan
 
     try:
         with reading_progress() as on_progress:
-            return submit_plan(database, plan, context.settings, on_progress)
+            return submit_plan(database, plan, context.settings, on_progress, owner=this_user())
     except KeyboardInterrupt:
         advice = "Interrupted; the documents read so far are kept. To continue"
         if plan.corpus.is_stdin:  # a pipe cannot be read again

@@ -1,5 +1,7 @@
 """`kvjobs web`: the dashboard."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from jobs.cli.context import Context
@@ -7,6 +9,9 @@ from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.number_ranges import Whole
 from jobs.text.formatting import counted
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
 
 DEFAULT_PORT = 8650
 SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
@@ -34,29 +39,41 @@ SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
 def web(context: Context, host: str, port: int, names: tuple[str, ...], read_only: bool) -> None:
     """Open the dashboard: jobs, results, workers, and where the time went.
 
-    It listens on this machine alone. On another address every visitor needs the token that KVJOBS_WEB_TOKEN holds, or
-    the file that KVJOBS_WEB_TOKEN_FILE names.
+    It listens on this machine alone. On another address every visitor needs a token: one of kvjobs tokens, or the one
+    that KVJOBS_WEB_TOKEN holds, or the file that KVJOBS_WEB_TOKEN_FILE names.
     """
-    from jobs.errors import SpecError
     from jobs.web.app import Options, create_app
     from jobs.web.server import is_loopback, listen, serve
 
     settings = context.settings
-    if not is_loopback(host) and not settings.web_token:
-        raise SpecError(
-            f"{host} can be reached from other machines, so visitors need a token: write one into a file and name it "
-            "in KVJOBS_WEB_TOKEN_FILE, or leave --host out"
-        )
     if 0 < len(settings.web_token) < SHORT_TOKEN:
         print_message(
             f"The token has only {counted(len(settings.web_token), 'character')}, and its length alone keeps out who "
             "guesses; make a longer one: openssl rand -hex 16"
         )
     with context.database() as database:
+        if not is_loopback(host) and not settings.web_token:
+            _require_token(database, host)
         bound = listen(host, port)
         where = bound.getsockname()
         shown = f"[{where[0]}]" if ":" in where[0] else where[0]
         hosts = ("127.0.0.1", "localhost", "[::1]", shown, *names) if is_loopback(host) else ("*",)
-        app = create_app(database, settings, Options(hosts, settings.web_token or None, read_only))
+        always_token = not is_loopback(host)  # also once the last one is revoked
+        options = Options(hosts, settings.web_token or None, always_token=always_token, read_only=read_only)
+        app = create_app(database, settings, options)
         print_message(f"The dashboard is at http://{shown}:{where[1]} (Ctrl-C ends it).")
         serve(app, bound)
+
+
+def _require_token(database: "Database", host: str) -> None:
+    """Raise SpecError where no visitor could have a token."""
+    from jobs.errors import SpecError
+    from jobs.store.tokens import valid_tokens
+
+    with database.reading() as connection:
+        if not valid_tokens(connection):
+            raise SpecError(
+                f"{host} can be reached from other machines, so visitors need a token: kvjobs tokens add NAME --role "
+                "viewer (or producer, operator), or write one into a file and name it in KVJOBS_WEB_TOKEN_FILE; or "
+                "leave --host out"
+            )

@@ -13,7 +13,7 @@ import click
 
 from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.cli.streams import STANDARD_OUTPUT
-from jobs.errors import KvjobsError
+from jobs.errors import KvjobsError, advice_in
 from jobs.text.formatting import visible
 
 INTERRUPTED = 130
@@ -25,6 +25,8 @@ HINTS = {
     "refused": "{command} --help",
     "corpus": "correct the corpus, or see what would be read of it: kvjobs submit CORPUS --dry-run",
     "model": "kvjobs models ls",
+    "not_allowed": "ask for a token with another role: kvjobs tokens add",
+    "limit_reached": "wait until an open job has ended",
     "not_found": "kvjobs ls --all",
     "unavailable": "run it again later",
     "operational": "kvjobs doctor",
@@ -97,15 +99,8 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _hint(code: str, message: str, command: str) -> str:
-    """What to do. Messages are written so that it is the command after the last colon, or what follows the semicolon;
-    a message with neither gets the hint of its code."""
-    first, _, _ = message.partition("\n")
-    _, is_advice, advised = first.rpartition(": ")
-    if is_advice and advised.startswith(("kvjobs ", "pip install ")):
-        return advised
-    if advice := first.partition("; ")[2]:
-        return advice.rstrip(":")
-    return HINTS[code].format(command=command)
+    """What to do; a message that does not say gets the hint of its code."""
+    return advice_in(message) or HINTS[code].format(command=command)
 
 
 def _print(sentence: str) -> None:

@@ -36,7 +36,9 @@ def describe(
     yield f"Job {job.label}: {state_in_words(job.shown_state)}{job.because}"
     known = {fact.label: fact.value for fact in asked(job)}
     lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
-    lines |= {"options": _options(known["options"]), "queue": known["queue and priority"], "documents": _documents(job)}
+    lines |= {"options": _options(known["options"]), "queue": known["queue and priority"]}
+    lines |= {"owner": known["owner"]} if "owner" in known else {}
+    lines["documents"] = _documents(job)
     if job.kind.has_model:
         lines["tokens"] = _tokens(job)
     if finishes:

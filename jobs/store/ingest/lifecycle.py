@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, insert, null, select, update
+from sqlalchemy import Connection, case, delete, distinct, func, insert, null, select, update
 
 from jobs.documents import LineName, Record
-from jobs.errors import CorpusError, NotFoundError, SpecError
+from jobs.errors import CorpusError, LimitReached, NotFoundError, SpecError
 from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store.connection.dialect import insert_or_ignore
@@ -27,8 +27,10 @@ from jobs.store.queue.job_providers import insert_providers
 from jobs.store.rollups import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import DocumentStatus, JobState
+from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState
 from jobs.store.schema.tables import Job, JobCounts, JobTurn, Shard
+from jobs.store.schema.token_table import AccessToken
+from jobs.text.formatting import counted
 from jobs.tolerance import MAX_REJECTED, Tolerance
 
 ROWS_PER_DELETE = 20_000
@@ -49,6 +51,8 @@ class JobRequest:
     queue: str  # that a worker must serve to process the job
     again: bool  # make another job where one exists
     stages: Sequence[Stage] = ()  # of the chain, behind this job
+    owner: str | None = None  # who submits it
+    max_open: int | None = None  # jobs of this owner that may be open at a time, this one included; None: any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +91,13 @@ class IngestedJob:
 def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
     """The job of this request, and whether this call made it. A job whose ingest was abandoned starts from the
     beginning. Raises CorpusError where a file has changed since another job began to read it, SpecError where the name
-    belongs to another job."""
+    belongs to another job, LimitReached where the owner has as many open jobs as it may."""
     while True:
         with database.writing() as connection:
             key, job_id, state = _find(connection, request)
             if job_id is None or state == JobState.FAILED:
                 _refuse_changed_source(connection, request)
+                refuse_too_many(connection, request)
             take_name(connection, request.name, job_id)
             if job_id is None:
                 made = _make(connection, request, key)
@@ -226,6 +231,21 @@ def _refuse_changed_source(connection: Connection, request: JobRequest) -> None:
         )
 
 
+def refuse_too_many(connection: Connection, request: JobRequest) -> None:
+    """Count the owner's open jobs, a chain as one. Two submits at once see one another by the lock on the token."""
+    if request.max_open is None:
+        return
+    of_owner = (AccessToken.name == request.owner) & AccessToken.revoked_at.is_(None)
+    connection.execute(select(AccessToken.id).where(of_owner).with_for_update())
+    open_jobs = (Job.owner == request.owner) & Job.state.not_in(ENDED_STATES)
+    number = connection.scalar(select(func.count(distinct(func.coalesce(Job.chain, Job.id)))).where(open_jobs)) or 0
+    if number >= request.max_open:
+        raise LimitReached(
+            f"{request.owner} has {counted(number, 'open job')}, and its token allows {request.max_open}; wait until "
+            "one has ended, or cancel one"
+        )
+
+
 def take_name(connection: Connection, name: str | None, job_id: int | None) -> None:
     """Free the name: a job that ended before its corpus was read to the end loses it. Raises SpecError where another
     job has the name."""
@@ -274,6 +294,7 @@ def insert_job(
             state=JobState.INGESTING,
             priority=request.priority,
             queue=request.queue,
+            owner=request.owner,
             paused=False,
             ingested=0,
             created_at=db_time(),
@@ -297,6 +318,7 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
             source=request.source,
             priority=request.priority,
             queue=request.queue,
+            owner=request.owner,
             state=JobState.INGESTING,
             paused=False,
             paused_at=null(),

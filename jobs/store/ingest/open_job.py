@@ -17,7 +17,7 @@ from jobs.documents import Appended, AppendState, Document, Reject, quoted
 from jobs.errors import NotFoundError, SpecError
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import insert_batch
-from jobs.store.ingest.lifecycle import JobRequest, insert_job, take_name
+from jobs.store.ingest.lifecycle import JobRequest, insert_job, refuse_too_many, take_name
 from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema.clock import db_time
@@ -47,7 +47,7 @@ class StoredJob:
 def begin_open(database: Database, request: JobRequest) -> tuple[int, bool]:
     """The number of the open job of this request, and whether this call made it; it is found by the content key 0.
     Raises SpecError where the job that has the key has other options or is read in another way, or where the name
-    belongs to another job."""
+    belongs to another job, LimitReached where the owner has as many open jobs as it may."""
     key, digest = request.content_key(0), request.spec.digest()
     while True:
         with database.writing() as connection:
@@ -55,6 +55,7 @@ def begin_open(database: Database, request: JobRequest) -> tuple[int, bool]:
             job = connection.execute(found).one_or_none()
             take_name(connection, request.name, job.id if job else None)
             if job is None:
+                refuse_too_many(connection, request)
                 job_id = insert_job(connection, request, request.spec, key, {"name": request.name})
                 if job_id is None:
                     continue  # another has made it meanwhile: look again

@@ -73,6 +73,7 @@ class JobSummary:
     reading: str | None  # how its corpus is read, JSON; None for a job of an older version
     is_open: bool  # documents may still be appended to it
     closed_at: datetime | None  # since when not; None while it is open, and for a job of a corpus
+    owner: str | None  # who submitted it: name of a token, or user@host; None for a job of an older version
 
     @property
     def order(self) -> ProviderOrder:

@@ -18,7 +18,9 @@ class JobAction(Base):
     id: Mapped[int] = column("number of the row, in the order of writing", BigId, unit="id", primary_key=True)
     job_id: Mapped[int] = column("the job", unit="id")
     action: Mapped[str] = column("`pause`, `resume`, `cancel`, `retry` or `priority`")
-    actor: Mapped[str] = column("who: user and host of the command line, or address of the visitor of the dashboard")
+    actor: Mapped[str] = column(
+        "who: user and host of the command line, or the visitor of the dashboard: name of its token, and address"
+    )
     detail: Mapped[str | None] = column("what was given with it, such as the reason or the new priority")
     asked_at: Mapped[datetime] = column("when it was asked for")
     outcome: Mapped[str | None] = column("what changed, or the error; null where the process died meanwhile")

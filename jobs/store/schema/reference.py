@@ -7,7 +7,10 @@ from jobs.store.schema.migrate import HEAD as VERSION
 from jobs.store.schema.tables import Base
 from jobs.store.schema.views import VIEW_COLUMNS, Description, describe
 
-MODULES = ("lasting_tables", "provider_tables", "result_tables", "verification_table", "tables", "rollup_tables")
+MODULES = (
+    *("lasting_tables", "token_table", "provider_tables", "result_tables", "verification_table", "tables"),
+    "rollup_tables",
+)
 HEAD = f"""# The database schema
 
 Schema {VERSION}, on SQLite and on PostgreSQL. The **views** are public: their columns keep name, order and meaning from

@@ -16,6 +16,7 @@ from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     provider_tables,
     result_tables,
     rollup_tables,
+    token_table,
     verification_table,
 )
 from jobs.store.schema.declarative import Base as Base
@@ -72,6 +73,10 @@ class Job(Base):
     )
 
     paused_at: Mapped[datetime | None] = column("since when it is paused; null while it is not")
+    owner: Mapped[str | None] = column(
+        "who submitted it: the name of a token (`kvjobs tokens`), or user and host of the command line; null for a job "
+        "of an older version"
+    )
     idle_s: Mapped[float] = column(
         "for how long it was paused before, or had ended before a retry: no part of the time that it took",
         unit="s",

@@ -220,7 +220,7 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
             *_columns_of(Job.created_at, Job.ingested_at, Job.started_at, Job.finished_at, Job.queue),
             _column_of(JobCounts.documents_reused),
             _column_of(JobCounts.skipped, meaning="without a result in the stage before, or not kept by the filter"),
-            *_columns_of(Job.chain, Job.stage, Job.paused_at, Job.idle_s, Job.is_open, Job.closed_at),
+            *_columns_of(Job.chain, Job.stage, Job.paused_at, Job.idle_s, Job.is_open, Job.closed_at, Job.owner),
         ],
     ),
     "v_documents": (

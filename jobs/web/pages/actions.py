@@ -1,7 +1,6 @@
 """Actions on a job, on those that are chosen on the list (/jobs/actions), or on a worker (/workers/N/actions): a page
 that asks for confirmation, and the form that performs them. POST alone changes anything."""
 
-import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Form, Path, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
-from jobs.choices import state_in_words
+from jobs.choices import Role, state_in_words
 from jobs.control.actions import (
     DRAINING,
     PAUSING,
@@ -32,6 +31,7 @@ from jobs.text.formatting import counted
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import add_page, render
+from jobs.web.visitors import Visitor, require, require_own, visitor_of
 
 LOWEST, HIGHEST = -1000, 1000  # priorities that the form offers; the command line takes any
 
@@ -43,6 +43,7 @@ def confirm(request: Request, connection: Reading, settings: SettingsOfApp, job_
     """Say what the action would do, and ask."""
     refuse_read_only(request)
     job = find_live_job(connection, str(job_id), settings.lease_s)
+    require_own(request, job)
     if action not in actions_of(job):
         raise SpecError(f"job {job.label} is {job.shown_state}, so there is nothing to {action.value}")
     return render(
@@ -53,6 +54,7 @@ def confirm(request: Request, connection: Reading, settings: SettingsOfApp, job_
 @router.post("/jobs/{job_id:int}/actions/{action}")
 def act(
     request: Request,
+    connection: Reading,
     job_id: JobId,
     action: Action,
     form_token: Annotated[str, Form()] = "",
@@ -60,6 +62,7 @@ def act(
     priority: Annotated[int | None, Form(ge=LOWEST, le=HIGHEST)] = None,
 ) -> Response:
     """Perform it, and go back to the page of the job."""
+    require_own(request, find_job(connection, str(job_id)))
     number = perform_form(request, form_token, action, reason, priority)(job_id)
     return RedirectResponse(f"/jobs/{job_id}?done={number}", 303)
 
@@ -73,7 +76,7 @@ def perform_form(
     refuse_read_only(request)
     if action is Action.PRIORITY and priority is None:
         raise SpecError("give the new priority, a whole number")
-    database, actor = request.app.state.database, visitor(request)
+    database, actor = request.app.state.database, require(request, Role.PRODUCER).actor
     why = reason.strip() or None
     return lambda job_id: perform(database, str(job_id), action, actor, reason=why, priority=priority).number
 
@@ -99,16 +102,6 @@ def _consequence(job: JobSummary, action: Action) -> str:
             return f"Documents that are processed again: {again or 'none'}. Results stay."
         case Action.PRIORITY:
             return f"Its priority is {job.priority}. Jobs with a higher one go first; low is -10, high is 10."
-
-
-def visitor(request: Request) -> str:
-    """Who asks, for the log: visitors have one token together, so their address is all that is known."""
-    host = request.client.host if request.client else "unknown"
-    try:
-        is_here = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_here = False
-    return "dashboard on this machine" if is_here else f"dashboard, from {host}"
 
 
 def refuse_read_only(request: Request) -> None:
@@ -138,7 +131,7 @@ def confirm_all(
 ) -> Response:
     """Say on which jobs it would act, and ask."""
     refuse_read_only(request)
-    chosen = _chosen(connection, job or (), action, settings.lease_s)
+    chosen = _chosen(connection, job or (), action, settings.lease_s, require(request, Role.PRODUCER))
     return render(request, "bulk_action.html", {"action": action.value, "chosen": chosen})
 
 
@@ -156,9 +149,8 @@ def act_on_all(
     """Perform it on each job that allows it, and go back to the list, which says what came of it. A job whose state has
     changed meanwhile stays as it is, and its log says so."""
     perform_on = perform_form(request, form_token, action, reason, priority)
-    allowed = [
-        choice.line.job_id for choice in _chosen(connection, job, action, settings.lease_s) if choice.why_not is None
-    ]
+    chosen = _chosen(connection, job, action, settings.lease_s, visitor_of(request))
+    allowed = [choice.line.job_id for choice in chosen if choice.why_not is None]
     numbers = []
     for job_id in allowed:
         try:
@@ -168,7 +160,9 @@ def act_on_all(
     return RedirectResponse(f"/jobs?{urlencode({'acted': numbers}, doseq=True)}", 303)
 
 
-def _chosen(connection: Connection, job_ids: Sequence[int], action: Action, silence_s: float) -> list[Chosen]:
+def _chosen(
+    connection: Connection, job_ids: Sequence[int], action: Action, silence_s: float, visitor: Visitor
+) -> list[Chosen]:
     """The lines of these jobs: of a chain one, whichever of its stages are named. Raises SpecError where none is."""
     if not job_ids:
         raise SpecError(f"choose the jobs to {action.value}: tick them on the list")
@@ -176,10 +170,12 @@ def _chosen(connection: Connection, job_ids: Sequence[int], action: Action, sile
         stage.job_id: stage for job_id in job_ids for stage in find_chain(connection, find_job(connection, str(job_id)))
     }
     lines = lines_of(live_jobs(connection, jobs.values(), silence_s))
-    return [Chosen(line, _why_not(line, action)) for line in reversed(lines)]
+    return [Chosen(line, _why_not(line, action, visitor)) for line in reversed(lines)]
 
 
-def _why_not(line: JobLine, action: Action) -> str | None:
+def _why_not(line: JobLine, action: Action, visitor: Visitor) -> str | None:
+    if not visitor.may_act_on(line.first):
+        return f"it belongs to {line.first.owner or 'nobody'}"
     if any(action in actions_of(stage) for stage in line.stages):
         return None
     return f"it is {state_in_words(line.shown_state)}"
@@ -199,6 +195,7 @@ def confirm_of_worker(
 ) -> Response:
     """Say what follows, and ask."""
     refuse_read_only(request)
+    require(request, Role.OPERATOR)
     worker = find_worker(connection, worker_id, settings.lease_s)
     if worker is None:
         raise NotFoundError(f"there is no worker {worker_id}")
@@ -219,5 +216,6 @@ def act_on_worker(
     """Ask it, and go back to the list of workers."""
     require_own_form(request, form_token)
     refuse_read_only(request)
-    perform_on_worker(request.app.state.database, worker_id, action, visitor(request), settings.lease_s)
+    actor = require(request, Role.OPERATOR).actor
+    perform_on_worker(request.app.state.database, worker_id, action, actor, settings.lease_s)
     return RedirectResponse(f"/workers?asked={worker_id}#worker-{worker_id}", 303)

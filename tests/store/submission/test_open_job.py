@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.documents import AppendState, Reject
-from jobs.errors import NotFoundError, SpecError
+from jobs.errors import LimitReached, NotFoundError, SpecError
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.outcome import Failed
 from jobs.spec import JobSpec
@@ -62,6 +62,16 @@ def work(database: Database) -> None:
     lease = take(database)
     for index in range(len(lease.batches)):
         write(database, lease, index)
+
+
+def test_an_open_job_has_an_owner_and_counts_among_its_jobs(database: Database) -> None:
+    first, _ = open_job(database, corpus_of_documents(SPEC), SPEC, owner="ci", max_open=1, key="a")
+    with pytest.raises(LimitReached):
+        open_job(database, corpus_of_documents(SPEC), SPEC, owner="ci", max_open=1, key="b")
+
+    assert open_job(database, corpus_of_documents(SPEC), SPEC, owner="ci", max_open=1, key="a")[0] == first
+    with database.reading() as connection:
+        assert find_job(connection, str(first.job_id)).owner == "ci"
 
 
 def test_documents_are_appended_behind_those_that_are_there_and_can_be_leased_at_once(
