@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from jobs.addresses.address import is_hidden, located
 from jobs.corpus.corpus import (
     BEIR,
     DELIMITER_NAMES,
@@ -33,6 +34,7 @@ from jobs.tasks.translate import VIA, VIA_MODEL
 from jobs.text.csv_text import csv_line
 from jobs.tolerance import MAX_REJECTED
 
+SOME_ADDRESS = "ADDRESS"  # of which the row has not all that it takes to read it
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
 
 
@@ -54,7 +56,7 @@ class StoredSubmit:
 
 def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
     """The command; None where a newer kvjobs has submitted the job with an option that is unknown here. `later`: the
-    stages of its chain.
+    stages of its chain. Of an address whose secrets are not stored it has ADDRESS.
 
     `--again` is in it: without it the same corpus with the same options is the job that is there already.
     """
@@ -122,8 +124,12 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
     reading = _reading(job)
     if reading.get("format") == BEIR and RUN_OVER in job.source:
         run, _, folder = job.source.rpartition(RUN_OVER)
-        return folder, ["--run", run], ""
-    return job.source, [], ""
+        return _written(folder), ["--run", _written(run)], ""
+    return _written(job.source), [], ""
+
+
+def _written(source: str) -> str:
+    return SOME_ADDRESS if is_hidden(source) else source
 
 
 def _model_arguments(spec: JobSpec) -> Iterator[str]:
@@ -155,7 +161,7 @@ def _reading_arguments(job: StoredSubmit, task: Task) -> Iterator[str]:
     if reading.get("format", BEIR) == BEIR:
         return
     form = Format(reading["format"])
-    guessed = Format.JSONL if job.source in STREAMS else format_of(Path(job.source))
+    guessed = Format.JSONL if job.source in STREAMS else format_of(Path(located(job.source).name))
     if reading["any_name"] if reading.get("files") else form is not guessed:
         yield from ("--format", form.value)
     delimiter = reading.get("delimiter", SEPARATORS.get(form))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobs.addresses.address import is_hidden
 from jobs.choices import WAITING
 from jobs.corpus.corpus import STREAMS
 from jobs.corpus.original import CorpusLayout, has_lines
@@ -79,11 +80,11 @@ def next_steps(job: "LiveJob", failures: "Sequence[Failure]", stages: "Sequence[
     """What most people do next with a job in this state, the most useful first; at least one step. `failures`: its
     documents without a result, by reason; `stages`: of its chain."""
     if job.state == JobState.INGESTING:
-        return [NextStep(submit_again(job, stages), "reads the rest of the corpus, if no submit is reading it")]
+        why = f"reads the rest of the corpus, if no submit is reading it{_with_address(job)}"
+        return [NextStep(submit_again(job, stages), why)]
     if job.state == JobState.FAILED:
-        again = (
-            [] if job.source in STREAMS else [NextStep(submit_again(job, stages), "reads the corpus from the start")]
-        )
+        why = f"reads the corpus from the start{_with_address(job)}"
+        again = [] if job.source in STREAMS else [NextStep(submit_again(job, stages), why)]
         return [*again, NextStep(f"kvjobs db prune {job.job_id}", "removes the job")]
     if job.shown_state == WAITING:
         return [NextStep("kvjobs worker --device cuda:0" if job.queue == GPU else "kvjobs worker")]
@@ -101,6 +102,10 @@ def submit_again(job: "JobSummary", stages: "Sequence[JobSummary]" = ()) -> str:
     """The command that continues to read the corpus of a job where that was interrupted. `stages`: of its chain."""
     first, *later = map(stored_submit, stages or (job,))
     return submit_command(first, *later) or f"kvjobs submit {shlex.quote(job.source)}"
+
+
+def _with_address(job: "LiveJob") -> str:
+    return "; put the whole address in, whose secrets are not stored" if is_hidden(job.source) else ""
 
 
 def stored_submit(job: "JobSummary") -> StoredSubmit:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jobs.addresses.address import without_secrets
 from jobs.cli.render.messages import print_message
 
 if TYPE_CHECKING:
@@ -76,5 +77,5 @@ class Context:
 
 
 def this_command() -> str:
-    """The command line of this process, for the user to type again."""
-    return shlex.join(["kvjobs", *sys.argv[1:]])
+    """The command line of this process, for the user to type again; what is secret in addresses is hidden."""
+    return shlex.join(["kvjobs", *map(without_secrets, sys.argv[1:])])

@@ -1,11 +1,11 @@
 """How a command about one job ends: its exit code, its JSON, and the command that continues it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.addresses.address import Location
 from jobs.cli.context import Context
 from jobs.cli.parsed_type import Parsed
 from jobs.tolerance import Tolerance
@@ -68,10 +68,10 @@ def print_ended_job(
 
 
 def watch_command(
-    context: Context, job_id: int, output: Path | None, tolerance: Tolerance | None, as_json: bool
+    context: Context, job_id: int, output: Location | None, tolerance: Tolerance | None, as_json: bool
 ) -> str:
     """The command that continues an interrupted `submit --wait` to the same result, without making another job."""
-    options = ["-o", output] if output else []
+    options: list[object] = ["-o", output] if output else []
     options += ["--max-rejected", tolerance] if tolerance else []
     options += ["--json"] if as_json else []
     return context.command("watch", job_id, "--work", *options)

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
+from jobs.addresses.address import Location
 from jobs.cli.job_exit import json_option
+from jobs.cli.location import LocationType
 from jobs.cli.price_option import price_option
 from jobs.cli.task_options import click_option, given_values
 from jobs.cli.then_option import stage_values
@@ -24,7 +26,7 @@ class SubmitOptions:
 
     corpus: str  # a path, or - for standard input
     wait: bool
-    output: Path | None  # of the results, with `wait`
+    output: Location | None  # of the results, with `wait`
     dry_run: bool
     quiet: bool
     as_json: bool
@@ -48,7 +50,7 @@ class SubmitOptions:
         return cls(**{name: value for name, value in values.items() if name in own}, request=SubmitRequest.read(given))
 
     @property
-    def results(self) -> Path | None:
+    def results(self) -> Location | None:
         """Where the results go: a file, `-` for standard output, or None for nowhere."""
         job = self.request.job
         if self.output is None and self.wait and (not KINDS[job.task].has_totals or job.then):
@@ -88,9 +90,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "-o",
         "--output",
-        type=click.Path(path_type=Path),
-        help="With --wait: the file for the results; - is standard output.  [default: standard output, but no file for "
-        "scores]",
+        type=LocationType(),
+        help="With --wait: the file for the results, or its address (s3://bucket/out.jsonl); - is standard output.  "
+        "[default: standard output, but no file for scores]",
     ),
     *(click_option(OF_EVERY_JOB[name]) for name in ("name", "key", "priority", "queue")),
     *(click_option(OF_EVERY_JOB[name]) for name in ("format", "delimiter", "columns", "encoding", "id_field")),

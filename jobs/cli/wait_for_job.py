@@ -5,9 +5,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import FrameType
 
+from jobs.addresses.address import Location
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
@@ -33,7 +33,7 @@ def wait_for_job(
     settings: Settings,
     database: Database,
     job: JobSummary,
-    output: Path | None,
+    output: Location | None,
     tolerance: Tolerance | None,
     *,
     again: str,
@@ -106,7 +106,7 @@ def _interruptible(starter: EmbeddedWorkerStarter) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write(database: Database, stages: Sequence[JobSummary], output: Path | None) -> None:
+def _write(database: Database, stages: Sequence[JobSummary], output: Location | None) -> None:
     if output is None:
         return
     job, whole = stages[0], Export(stages=stages if len(stages) > 1 else ())

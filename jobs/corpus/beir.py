@@ -15,15 +15,18 @@ Knows: these formats. Does not know: jobs, models.
 import hashlib
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from jobs.addresses.address import Address, Location
+from jobs.addresses.listing import find_remote
 from jobs.compression import PACKINGS
 from jobs.corpus.candidates import Candidate, check_ids, payload
+from jobs.corpus.folder import AnyFile, CorpusFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
 from jobs.corpus.unpacking import LineFile
@@ -50,52 +53,66 @@ ADVICE = (
 )
 
 
-def is_beir(folder: str) -> bool:
-    """Whether a folder has the layout of BEIR: queries beside a corpus."""
-    return all(_find(Path(folder), f"{name}.jsonl") for name in ("queries", "corpus"))
+def is_beir(names: Collection[str]) -> bool:
+    """Whether a folder with files of these names has the layout of BEIR: queries beside a corpus."""
+    return all(_find(names, f"{name}.jsonl") for name in ("queries", "corpus"))
 
 
 @dataclass(frozen=True, slots=True)
 class BeirRun:
     """A BEIR folder and a run over it. The constructor raises CorpusError where a file is missing."""
 
-    folder: Path
-    run: Path
+    folder: Location
+    run: Location
+    files: tuple[AnyFile, AnyFile, AnyFile] = field(init=False)  # the run, the queries, the corpus
 
     def __post_init__(self) -> None:
-        if not self.run.is_file():
-            raise CorpusError(f"{self.run}: there is no such file; check the path of the run")
-        _ = self.files
-
-    @property
-    def files(self) -> tuple[Path, Path, Path]:
-        """The run, the queries, the corpus."""
-        return self.run, self._find("queries.jsonl"), self._find("corpus.jsonl")
+        run = _run_at(self.run)
+        there = _files_in(self.folder)
+        object.__setattr__(self, "files", (run, self._find(there, "queries.jsonl"), self._find(there, "corpus.jsonl")))
 
     @property
     def source(self) -> str:
         """Both paths, for messages and for the job's row."""
-        return f"{self.run.absolute()} over {self.folder.absolute()}"
+        return " over ".join(
+            str(path.absolute() if isinstance(path, Path) else path) for path in (self.run, self.folder)
+        )
 
-    def _find(self, name: str) -> Path:
-        if (path := _find(self.folder, name)) is None:
+    def _find(self, files: Mapping[str, AnyFile], name: str) -> AnyFile:
+        if (found := _find(files, name)) is None:
             raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a BEIR folder")
-        return path
+        return files[found]
 
 
-def _find(folder: Path, name: str) -> Path | None:
-    """A file of a BEIR folder, plain or compressed."""
-    return next((path for packing in PACKED if (path := folder / f"{name}{packing}").is_file()), None)
+def _run_at(run: Location) -> AnyFile:
+    file = find_remote(run) if isinstance(run, Address) else CorpusFile(run, run.name)
+    if isinstance(file, list) or (isinstance(run, Path) and not run.is_file()):
+        raise CorpusError(f"{run}: there is no such file; check the path of the run")
+    return file
+
+
+def _files_in(folder: Location) -> Mapping[str, AnyFile]:
+    """The files right in a folder, by their names."""
+    if isinstance(folder, Address):
+        found = find_remote(folder)
+        return {file.name: file for file in found} if isinstance(found, list) else {}
+    return {path.name: CorpusFile(path, path.name) for path in folder.glob("*.jsonl*") if path.is_file()}
+
+
+def _find(names: Collection[str], name: str) -> str | None:
+    """The name of a file of a BEIR folder, plain or compressed, if it is among those that there are."""
+    return next((f"{name}{packing}" for packing in PACKED if f"{name}{packing}" in names), None)
 
 
 class BeirReader:
     """The records of a run, and the digest of its files. Each iteration reads from the start."""
 
-    def __init__(self, beir_run: BeirRun, spool: Path) -> None:
-        """Queries and texts are stored in an unlinked file in the folder `spool`."""
+    def __init__(self, source: str, files: Sequence[CorpusFile], spool: Path) -> None:
+        """`source`: its name in messages; `files`: the run, the queries, the corpus. Queries and texts are stored in an
+        unlinked file in the folder `spool`."""
         self._spool = spool
-        self._run, self._queries, self._corpus = map(LineFile, beir_run.files)
-        self.source = beir_run.source
+        self._run, self._queries, self._corpus = (LineFile(file.path, str(file)) for file in files)
+        self.source = source
         self.lines_read = 0  # not counted
 
     def __iter__(self) -> Iterator[Record]:
@@ -154,11 +171,13 @@ class BeirReader:
                 raise self._run.error(number, f"the score {quoted(score)} is not a finite number; write one")
             yield query_number, value, number, document
         if query_number < 0:
-            raise CorpusError(f"{self._run.path}: there is no line in it; is it the right file?")
+            raise CorpusError(f"{self._run.shown}: there is no line in it; is it the right file?")
 
     def _record(self, number: int, line: int, query_id: str, text: str | None, candidates: list[Candidate]) -> Record:
         if text is None:
-            reason = f"{self._queries.path.name} has no query {quoted(query_id)}; add it, or remove it from the run"
+            reason = (
+                f"{Path(self._queries.shown).name} has no query {quoted(query_id)}; add it, or remove it from the run"
+            )
             return Rejected(number, query_id, False, line, Reject.NO_QUERY, reason)
         if problem := check_ids(candidates):
             return Rejected(number, query_id, False, line, *problem)

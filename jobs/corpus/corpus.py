@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from jobs.addresses.address import Address, is_address, is_hidden, located
+from jobs.addresses.listing import RemoteFile
 from jobs.compression import inner_suffix, packing_of
 from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.encodings import encoding_named
-from jobs.corpus.folder import CorpusFile, find_files, is_pattern, printable
+from jobs.corpus.folder import AnyFile, find_files, find_remote_files, is_pattern, printable
 from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted, repeated
@@ -67,7 +69,9 @@ class Corpus:
     """A corpus and how to read it. Raises SpecError for options that contradict each other. No file is opened; folders
     are listed."""
 
-    path: str | os.PathLike[str]  # "-" is standard input, or `stream`; a folder or a pattern: all of its files
+    path: (
+        str | os.PathLike[str]
+    )  # or an address; "-" is standard input, or `stream`; a folder, a pattern: all its files
     stream: BinaryIO | None = None  # an open file that can be read twice, in place of standard input
     stream_source: str = ""  # what messages and the job's row call the stream
     format: str | None = None  # None: by the file's suffix; jsonl from standard input
@@ -82,10 +86,13 @@ class Corpus:
     language_field: str | None = None  # field with a document's language; None: all documents have the same one
     default_language: str | None = None  # language of a document whose field is missing
     field_types: Mapping[str, Any] | None = None  # of fields that JSON has no type for; kept for whoever reads results
-    run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
+    run: str | os.PathLike[str] | None = None  # a TREC run of candidates, or its address: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
     in_windows: bool = False  # whether the model reads a text of any length, in windows
-    files: tuple[CorpusFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
+    shown: str | None = None  # its name in messages, where that is not its path: of a copy
+    files: tuple[AnyFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
+    remote_file: RemoteFile | None = field(init=False, default=None, repr=False)  # the one file at an address
+    beir_run: BeirRun | None = field(init=False, default=None, repr=False)  # the BEIR folder with its run
     _format_of_files: Format | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -94,7 +101,7 @@ class Corpus:
                 raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
             if self.columns is not None or self.decoded_as is not None:
                 raise SpecError("a BEIR folder has JSON Lines in UTF-8; leave --columns and --encoding out")
-            _ = self.beir_run
+            object.__setattr__(self, "beir_run", BeirRun(located(os.fspath(self.path)), located(os.fspath(self.run))))
             return
         self._find_files()
         names = [self.id_field, *self.payload_fields.values()]
@@ -188,14 +195,17 @@ class Corpus:
         return os.fspath(self.path) == "-"
 
     @property
-    def beir_run(self) -> BeirRun | None:
-        """The BEIR folder with its run; None for any other corpus."""
-        return None if self.run is None else BeirRun(Path(self.path), Path(self.run))
+    def address(self) -> Address | None:
+        """Where the corpus lies on another machine. Raises SpecError for an address that is not read."""
+        path = os.fspath(self.path)
+        return Address.parse(path) if is_address(path) else None
 
     @property
     def is_file(self) -> bool:
-        """Whether the corpus can be read a second time, unlike a pipe."""
-        return self.run is not None or self.files is not None or (not self.is_stdin and os.path.isfile(self.path))
+        """Whether the corpus can be read a second time by what is stored of it, unlike a pipe."""
+        if self.run is not None or self.files is not None or self.remote_file is not None:
+            return not is_hidden(self.source)
+        return not self.is_stdin and os.path.isfile(self.path)
 
     @property
     def read_as(self) -> Format:
@@ -208,10 +218,10 @@ class Corpus:
             return Format.JSONL
         if self._format_of_files is not None:
             return self._format_of_files
-        form = format_of(Path(self.path))
+        form = format_of(self._named)
         if form is None:
             with naming(self.source):  # a missing file is a better explanation than a missing format
-                if not os.path.exists(self.path):
+                if not (self.address or os.path.exists(self.path)):
                     raise CorpusError(NO_FILE)
             raise SpecError(f"the name of {self.source} has no suffix of a known format; say which: --format {FORMATS}")
         return form
@@ -234,13 +244,22 @@ class Corpus:
     @property
     def packing(self) -> str | None:
         """The compression that the file's suffix names. (Standard input is recognized by its first bytes.)"""
-        return None if self.files is not None else packing_of(self.path)
+        return None if self.files is not None else packing_of(self._named)
+
+    @property
+    def _named(self) -> Path:
+        """The path, or the name of the file at an address, which says its format."""
+        return Path(self.path if (address := self.address) is None else address.name)
 
     @property
     def source(self) -> str:
-        """The path or paths of the corpus, for messages and for the job's row."""
+        """The path or paths of the corpus, for messages and for the job's row; an address without its secrets."""
+        if self.shown is not None:
+            return self.shown
         if self.beir_run:
             return self.beir_run.source
+        if (address := self.address) is not None:
+            return str(address)
         if self.is_stdin:
             return self.stream_source or STDIN
         return printable(os.path.abspath(self.path))
@@ -265,14 +284,20 @@ class Corpus:
 
     def _find_files(self) -> None:
         """Look which files a folder or a pattern names. Raises CorpusError where they are not of one format."""
-        path = os.fspath(self.path)
-        if self.is_stdin or not (os.path.isdir(path) or is_pattern(path)):
+        path, given = os.fspath(self.path), None if self.format is None else self.read_as
+        if (address := self.address) is None and (self.is_stdin or not (os.path.isdir(path) or is_pattern(path))):
             return
         with naming(self.source):
-            if beir.is_beir(path):
+            files: Sequence[AnyFile] | RemoteFile
+            if address is None:
+                files = find_files(path, any_name=given is not None)
+            else:
+                files = find_remote_files(address, any_name=given is not None)
+            if isinstance(files, RemoteFile):
+                object.__setattr__(self, "remote_file", files)
+                return
+            if not is_pattern(path) and beir.is_beir({file.name for file in files}):
                 raise CorpusError(beir.ADVICE)
-            given = None if self.format is None else self.read_as
-            files = find_files(path, any_name=given is not None)
             form = _format_of_all(files, given)
         object.__setattr__(self, "files", tuple(files))
         object.__setattr__(self, "_format_of_files", form)
@@ -293,11 +318,11 @@ def columns_of(written: str) -> tuple[str, ...]:
     return tuple(next(csv.reader([written], skipinitialspace=True), []))
 
 
-def _format_of_all(files: Sequence[CorpusFile], given: Format | None) -> Format:
+def _format_of_all(files: Sequence[AnyFile], given: Format | None) -> Format:
     """The one format of all files, the given one where there is one. Raises CorpusError where there are several."""
     by_format: dict[Format, str] = {given: "--format"} if given else {}
     for file in files:
-        form = format_of(file.path) or given
+        form = format_of(Path(file.name)) or given
         if form is None:
             raise CorpusError(
                 f"the name of {quoted(file.name)} has no suffix of a known format; say the format of all files with "

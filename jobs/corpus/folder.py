@@ -3,6 +3,8 @@
     folder/                    every file in it and in the folders in it, part-2 before part-10
     'folder/part-*.jsonl.gz'   the files that the pattern matches, as a shell would find them; ** is any folders
 
+The same holds of addresses: s3://bucket/folder/, 's3://bucket/part-*.jsonl.gz'.
+
 What tools put beside a data set is left out: names that begin with . or _ (_SUCCESS), README, LICENSE, NOTICE, .md,
 .json, .yaml. All others are of one format, by their names or by --format; the compression may differ.
 
@@ -13,10 +15,15 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from jobs.addresses.address import Address
+from jobs.addresses.download import fetched
+from jobs.addresses.listing import RemoteFile, find_remote
 from jobs.documents import quoted
 from jobs.errors import CorpusError
 
@@ -28,6 +35,13 @@ DIGITS = re.compile(r"(\d+)", re.ASCII)
 class CorpusFile:
     path: Path
     name: str  # below the folder of the corpus, for messages
+    shown: str = ""  # where it was fetched from; empty: it lies here
+
+    def __str__(self) -> str:
+        return self.shown or str(self.path)
+
+
+AnyFile = CorpusFile | RemoteFile
 
 
 def is_pattern(path: str) -> bool:
@@ -49,6 +63,36 @@ def find_files(path: str, *, any_name: bool) -> list[CorpusFile]:
     return files
 
 
+def find_remote_files(address: Address, *, any_name: bool) -> RemoteFile | list[RemoteFile]:
+    """The object at an address; or the list of those of a folder or a pattern, chosen and sorted as those of a folder
+    here are. Raises CorpusError where there is none."""
+    found = find_remote(address)
+    if isinstance(found, RemoteFile):
+        return found
+    is_left_out = _is_hidden if address.is_pattern else partial(_is_left_out, any_name=any_name)
+    files = sorted((file for file in found if not is_left_out(file.name)), key=lambda file: natural_key(file.name))
+    if not files:
+        what = "no file matches; check the pattern" if address.is_pattern else EMPTY
+        raise CorpusError(f"{address}: {what if found or address.is_pattern else NOTHING}")
+    return [replace(file, name=printable(file.name)) for file in files]
+
+
+@contextmanager
+def local_files(files: Sequence[AnyFile], spool: Path) -> Iterator[list[CorpusFile]]:
+    """The files, with copies in the folder `spool` of those that lie elsewhere, for as long as the block lasts. Raises
+    CorpusError, KvjobsError."""
+    remote = [file for file in files if isinstance(file, RemoteFile)]
+    if not remote:
+        yield [file for file in files if isinstance(file, CorpusFile)]
+        return
+    with fetched(remote, spool) as paths:
+        copies = iter(paths)
+        yield [
+            CorpusFile(next(copies), file.name, str(file)) if isinstance(file, RemoteFile) else file for file in files
+        ]
+
+
+NOTHING = "there is no such file or folder; check the address"
 EMPTY = "there is no file of documents in this folder; name a file, or a folder of .jsonl, .csv, .tsv, .txt or .parquet"
 
 
@@ -86,7 +130,20 @@ def _below(folder: str, any_name: bool) -> Iterator[tuple[str, str]]:
     for here, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:
-            if IGNORED.fullmatch(name) and not (any_name and re.fullmatch(r"[^._].*\.json", name, re.DOTALL)):
-                continue
-            path = os.path.join(here, name)
-            yield path, os.path.relpath(path, folder)
+            if not _is_left_out(name, any_name):
+                path = os.path.join(here, name)
+                yield path, os.path.relpath(path, folder)
+
+
+def _is_left_out(path: str, any_name: bool) -> bool:
+    """Whether a file is none of the corpus, by its path below the folder."""
+    *folders, name = path.split("/")
+    if any(folder.startswith((".", "_")) for folder in folders):
+        return True
+    is_ignored = IGNORED.fullmatch(name) is not None
+    return is_ignored and not (any_name and re.fullmatch(r"[^._].*\.json", name, re.DOTALL))
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a pattern does not match the path: it matches no name that begins with a dot."""
+    return any(name.startswith(".") for name in path.split("/"))

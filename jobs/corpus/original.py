@@ -20,13 +20,15 @@ from typing import Any, Protocol
 
 import orjson
 
+from jobs.addresses.address import Address, is_address, is_hidden
+from jobs.addresses.listing import RemoteFile
 from jobs.compression import packing_of
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.field_path import put_back
-from jobs.corpus.folder import CorpusFile, digest_of_all, find_files
+from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, find_files, find_remote_files, local_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.unpacking import HashedBytes, unpacked
-from jobs.errors import CorpusError, SpecError
+from jobs.errors import KvjobsError, SpecError
 from jobs.tasks.kind import PayloadKind
 from jobs.text.json_numbers import read_fields
 
@@ -123,41 +125,54 @@ def is_parquet(reading: str | None) -> bool:
 
 
 @contextmanager
-def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
-    """The lines of the file or folder `source` if its digest is still `digest`, else None. `first_line`: line of the
-    first document. Of a folder of tables with headers: None, for each file has its own."""
-    if layout.is_folder:
-        files = [] if layout.has_header else unchanged_files(source, layout, digest)
-        yield CopiedLines(layout, b"", _lines_of(files, layout), first_line) if files else None
-        return
+def copied_lines(
+    layout: CorpusLayout, source: str, digest: str, first_line: int, spool: Path | None = None
+) -> "Iterator[CopiedLines | None]":
+    """The lines of the file or folder `source` if its digest is still `digest`, else None; `spool` as of
+    `unchanged_files`. `first_line`: line of the first document. Of a folder of tables with headers: None, for each file
+    has its own."""
     with ExitStack() as stack:
-        try:
-            raw = stack.enter_context(open(source, "rb", buffering=0)) if os.path.isfile(source) else None
-            is_same = raw is not None and hashlib.file_digest(raw, "sha256").hexdigest() == digest
-        except OSError:
-            is_same = False
-        if raw is None or not is_same:
-            yield None
+        is_many = layout.is_folder and layout.has_header
+        files = [] if is_many else stack.enter_context(unchanged_files(source, layout, digest, spool))
+        if not files or layout.is_folder:
+            yield CopiedLines(layout, b"", _lines_of(files, layout), first_line) if files else None
             return
-        raw.seek(0)
+        raw = stack.enter_context(open(files[0].path, "rb", buffering=0))
         stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing, encoding=layout.encoding)))
         mark = BOM if stream.peek(len(BOM)).startswith(BOM) else b""
         yield CopiedLines(layout, mark, numbered_lines(stream, layout.max_line_bytes), first_line)
 
 
-def unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
-    """The files that `source` names (a file, a folder or a pattern); none if they have changed since the submit."""
-    digests = []
-    try:
-        files = [CorpusFile(Path(source), source)]
-        if layout.is_folder:
-            files = find_files(source, any_name=layout.any_name)
-        for file in files:
-            with open(file.path, "rb", buffering=0) as raw:
-                digests.append(hashlib.file_digest(raw, "sha256").hexdigest())
-    except (OSError, CorpusError):
-        return []
-    return files if (digest_of_all(digests) if layout.is_folder else digests[0]) == digest else []
+@contextmanager
+def unchanged_files(
+    source: str, layout: CorpusLayout, digest: str, spool: Path | None = None
+) -> Iterator[list[CorpusFile]]:
+    """The files that `source` names (a file, a folder or a pattern); none if they have changed since the submit. What
+    lies elsewhere is copied to the folder `spool` for as long as the block lasts; without one it is not read."""
+    with ExitStack() as stack:
+        try:
+            files = stack.enter_context(local_files(_files_at(source, layout, spool), spool or Path()))
+            digests = [_digest(file) for file in files]
+        except (OSError, KvjobsError):
+            files, digests = [], []
+        is_same = digests and (digest_of_all(digests) if layout.is_folder else digests[0]) == digest
+        yield files if is_same else []
+
+
+def _files_at(source: str, layout: CorpusLayout, spool: Path | None) -> Sequence[AnyFile]:
+    if is_address(source):
+        if spool is None or is_hidden(source):
+            return []
+        found = find_remote_files(Address.parse(source), any_name=layout.any_name)
+        return [found] if isinstance(found, RemoteFile) else found
+    if layout.is_folder:
+        return find_files(source, any_name=layout.any_name)
+    return [CorpusFile(Path(source), source)] if os.path.isfile(source) else []
+
+
+def _digest(file: CorpusFile) -> str:
+    with open(file.path, "rb", buffering=0) as raw:
+        return hashlib.file_digest(raw, "sha256").hexdigest()
 
 
 def _lines_of(files: Sequence[CorpusFile], layout: CorpusLayout) -> Iterator[tuple[int, bytes | None]]:

@@ -1,4 +1,5 @@
-"""Reading a corpus: a file, a folder of files, or a BEIR folder with a run.
+"""Reading a corpus: a file, a folder of files, or a BEIR folder with a run, on this machine or elsewhere. What lies
+elsewhere is copied to the disk first, and read from there.
 
 Line N of several files is the N-th of all, as of `cat` (or `zcat`) over the files in their order; of parquet files, the
 N-th row. A message about a line names its file and the line there.
@@ -18,7 +19,7 @@ from typing import Protocol
 from jobs.corpus.beir import BeirReader, digest_of_run
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.file_reader import CorpusReader, open_bytes, reader_of
-from jobs.corpus.folder import CorpusFile, digest_of_all
+from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, local_files
 from jobs.corpus.parquet.reader import ParquetReader
 from jobs.corpus.unpacking import Contents, OnBytes, hash_contents, naming
 from jobs.documents import Document, Record, Rejected
@@ -62,31 +63,41 @@ def read_corpus(corpus: Corpus) -> Iterator[Record]:
     """The records of the corpus, in order, as they are read. Raises CorpusError where the corpus as a whole cannot be
     read or is empty."""
     with ExitStack() as stack:
+        spool = Path(tempfile.gettempdir())
+        files = stack.enter_context(local_files(_files(corpus), spool))
         if corpus.beir_run:
-            yield from BeirReader(corpus.beir_run, Path(tempfile.gettempdir()))
+            yield from BeirReader(corpus.source, files, spool)
         elif corpus.files is not None:
-            yield from FolderReader(corpus, corpus.files)
+            yield from FolderReader(corpus, files)
         else:
-            spool = (
-                Path(stack.enter_context(tempfile.TemporaryDirectory())) if corpus.read_as is Format.PARQUET else None
-            )
-            yield from reader_of(corpus, stack.enter_context(open_bytes(corpus, spool)))
+            corpus = _corpus_of(corpus, files[0]) if files else corpus
+            is_sought = corpus.read_as is Format.PARQUET
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if is_sought else None
+            yield from reader_of(corpus, stack.enter_context(open_bytes(corpus, folder)))
 
 
 @contextmanager
 def open_corpus(
     corpus: Corpus, spool: Path, on_bytes: OnBytes | None = None
 ) -> Iterator[tuple[Contents, RecordReader]]:
-    """Hash the corpus; then its contents, and a reader of its records. Temporary files are in the folder `spool`;
-    `on_bytes` is called with each piece that the reader decompresses."""
+    """Hash the corpus; then its contents, and a reader of its records. Temporary files are in the folder `spool`, and
+    copies of what lies elsewhere; `on_bytes` is called with each piece that the reader decompresses."""
+    with local_files(_files(corpus), spool) as files:
+        if corpus.beir_run:
+            yield hash_files(files, digest_of_run), BeirReader(corpus.source, files, spool)
+        elif corpus.files is not None:
+            yield hash_files(files, digest_of_all), FolderReader(corpus, files, on_bytes)
+        else:
+            corpus = _corpus_of(corpus, files[0]) if files else corpus
+            with open_bytes(corpus, spool) as raw:
+                yield hash_contents(raw, corpus.source), reader_of(corpus, raw, on_bytes)
+
+
+def _files(corpus: Corpus) -> Sequence[AnyFile]:
+    """The files of a corpus that has several, or whose one file lies elsewhere."""
     if corpus.beir_run:
-        yield hash_files(corpus.beir_run.files, digest_of_run), BeirReader(corpus.beir_run, spool)
-    elif corpus.files is not None:
-        found = hash_files((file.path for file in corpus.files), digest_of_all)
-        yield found, FolderReader(corpus, corpus.files, on_bytes)
-    else:
-        with open_bytes(corpus, spool) as raw:
-            yield hash_contents(raw, corpus.source), reader_of(corpus, raw, on_bytes)
+        return corpus.beir_run.files
+    return corpus.files or ([corpus.remote_file] if corpus.remote_file else [])
 
 
 class FolderReader:
@@ -158,15 +169,15 @@ class FolderReader:
         )
 
 
-def hash_files(paths: Iterable[Path], digest_of: Callable[[Iterable[str]], str]) -> Contents:
+def hash_files(files: Iterable[CorpusFile], digest_of: Callable[[Iterable[str]], str]) -> Contents:
     """The digest that `digest_of` makes of the digests of several files, in their order; and their size in bytes."""
     contents = []
-    for path in paths:
-        with naming(str(path)), open(path, "rb", buffering=0) as raw:
-            contents.append(hash_contents(raw, str(path)))
+    for file in files:
+        with naming(str(file)), open(file.path, "rb", buffering=0) as raw:
+            contents.append(hash_contents(raw, str(file)))
     return Contents(digest_of(part.digest for part in contents), sum(part.num_bytes for part in contents))
 
 
 def _corpus_of(corpus: Corpus, file: CorpusFile) -> Corpus:
     """One of the files as a corpus, read as all are."""
-    return replace(corpus, path=os.fspath(file.path), format=corpus.read_as)
+    return replace(corpus, path=os.fspath(file.path), format=corpus.read_as, shown=file.shown or None)

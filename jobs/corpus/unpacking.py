@@ -311,14 +311,16 @@ def naming(source: str) -> Iterator[None]:
 class LineFile:
     """A file that is read once, from start to end. Raises CorpusError where it cannot be read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shown: str = "") -> None:
+        """`shown`: its name in messages, where that is not the path."""
         self.path = path
+        self.shown = shown or str(path)
         self.bytes_read = 0  # stored bytes
         self.digest: str | None = None  # sha256 of the stored bytes, after the last line
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Each line that is not blank, with its number, from 1."""
-        with naming(str(self.path)), open(self.path, "rb", buffering=0) as raw:
+        with naming(self.shown), open(self.path, "rb", buffering=0) as raw:
             hashed = HashedBytes(raw)
             with closing(unpacked(hashed, None)) as stream:
                 for number, line in numbered_lines(stream, MAX_LINE_BYTES):
@@ -331,4 +333,4 @@ class LineFile:
 
     def error(self, number: int, what: str) -> CorpusError:
         """The error of a line; `what` says what is wrong and what to do."""
-        return CorpusError(f"{self.path}, line {number}: {what}")
+        return CorpusError(f"{self.shown}, line {number}: {what}")

@@ -1,9 +1,9 @@
 """Writing an export to a file, completely or not at all, or to a stream."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from jobs.addresses.address import Location
 from jobs.corpus.lines import BOM
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export, check_chain_format, check_format, format_of
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def export_file(
-    database: "Database", job: "JobSummary", path: Path, export: Export | None = None, *, tell: Callable[[str], None]
+    database: "Database",
+    job: "JobSummary",
+    path: Location,
+    export: Export | None = None,
+    *,
+    tell: Callable[[str], None],
 ) -> int:
     """Write a file of results, either completely or not at all; return the number of documents. See `result_lines`."""
     from jobs.export.result_file import result_file
@@ -30,7 +35,7 @@ def export_file(
         return write_results(database, job, target, form, export, tell=tell)
 
 
-def check_results_file(path: Path, *, task: str, corpus: str, is_chain: bool) -> None:
+def check_results_file(path: Location, *, task: str, corpus: str, is_chain: bool) -> None:
     """Raise SpecError for an export that could not be written later, before hours of work are spent on it."""
     from jobs.export.result_file import check_result_path
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobs.addresses.address import Location
 from jobs.choices import Only
 from jobs.compression import PACKINGS, inner_suffix, packing_of
 from jobs.errors import SpecError, nearest
@@ -44,13 +45,19 @@ class Export:
     delimiter: str = ","  # of CSV
     bom: bool = False  # a byte order mark at the start of a table, by which Excel recognizes UTF-8
     stages: "Sequence[JobSummary]" = ()  # of a chain that is exported as a whole
+    spool: Path | None = None  # folder for a copy of a corpus that lies elsewhere; None: it is not read again
 
-    def format_for(self, path: Path | None) -> Format:
+    def format_for(self, path: Location | None) -> Format:
         """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
         form = self.form or (Format.JSONL if path is None else format_of(path))
-        if form is Format.PARQUET and path is not None and packing_of(path) is not None:
-            raise SpecError(f"parquet compresses its own pages; name the file {path.with_suffix('')}")
-        if path is not None and path.suffix.lower() == ".parquet" and form not in (Format.PARQUET, Format.ORIGINAL):
+        if form is Format.PARQUET and path is not None and packing_of(path.name) is not None:
+            name = str(path).removesuffix(Path(path.name).suffix)
+            raise SpecError(f"parquet compresses its own pages; name the file {name}")
+        if (
+            path is not None
+            and path.name.lower().endswith(".parquet")
+            and form not in (Format.PARQUET, Format.ORIGINAL)
+        ):
             raise SpecError(f"{path} would hold {form}; name it otherwise, or leave --format out")
         if self.extras and form not in WITH_EXTRAS:
             raise SpecError(f"--format {form} cannot hold more values; leave --with {self.extras[0]} out")
@@ -65,10 +72,10 @@ class Export:
         return form
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Location) -> Format:
     """The format by the file name: results.csv.gz is CSV, a name without a suffix is JSON Lines. Raises SpecError for
     an unknown suffix."""
-    suffix = inner_suffix(path)
+    suffix = inner_suffix(path.name)
     if suffix is None:
         return Format.JSONL
     if suffix not in SUFFIXES:

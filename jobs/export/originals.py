@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.addresses.address import Location, is_address, is_hidden
 from jobs.corpus.corpus import Format, format_of
 from jobs.corpus.original import AddedLines, CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
 from jobs.errors import SpecError, meant
@@ -47,11 +48,11 @@ class Addition:
         return cls(key, name or key)
 
 
-def check_original_name(database: Database, job: JobSummary, path: Path) -> None:
+def check_original_name(database: Database, job: JobSummary, path: Location) -> None:
     """Raise SpecError for a file whose name promises parquet where the corpus has lines, or lines where it has rows."""
     with database.reading() as connection:
         layout = CorpusLayout.parse(find_source(connection, job.job_id).reading)
-    said = format_of(path)
+    said = format_of(Path(path.name))
     if said is not None and (said is Format.PARQUET) != (layout.format is Format.PARQUET):
         raise SpecError(
             f"the corpus is {layout.format}, and what is written of it is {layout.format} too; give {path} that suffix"
@@ -77,7 +78,7 @@ def original_lines(
         yield from _parquet_rows(database, job, layout, source, export, tell=tell, to_terminal=to_terminal)
         return
     clean = _visible if to_terminal else bytes
-    with _lines(database, job, layout, source, tell) as (lines, is_copied):
+    with _lines(database, job, layout, source, export.spool, tell) as (lines, is_copied):
         found = read_documents(
             database,
             job.job_id,
@@ -124,41 +125,48 @@ def _parquet_rows(
 
     shape = shape_of(job)
     added = added_columns(shape, [(addition.key, addition.name) for addition in export.additions])
-    files = unchanged_files(job.source, layout, source.digest)
-    table: CopiedTable | RewrittenTable
-    if files:
-        table = CopiedTable(CopiedRows([file.path for file in files]), added)
-    else:
-        tell(f"{job.source} no longer holds the corpus as submitted, so its rows are written from the database.")
-        table = RewrittenTable(
-            layout,
-            first_fields(database, job.job_id, among=None),
-            added,
-            has_ids=source.has_ids,
-            has_integer_ids=has_integer_ids(database, job.job_id),
-        )
-    yield b""
-    for document in read_documents(
-        database,
-        job.job_id,
-        only=export.only,
-        condition=export.condition,
-        with_text=not files,
-        text_of=job.chain,
-    ):
-        if document.status not in (DocumentStatus.REJECTED, DocumentStatus.SKIPPED):
-            yield table.line(document, [added_value(shape, addition.key, document) for addition in export.additions])
-    yield table.tail()
+    with unchanged_files(job.source, layout, source.digest, export.spool) as files:
+        table: CopiedTable | RewrittenTable
+        if files:
+            table = CopiedTable(CopiedRows([file.path for file in files]), added)
+        else:
+            tell(f"{job.source} {_why_not_copied(job.source)}, so its rows are written from the database.")
+            table = RewrittenTable(
+                layout,
+                first_fields(database, job.job_id, among=None),
+                added,
+                has_ids=source.has_ids,
+                has_integer_ids=has_integer_ids(database, job.job_id),
+            )
+        yield b""
+        for document in read_documents(
+            database,
+            job.job_id,
+            only=export.only,
+            condition=export.condition,
+            with_text=not files,
+            text_of=job.chain,
+        ):
+            if document.status not in (DocumentStatus.REJECTED, DocumentStatus.SKIPPED):
+                yield table.line(
+                    document, [added_value(shape, addition.key, document) for addition in export.additions]
+                )
+        yield table.tail()
 
 
 @contextmanager
 def _lines(
-    database: Database, job: JobSummary, layout: CorpusLayout, source: CorpusSource, tell: Callable[[str], None]
+    database: Database,
+    job: JobSummary,
+    layout: CorpusLayout,
+    source: CorpusSource,
+    spool: Path | None,
+    tell: Callable[[str], None],
 ) -> Iterator[tuple[Lines, bool]]:
     """The writer of the corpus's lines, and whether it copies them from the file."""
-    with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
+    with copied_lines(layout, job.source, source.digest, source.first_line, spool) as copied:
         if copied is None:
-            why = "no longer holds the corpus as submitted"
+            why = _why_not_copied(job.source)
             if layout.is_folder and layout.has_header:
                 why = "is several tables, each with a header of its own"
             tell(f"{job.source} {why}, so its lines are written from the database.")
@@ -167,6 +175,14 @@ def _lines(
             if layout.encoding:
                 tell(f"{job.source} is written in {layout.encoding}; its lines are exported in UTF-8.")
             yield copied, True
+
+
+def _why_not_copied(source: str) -> str:
+    if is_hidden(source):
+        return "is stored without what is needed to read it again"
+    if is_address(source):
+        return "cannot be read now, or no longer holds the corpus as submitted"
+    return "no longer holds the corpus as submitted"
 
 
 def _check_names(

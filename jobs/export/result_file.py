@@ -1,6 +1,7 @@
 """A file of results: complete or absent, compressed where its name says so; never over the corpus."""
 
 import fcntl
+import fnmatch
 import glob
 import os
 import re
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from jobs.addresses.address import Address, Location, is_address, is_hidden
+from jobs.addresses.upload import check_upload, uploaded
 from jobs.compression import compressed, packing_of
 from jobs.errors import SpecError, StoreError
 from jobs.export.replaced_file import replaced_file
@@ -21,13 +24,17 @@ _NUMBERS = {"stdout": 1, "stderr": 2}
 
 
 @contextmanager
-def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
+def result_file(path: Location, *, corpus: str) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete: until then, what was there before
     stays. A name that ends in .gz, .zst, .xz or .bz2 is compressed. A pipe or device is written to directly.
 
     Raises SpecError for a path that cannot be written, StoreError if the disk refuses.
     """
     check_result_path(path, corpus=corpus)
+    if isinstance(path, Address):
+        with uploaded(path) as file, compressed(file, packing_of(path.name)) as target:
+            yield target
+        return
     real_path = Path(os.path.realpath(path))
     try:
         if (number := _open_already(path)) is not None:
@@ -45,8 +52,11 @@ def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def check_result_path(path: Path, *, corpus: str) -> None:
+def check_result_path(path: Location, *, corpus: str) -> None:
     """Raise SpecError if no file of results may be written here; called before the work too, to fail early."""
+    if isinstance(path, Address):
+        _check_result_address(path, corpus)
+        return
     if (number := _open_already(path)) is not None:
         if not _is_writable(number):
             raise SpecError(f"{path} is not open for writing; name a file, or - for standard output")
@@ -63,6 +73,17 @@ def check_result_path(path: Path, *, corpus: str) -> None:
     is_pattern = glob.has_magic(corpus) and not source.exists()
     if (source.is_dir() and real_path.is_relative_to(source.resolve())) or (is_pattern and real_path.match(corpus)):
         raise SpecError(f"{path} would become a file of the corpus {corpus}; name another folder")
+
+
+def _check_result_address(address: Address, corpus: str) -> None:
+    check_upload(address)
+    if not is_address(corpus) or is_hidden(corpus) or (source := Address.parse(corpus)).scheme != address.scheme:
+        return
+    if source.path == address.path:
+        raise SpecError(f"{address} is the corpus itself, which must not be overwritten; name another file")
+    matches = source.is_pattern and fnmatch.fnmatchcase(address.path, source.path)
+    if matches or address.path.startswith(f"{source.path}/"):
+        raise SpecError(f"{address} would become a file of the corpus {corpus}; name another folder")
 
 
 def _open_already(path: Path) -> int | None:

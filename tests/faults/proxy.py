@@ -27,6 +27,7 @@ class Proxy:
         self._delay_s = 0.0
         self._marker = b""
         self._cuts_left = 0
+        self._answer_bytes = 0  # of an answer that is cut off in its middle
         self.cuts = 0  # number of answers that were cut off so far
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -71,7 +72,13 @@ class Proxy:
         """Forward a client's message that contains `marker`, and close its connection before the answer arrives; the
         first `times` times. The server has executed the request; the client cannot know."""
         with self._lock:
-            self._marker, self._cuts_left = marker, times
+            self._marker, self._cuts_left, self._answer_bytes = marker, times, 0
+
+    def cut_within(self, num_bytes: int, times: int = 1) -> None:
+        """Forward about this number of bytes of what the server sends through a connection, and close it; the first
+        `times` times."""
+        with self._lock:
+            self._marker, self._cuts_left, self._answer_bytes = b"", times, num_bytes
 
     def heal(self) -> None:
         """Forward everything again. Bytes that were swallowed are lost, so their connections are closed."""
@@ -80,7 +87,7 @@ class Proxy:
         self._refusing = self._swallowing = self._cutting_handshakes = False
         self._delay_s = 0.0
         with self._lock:
-            self._marker, self._cuts_left = b"", 0
+            self._marker, self._cuts_left, self._answer_bytes = b"", 0, 0
 
     def _accept(self) -> None:
         while not self._closed:
@@ -111,8 +118,10 @@ class Proxy:
     def _forward(
         self, source: socket.socket, sink: socket.socket, pair: tuple[socket.socket, socket.socket], asks: bool
     ) -> None:
+        num_bytes = 0
         with contextlib.suppress(OSError):
             while data := source.recv(READ_BYTES):
+                num_bytes += len(data)
                 if self._delay_s:
                     time.sleep(self._delay_s)
                 if self._swallowing or source in self._forgotten:
@@ -121,15 +130,26 @@ class Proxy:
                     source.sendall(b"S")
                     source.recv(READ_BYTES)
                     break
+                if not asks and self._should_cut_answer(num_bytes):
+                    sink.sendall(data[: len(data) // 2])
+                    break
                 if asks and self._should_cut(data):
                     self._cut(pair, data)
                     return
                 sink.sendall(data)
         self._close(pair)
 
+    def _should_cut_answer(self, num_bytes: int) -> bool:
+        with self._lock:
+            if not (self._cuts_left and self._answer_bytes and num_bytes > self._answer_bytes):
+                return False
+            self._cuts_left -= 1
+            self.cuts += 1
+            return True
+
     def _should_cut(self, data: bytes) -> bool:
         with self._lock:
-            if not self._cuts_left or self._marker not in data:
+            if not self._cuts_left or not self._marker or self._marker not in data:
                 return False
             self._cuts_left -= 1
             self.cuts += 1

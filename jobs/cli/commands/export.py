@@ -2,14 +2,15 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from jobs.addresses.address import Location
 from jobs.choices import Only
 from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
+from jobs.cli.location import LocationType
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.export.export_file import export_file, write_results
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     "path",
-    type=click.Path(path_type=Path),
-    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt, .parquet or .run; a further .gz, "
-    ".zst, .xz or .bz2 compresses it (not parquet).  [default: standard output]",
+    type=LocationType(),
+    help="The file to write, or its address (s3://bucket/out.jsonl). Its name sets the format: .jsonl, .csv, .tsv, "
+    ".txt, .parquet or .run; a further .gz, .zst, .xz or .bz2 compresses it (not parquet).  [default: standard output]",
 )
 @click.option(
     "--format",
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
 def export(
     context: Context,
     reference: str,
-    path: Path | None,
+    path: Location | None,
     form: Format | None,
     only: Only | None,
     where: str | None,
@@ -145,6 +146,7 @@ def export(
         defuse=defuse,
         delimiter=separator_of(delimiter) if delimiter else ",",
         bom=bom,
+        spool=context.settings.home / "spool",
     )
     to_file = path is not None and str(path) != "-"
     form = export.format_for(path if to_file else None)

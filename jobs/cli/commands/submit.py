@@ -44,9 +44,10 @@ def submit(context: Context, /, **values: Any) -> int:
     """Submit CORPUS to be translated, scored, reranked or continued.
 
     CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv, parquet; .gz, .zst, .xz and .bz2 are
-    unpacked), a folder of such files, a pattern in quotes ('part-*.jsonl.gz'), or - for standard input. The same corpus
-    with the same options is the same job: submit it again to continue where it was interrupted. (A cancelled job is
-    refused: kvjobs retry continues it, --again makes a new one.)
+    unpacked), a folder of such files, a pattern in quotes ('part-*.jsonl.gz'), an address of any of these (s3://, gs://,
+    az://, hf://datasets/, https://), or - for standard input. The same corpus with the same options is the same job:
+    submit it again to continue where it was interrupted. (A cancelled job is refused: kvjobs retry continues it,
+    --again makes a new one.)
 
     To score with a translation model, a line has "source" and "target". To rerank, a line has "query" and "candidates",
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder
@@ -153,7 +154,8 @@ def _submit(context: Context, options: SubmitOptions, plan: SubmitPlan, early: E
         else:
             _print_next_command(database, submitted, chain, plan.request.job.queue, context.settings.lease_s)
         if options.as_json:
-            print_ended_job(context, database, job, code, chain, already=submitted.prior_state, output=options.results)
+            output = str(options.results) if options.results else None
+            print_ended_job(context, database, job, code, chain, already=submitted.prior_state, output=output)
     return code
 
 

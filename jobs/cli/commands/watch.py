@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from jobs.addresses.address import Location
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
     exit_code_of_chain,
@@ -16,6 +16,7 @@ from jobs.cli.job_exit import (
     print_ended_job,
     watch_command,
 )
+from jobs.cli.location import LocationType
 from jobs.cli.number_types import number_type
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
@@ -35,7 +36,7 @@ TIMED_OUT = 4
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=LocationType(),
     help="With --work: the file for the results; - is standard output.  [default: no results are written]",
 )
 @max_rejected_option
@@ -45,7 +46,7 @@ def watch(
     context: Context,
     reference: str,
     work: bool,
-    output: Path | None,
+    output: Location | None,
     tolerance: Tolerance | None,
     as_json: bool,
 ) -> int:
@@ -72,7 +73,8 @@ def watch(
         stages = do(context, database, job)
         code = exit_code_of_chain(stages, tolerance)
         if as_json:
-            print_ended_job(context, database, _same(job, stages), code, stages, output=output)
+            written = str(output) if output else None
+            print_ended_job(context, database, _same(job, stages), code, stages, output=written)
     return code
 
 
@@ -80,7 +82,7 @@ def _work(
     context: Context,
     database: "Database",
     job: "JobSummary",
-    output: Path | None,
+    output: Location | None,
     tolerance: Tolerance | None,
     as_json: bool,
 ) -> "Sequence[JobSummary]":

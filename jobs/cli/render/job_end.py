@@ -1,7 +1,6 @@
 """The last message of `submit --wait` and `watch --work`: how a job ended, and what to do next."""
 
-from pathlib import Path
-
+from jobs.addresses.address import Location
 from jobs.cli.job_exit import is_tolerated
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
@@ -13,7 +12,7 @@ from jobs.tolerance import Tolerance
 
 
 def end_message(
-    job: JobSummary, output: Path | None, tolerance: Tolerance | None, whole: Totals | None, answers: JobProviders
+    job: JobSummary, output: Location | None, tolerance: Tolerance | None, whole: Totals | None, answers: JobProviders
 ) -> str:
     """The outcome of a job, its speed, where the results are, who answered, and what to look at; `whole`: totals of a
     scoring job."""

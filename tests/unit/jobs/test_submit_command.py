@@ -25,6 +25,7 @@ from jobs.tasks.translate import TranslateOptions
 from tests.rows import PIVOT, PIVOT_COLUMNS
 
 JSONL = Corpus(path="/data/corpus.jsonl").reading
+BEIR_READING = '{"format": "beir", "holds": "candidates"}'
 
 
 def stored(task: Task, options: Options, **columns: Any) -> StoredSubmit:
@@ -124,9 +125,30 @@ def test_a_pipe_is_to_be_sent_again() -> None:
     assert command == "kvjobs submit - --task translate --model m --again < CORPUS"
 
 
+def test_an_address_is_named_again_and_one_with_secrets_has_to_be_put_in() -> None:
+    for url in (
+        "https://user:SECRET@host/a.csv.gz",
+        "https://host/a.csv.gz?X-Amz-Signature=SECRET",
+        "https://host/a.csv.gz",
+    ):
+        corpus = Corpus(path=url)
+        command = submit_command(
+            stored(Task.TRANSLATE, TranslateOptions(), source=corpus.source, reading=corpus.reading)
+        )
+        named, made, _ = parsed(command)
+        assert "SECRET" not in f"{corpus.source} {corpus.reading} {command}"
+        assert (named, made.job.format) == ("ADDRESS" if "SECRET" in url else url, None)
+        assert corpus.is_file == ("SECRET" not in url)
+    run = stored(
+        Task.RERANK, RerankOptions(), source="https://host/a.run?*** over s3://bucket/set/", reading=BEIR_READING
+    )
+    named, made, _ = parsed(submit_command(run))
+    assert (named, made.of_task["run"]) == ("s3://bucket/set/", "ADDRESS")
+
+
 def test_a_run_and_its_folder_are_two_arguments() -> None:
-    source, reading = "/r/bm25.run over /beir/set", '{"format": "beir", "holds": "candidates"}'
-    corpus, made, _ = parsed(submit_command(stored(Task.RERANK, RerankOptions(), source=source, reading=reading)))
+    source = "/r/bm25.run over /beir/set"
+    corpus, made, _ = parsed(submit_command(stored(Task.RERANK, RerankOptions(), source=source, reading=BEIR_READING)))
 
     assert (corpus, made.of_task["run"]) == ("/beir/set", "/r/bm25.run")
 

@@ -1,0 +1,136 @@
+"""Copies of remote files on this machine: an address is read once, in order, and its copy as often as need be.
+
+A connection that breaks is resumed behind the bytes that have come. What changed in between is refused.
+
+Knows: files and folders on the disk. Does not know: formats.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from jobs.addresses.filesystem import CHANGED, naming_address, retried, version_of
+from jobs.addresses.listing import RemoteFile
+from jobs.addresses.web import url_pieces
+from jobs.compression import PACKINGS
+from jobs.errors import CorpusError, KvjobsError, Stopped
+from jobs.system.private import FOLDER, make_folder
+
+BLOCK_BYTES = 8 << 20  # one request
+FILES_AT_ONCE = 8  # what a small object costs is mostly the way to it and back
+_FOLDER = "kvjobs-fetched-"
+
+
+@contextmanager
+def fetched(files: Sequence[RemoteFile], spool: Path) -> Iterator[list[Path]]:
+    """Local copies of the files, in a folder of its own in `spool`, which is removed at the end of the block; one that
+    a killed process left is removed by the next. Raises CorpusError where a file cannot be read or has changed since it
+    was listed, KvjobsError where the disk refuses."""
+    with _own_folder(files, spool) as folder:
+        paths = [folder / f"{number:07}{_suffixes(file.name)}" for number, file in enumerate(files)]
+        stop, pool = Event(), ThreadPoolExecutor(max_workers=FILES_AT_ONCE)
+        try:
+            for _ in pool.map(partial(_download, stop), files, paths):
+                pass
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+        yield paths
+
+
+def _suffixes(name: str) -> str:
+    """What the name of a copy keeps: `.jsonl.gz`, so that it is read as its original is."""
+    suffixes = Path(name).suffixes
+    kept = suffixes[-2:] if suffixes and suffixes[-1].lower() in PACKINGS else suffixes[-1:]
+    return "".join(kept) if len("".join(kept)) < 32 else ""
+
+
+@contextmanager
+def _own_folder(files: Sequence[RemoteFile], spool: Path) -> Iterator[Path]:
+    """A new folder with a lock on it, which the kernel releases when the process dies."""
+    folder = spool / f"{_FOLDER}{secrets.token_hex(8)}"
+    try:
+        make_folder(spool)
+        _remove_left_over(spool)
+        folder.mkdir(mode=FOLDER)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise KvjobsError(f"{spool} cannot be used: {error.strerror}; set KVJOBS_HOME") from None
+    try:
+        with suppress(OSError):  # a disk without locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _check_space(files, spool)
+        yield folder
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_over(spool: Path) -> None:
+    for folder in spool.glob(f"{_FOLDER}*"):
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(lock)
+
+
+def _check_space(files: Sequence[RemoteFile], spool: Path) -> None:
+    wanted, free = sum(file.num_bytes or 0 for file in files), shutil.disk_usage(spool).free
+    if wanted > free:
+        raise KvjobsError(
+            f"{files[0]} takes {wanted:,} bytes of disk while it is read, and {spool} has {free:,}; free some space "
+            "there, or set KVJOBS_HOME"
+        )
+
+
+def _download(stop: Event, file: RemoteFile, path: Path) -> None:
+    try:
+        with path.open("xb") as target:
+            pieces = url_pieces(file.address) if file.system is None else object_pieces(file)
+            for position, piece in pieces:
+                if stop.is_set():
+                    raise Stopped(f"{file} is not read any more")
+                target.seek(position)
+                target.truncate()
+                target.write(piece)
+    except OSError as error:
+        raise KvjobsError(
+            f"{file} cannot be copied to {path.parent.parent}: {error.strerror}; free some space there, or set "
+            "KVJOBS_HOME"
+        ) from None
+
+
+def object_pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
+    """The bytes of an object, each piece with its position. Raises CorpusError."""
+    address, system = file.address, file.system
+    with naming_address(address):
+        source = retried(lambda: system.open(address.path, "rb", block_size=BLOCK_BYTES, cache_type="none"))
+        version, num_bytes, position = version_of(source.details), int(source.details["size"]), 0
+        if file.version not in (None, version):
+            raise CorpusError(f"{address}: {CHANGED}")
+        while position < num_bytes:
+            piece = retried(partial(_read, source, min(BLOCK_BYTES, num_bytes - position)))
+            yield position, piece
+            position += len(piece)
+        source.close()
+        if num_bytes > BLOCK_BYTES:  # else it came as one answer
+            system.invalidate_cache()
+            if version_of(retried(lambda: system.info(address.path))) != version:
+                raise CorpusError(f"{address}: {CHANGED}")
+
+
+def _read(source: Any, num_bytes: int) -> bytes:
+    if not (piece := source.read(num_bytes)):
+        raise EOFError  # the object has become shorter, or the answer was cut off
+    return bytes(piece)
