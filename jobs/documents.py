@@ -39,6 +39,7 @@ class Reject(enum.StrEnum):
     BAD_CANDIDATE = "bad-candidate"
     DUPLICATE_CANDIDATE = "duplicate-candidate"
     BAD_MESSAGES = "bad-messages"
+    BAD_REQUEST = "bad-request"  # a line of a batch file of OpenAI
     NO_LANGUAGE = "no-language"  # --model auto: neither the line nor the command says it
     NO_ROUTE = "no-route"  # --model auto: no model translates from the line's language
     NO_ID = "no-id"  # of a document that is appended to an open job

@@ -87,7 +87,8 @@ def trial_command(job: StoredSubmit, file: str) -> str | None:
 
 def _job_arguments(job: StoredSubmit, spec: JobSpec) -> Iterator[str]:
     """The arguments for the task, its model, providers and options, and for reading the corpus."""
-    yield from ("--task", spec.task.value, *_model_arguments(spec), *_option_arguments(spec.options))
+    model = () if "requested_model" in _reading(job) else _model_arguments(spec)
+    yield from ("--task", spec.task.value, *model, *_option_arguments(spec.options))
     yield from _reading_arguments(job, spec.task)
     yield from ("--queue", job.queue) if job.queue != CPU else ()
     yield from () if spec.providers.is_default else ("--providers", str(spec.providers))
@@ -176,7 +177,7 @@ def _reading_arguments(job: StoredSubmit, task: Task) -> Iterator[str]:
     default = default_line_bytes(kind, in_windows=KINDS[task].in_windows)
     if (limit := reading.get("max_line_bytes", default)) != default:
         yield from ("--max-text", str(limit))
-    if reading["id_field"] != "id":
+    if reading["id_field"] != "id" and form is not Format.OPENAI:
         yield from ("--id-field", reading["id_field"])
     named = {**reading, **{f"{role}_field": field for role, field in reading["fields"].items()}}
     for option in KINDS[task].options:

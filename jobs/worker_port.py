@@ -151,6 +151,11 @@ class WorkerPort(Protocol):
         """
         ...
 
+    def tasks_of(self, name: str, models_dir: Path) -> tuple[str, ...]:
+        """The tasks that a model of this name or path can do. Raises NotFoundError, and ModelError where its folder
+        holds none."""
+        ...
+
     def installed_models(self, models_dir: Path) -> list[InstalledModel]:
         """Every model that has a name, in the order of names. Looks at files only: no graph is opened."""
         ...

@@ -14,7 +14,7 @@ from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
-from jobs.tasks.kinds import Options
+from jobs.tasks.kinds import KINDS, Options
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import InstalledModel, KernelsCheck, ProviderCheck, WorkerPort
@@ -69,6 +69,13 @@ class Port:
         from worker.model_tools.dry_run import count_work
 
         return count_work(corpus, spec, stages, models_dir, spool, on_progress)
+
+    def tasks_of(self, name: str, models_dir: Path) -> tuple[str, ...]:
+        from worker.models.contents.present_files import kind_of
+        from worker.models.registry import find_model
+
+        kind = kind_of(find_model(name, models_dir))
+        return tuple(task.name for task in KINDS.values() if kind in task.models)
 
     def installed_models(self, models_dir: Path) -> list[InstalledModel]:
         from worker.models.contents.summary import summarize

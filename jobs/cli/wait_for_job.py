@@ -12,7 +12,7 @@ from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
 from jobs.dispatch.embedded_worker import EmbeddedWorker
-from jobs.export.export_file import export_file, write_results
+from jobs.export.export_file import default_format, export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
@@ -112,7 +112,8 @@ def _write(database: Database, stages: Sequence[JobSummary], output: Location | 
     job, whole = stages[0], Export(stages=stages if len(stages) > 1 else ())
     if str(output) == "-":
         sys.stdout.flush()  # the results bypass its text buffer
-        write_results(database, job, sys.stdout.buffer, Format.JSONL, whole, tell=print_message)
+        form = default_format(whole, job, Format.JSONL)
+        write_results(database, job, sys.stdout.buffer, form, whole, tell=print_message)
     else:
         export_file(database, job, output, whole, tell=print_message)
 

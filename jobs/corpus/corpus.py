@@ -19,6 +19,7 @@ from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder import AnyFile, find_files, find_remote_files, is_pattern, printable
+from jobs.corpus.openai.requests import ID, Requests
 from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
 from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted, repeated
@@ -44,6 +45,7 @@ class Format(enum.StrEnum):
     CSV = "csv"  # with a header, or with `Corpus.columns`
     TSV = "tsv"  # likewise
     PARQUET = "parquet"  # a row a document
+    OPENAI = "openai"  # a batch file: a request per line
 
 
 FORMATS = ", ".join(Format)
@@ -60,6 +62,7 @@ SUFFIXES = {
     ".tsv": Format.TSV,
     ".parquet": Format.PARQUET,
 }
+WITH_LISTS = (Format.JSONL, Format.PARQUET, Format.OPENAI)  # whose fields may be lists
 SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
 
@@ -79,6 +82,7 @@ class Corpus:
     columns: tuple[str, ...] | None = None  # of csv and tsv without a header: the names of their columns
     encoding: str | None = None  # by any name of Python's; None: UTF-8
     payload_kind: PayloadKind = PayloadKind.TEXT
+    requests: Requests | None = None  # of a batch file: what its requests have in common
     id_field: str = "id"
     text_field: str = "text"
     source_field: str = "source"  # of pairs: the field of the source
@@ -96,6 +100,8 @@ class Corpus:
     _format_of_files: Format | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.requests is not None:
+            object.__setattr__(self, "id_field", ID)
         if self.run is not None:
             if self.payload_kind is not PayloadKind.CANDIDATES or self.format is not None:
                 raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
@@ -125,7 +131,7 @@ class Corpus:
             raise SpecError(
                 f"{self.source}: parquet is compressed inside and cannot be read from a packed file; unpack it"
             )
-        if self.payload_kind is PayloadKind.CANDIDATES and read_as not in (Format.JSONL, Format.PARQUET):
+        if self.payload_kind is PayloadKind.CANDIDATES and read_as not in WITH_LISTS:
             raise SpecError(
                 f"queries with their candidates are written in jsonl or parquet, and {self.source} is read as "
                 f'{read_as}; write lines like {{"id": ..., "query": ..., "candidates": [{{"id": ..., "text": ...}}, '
@@ -134,7 +140,9 @@ class Corpus:
 
     @property
     def payload_fields(self) -> dict[str, str]:
-        """Names of the fields of the payload, by role."""
+        """Names of the fields of the payload, by role; none for a batch file, whose requests say it."""
+        if self.requests is not None:
+            return {}
         match self.payload_kind:
             case PayloadKind.TEXT:
                 return {"text": self.text_field}
@@ -180,6 +188,7 @@ class Corpus:
         if self.run is not None:
             return json.dumps({"format": BEIR, "holds": self.payload_kind})
         how: dict[str, object] = {"format": self.read_as, "holds": self.payload_kind, "id_field": self.id_field}
+        how |= self.requests.reading if self.requests is not None else {}
         how |= {"packing": self.packing} if self.packing else {}
         how |= {"files": True, "any_name": self.format is not None} if self.files is not None else {}
         how |= {"delimiter": self.separator} if self.has_own_separator else {}
@@ -210,6 +219,8 @@ class Corpus:
     @property
     def read_as(self) -> Format:
         """The given format, else the one of the file's suffix. Raises SpecError where there is none."""
+        if self.requests is not None:
+            return Format.OPENAI
         if self.format is not None:
             if self.format not in tuple(Format):
                 raise SpecError(f"there is no format {self.format!r}{meant(self.format, Format)}; known are {FORMATS}")
@@ -285,6 +296,7 @@ class Corpus:
     def _find_files(self) -> None:
         """Look which files a folder or a pattern names. Raises CorpusError where they are not of one format."""
         path, given = os.fspath(self.path), None if self.format is None else self.read_as
+        given = Format.JSONL if given is Format.OPENAI else given  # by the names of the files
         if (address := self.address) is None and (self.is_stdin or not (os.path.isdir(path) or is_pattern(path))):
             return
         with naming(self.source):

@@ -16,6 +16,7 @@ from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.delimited import read_delimited
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import BOM, read_text
+from jobs.corpus.openai.requests import read_requests
 from jobs.corpus.parquet.reader import ParquetReader
 from jobs.corpus.unpacking import CHUNK_BYTES, HashedBytes, OnBytes, naming, read_once, unpacked
 from jobs.documents import Record
@@ -102,6 +103,9 @@ class CorpusReader:
 def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
     fields, limit, take = corpus.payload_fields, corpus.line_limit, corpus.take_payload
     match corpus.read_as:
+        case Format.OPENAI:
+            assert corpus.requests
+            return read_requests(stream, limit, corpus.requests)
         case Format.JSONL:
             return read_jsonl(stream, corpus.id_field, corpus.text_field, limit, take)
         case Format.TXT:

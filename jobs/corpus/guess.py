@@ -30,6 +30,8 @@ def guess_by_lines(lines: Sequence[bytes], fields: Mapping[str, str]) -> str | N
     if not objects:
         return _guess_format(lines, fields)
     values = objects[0]
+    if {"custom_id", "url", "body"} <= values.keys():
+        return "the lines are requests of a batch file: --format openai?"
     if "candidates" not in fields and {"query", "candidates"} <= values.keys():
         return "the lines have query and candidates: --task rerank?"
     if "text" in fields:

@@ -36,8 +36,8 @@ class Message:
     )
 
 
-def check_messages(messages: object) -> Payload | Problem:
-    """The payload that this value of a line makes, or why it makes none."""
+def check_messages(messages: object, **more: object) -> Payload | Problem:
+    """The payload that this value of a line makes, with `more` keys, or why it makes none."""
     if type(messages) is not list or not messages:
         found = "the list is empty" if messages == [] else f"`messages` is {kind_of(messages)}, not a list"
         return Problem(Reject.BAD_MESSAGES, f"{found}; write [{_EXAMPLE}, ...]")
@@ -55,7 +55,7 @@ def check_messages(messages: object) -> Payload | Problem:
         {"role": given["role"], "content": message.content} for given, message in zip(messages, kept, strict=True)
     ]
     return Payload(
-        orjson.dumps({"messages": written}).decode(), sum(estimate_tokens(message.content) for message in kept)
+        orjson.dumps({"messages": written, **more}).decode(), sum(estimate_tokens(message.content) for message in kept)
     )
 
 

@@ -27,6 +27,8 @@ from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.field_path import put_back
 from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, find_files, find_remote_files, local_files
 from jobs.corpus.lines import BOM, numbered_lines
+from jobs.corpus.openai.request_kind import RequestKind, kind_in
+from jobs.corpus.openai.requests import put_request_back
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import KvjobsError, SpecError
 from jobs.tasks.kind import PayloadKind
@@ -76,6 +78,12 @@ class CorpusLayout:
     encoding: str | None = None  # None: UTF-8
     is_folder: bool = False  # a folder of files, or a pattern
     any_name: bool = False  # of its files: their format was given
+    requests: RequestKind | None = None  # of a batch file
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether each line is a JSON object."""
+        return self.format in (Format.JSONL, Format.OPENAI)
 
     @property
     def has_header(self) -> bool:
@@ -106,6 +114,7 @@ class CorpusLayout:
             encoding=values.get("encoding"),
             is_folder=values.get("files", False),
             any_name=values.get("any_name", False),
+            requests=kind_in(reading),
         )
 
 
@@ -244,7 +253,7 @@ class RewrittenLines:
         if self._layout.format is Format.TXT:
             return f"{document.text}\n".encode()
         values = stored_values(self._layout, document)
-        if self._layout.format is Format.JSONL:
+        if self._layout.has_objects:
             return orjson.dumps(values) + b"\n"
         return self._row([values.get(name, "") for name in self._columns])
 
@@ -258,6 +267,8 @@ def stored_values(layout: CorpusLayout, document: StoredLine) -> dict[str, Any]:
     """The values of a line by field, from what the job stores."""
     values = read_fields(document.fields)
     text = document.text or ""
+    if layout.requests is not None:
+        values = put_request_back(values, text, layout.requests)
     payload = {"text": text} if layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
     may_lack = layout.payload_kind is PayloadKind.MESSAGES  # a line has messages or a text
     for role, field in reversed(list(layout.fields.items())):
@@ -292,7 +303,7 @@ class AddedLines:
         """A line with a value for each name: JSON for JSON Lines, else the text of a cell. Raises SpecError where the
         line already has a field of that name."""
         line = self._lines.line(document)
-        if self._layout.format is Format.JSONL:
+        if self._layout.has_objects:
             self._check_names(document)
             return _into_object(line, zip(self._names, values, strict=True))
         if self._layout.delimiter:

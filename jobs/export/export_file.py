@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from jobs.addresses.address import Location
 from jobs.corpus.lines import BOM
+from jobs.corpus.openai.request_kind import kind_in
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export, check_chain_format, check_format, format_of
 
@@ -25,7 +26,7 @@ def export_file(
     from jobs.export.result_file import result_file
 
     export = export or Export()
-    form = export.format_for(path)
+    form = default_format(export, job, export.format_for(path))
     check_format(form, job.task)
     if form is Format.ORIGINAL:
         from jobs.export.originals import check_original_name
@@ -33,6 +34,13 @@ def export_file(
         check_original_name(database, job, path)
     with result_file(path, corpus=job.source) as target:
         return write_results(database, job, target, form, export, tell=tell)
+
+
+def default_format(export: Export, job: "JobSummary", form: Format) -> Format:
+    """The format of JSON Lines for a job, where none was asked for: of a batch file OpenAI's output lines."""
+    is_asked = export.form is not None or export.extras or export.stages
+    is_batch = form is Format.JSONL and not is_asked and kind_in(job.reading) is not None
+    return Format.OPENAI if is_batch else form
 
 
 def check_results_file(path: Location, *, task: str, corpus: str, is_chain: bool) -> None:

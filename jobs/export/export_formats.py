@@ -44,6 +44,7 @@ class Format(enum.StrEnum):
     ORIGINAL = "original"  # the lines of the corpus as they were submitted
     TREC = "trec"  # rankings as a TREC run
     COHERE = "cohere"  # rankings as the answers of Cohere's rerank endpoint
+    OPENAI = "openai"  # the output lines of OpenAI's Batch API
 
 
 # What Python, a terminal or another program takes for the end of a line.

@@ -207,7 +207,7 @@ def _check_names(
 
 def _written(value: Any, layout: CorpusLayout, defuse: bool) -> str:
     """A value in the form of the corpus: JSON, a cell of a table, or for txt a text without line breaks and tabs."""
-    if layout.format is Format.JSONL:
+    if layout.has_objects:
         return to_json(value).decode()
     if value is None:
         return ""

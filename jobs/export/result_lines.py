@@ -8,6 +8,7 @@ from jobs.errors import SpecError
 from jobs.export.chain.chain_lines import chain_lines
 from jobs.export.export_formats import Format, RecordFormat, record_format
 from jobs.export.export_options import Export, check_format
+from jobs.export.openai_lines import openai_lines
 from jobs.export.originals import NO_TERMINAL, original_lines
 from jobs.export.parquet.results import parquet_results
 from jobs.export.rankings import ranking_format
@@ -44,7 +45,11 @@ def result_lines(
     if form is Format.TXT and only is None and condition is None:
         only = Only.ALL  # so that line N always belongs to document N
     records: RecordFormat
-    if form in (Format.TREC, Format.COHERE):
+    with_text = Extra.TEXT in export.extras or form in (Format.TREC, Format.COHERE)
+    if form is Format.OPENAI:
+        records = requests = openai_lines(job)
+        with_text = requests.needs_text
+    elif form in (Format.TREC, Format.COHERE):
         records = ranking_format(form, job)
     elif form is Format.PARQUET:
         records = parquet_results(database, job, export.extras)
@@ -65,7 +70,7 @@ def result_lines(
         job.job_id,
         only=only,
         condition=condition,
-        with_text=Extra.TEXT in export.extras or form in (Format.TREC, Format.COHERE),
+        with_text=with_text,
     )
     for document in documents:
         yield records.line(document)

@@ -4,12 +4,14 @@ values --SubmitRequest.read--> SubmitRequest --plan_submit--> SubmitPlan --submi
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.openai.requests import Requests
 from jobs.errors import SpecError
+from jobs.operations.requests import with_requests
 from jobs.operations.stages import read_stages
 from jobs.routing.plan import AUTO, PivotRequest, PlannedRoute, plan_by_language
 from jobs.routing.table import RouteTable
@@ -17,6 +19,7 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.job_options import SubmitRequest
+from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import KINDS
 from jobs.tasks.option import Option
@@ -89,9 +92,10 @@ def plan_submit(
     Raises what `WorkerPort.admit` raises, SpecError for options that the model does not use or that contradict the
     corpus, CorpusError for files that are not there or not of one format.
     """
-    spec = _admit(request, settings, tell, admissions or Admissions())
+    request, requests = with_requests(request, file.path, file.stream, settings)
+    spec = _admit(request, requests, settings, tell, admissions or Admissions())
     stages = read_stages(request.job.then, spec, settings)
-    return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file))
+    return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file, requests))
 
 
 def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
@@ -108,8 +112,16 @@ def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
             yield f"No --model was given: {spec.kind.words.doing} with the bundled {spec.model}."
 
 
-def _admit(request: SubmitRequest, settings: Settings, tell: Callable[[str], None], admissions: Admissions) -> JobSpec:
+def _admit(
+    request: SubmitRequest,
+    requests: Requests | None,
+    settings: Settings,
+    tell: Callable[[str], None],
+    admissions: Admissions,
+) -> JobSpec:
     job, options, fallback = request.job, request.read_task_options(), not request.job.no_fallback
+    if requests is not None and isinstance(options, GenerateOptions):
+        options = replace(options, own_options=True)
     if not isinstance(options, TranslateOptions) or not (routes := _planned_routes(request, settings.route_table)):
         given = repr((job.task, job.model, job.providers, fallback, options))
         if (spec := admissions.find(given, settings.models_dir)) is None:
@@ -153,9 +165,15 @@ def _refuse_beside_auto(request: SubmitRequest) -> None:
             )
 
 
-def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile) -> Corpus:
+def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile, requests: Requests | None) -> Corpus:
     """How the corpus is read, which the task decides, and for scoring the model."""
     job = request.job
+    if requests is not None and isinstance(spec.options, GenerateOptions):
+        requests = replace(requests, options=spec.options)
+    if requests is not None and spec.payload_kind is PayloadKind.PAIRS:
+        raise SpecError(
+            f"{spec.model} is a translation model, which scores pairs; {requests.kind.endpoint} scores a text"
+        )
     if spec.payload_kind is PayloadKind.PAIRS:
         _refuse_given(request, [TEXT_FIELD], spec.model, "scores pairs of a source and a target")
     else:
@@ -173,6 +191,7 @@ def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile) -> Corpus:
         max_line_bytes=job.max_text,
         in_windows=spec.kind.in_windows,
         payload_kind=spec.payload_kind,
+        requests=requests,
         id_field=job.id_field,
         **_languages(request),
         **{option.name: request.value(option) for option in fields},

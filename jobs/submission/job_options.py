@@ -77,7 +77,11 @@ class JobOptions:
         CPU, "cpu: any worker may process the job; gpu: only workers with a GPU.", parse=check_queue, metavar="NAME"
     )
     format: str | None = option(
-        None, "jsonl, txt, csv, tsv or parquet.  [default: by the file's name]", metavar="FORMAT", of_corpus=True
+        None,
+        "jsonl, txt, csv, tsv, parquet, or openai: a batch file of OpenAI.  [default: by the file's name, or its "
+        "first line]",
+        metavar="FORMAT",
+        of_corpus=True,
     )
     delimiter: str | None = option(
         None, "CSV, TSV: the character between two cells: ';', '|', tab ...", metavar="SIGN", of_corpus=True
@@ -144,6 +148,7 @@ class SubmitRequest:
 
     job: JobOptions
     of_task: Mapping[str, Any]  # the options of its task that were given, plain values by name
+    given: frozenset[str] = frozenset()  # the names of those of every job that were given
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "SubmitRequest":
@@ -154,7 +159,9 @@ class SubmitRequest:
             raise SpecError(f"there is no option {unknown!r}{meant(unknown, known)}")
         own = {name: OF_EVERY_JOB[name].read(value) for name, value in values.items() if name in OF_EVERY_JOB}
         request = cls(
-            job=JobOptions(**own), of_task={name: value for name, value in values.items() if name not in OF_EVERY_JOB}
+            job=JobOptions(**own),
+            of_task={name: value for name, value in values.items() if name not in OF_EVERY_JOB},
+            given=frozenset(own),
         )
         request.read_task_options()
         return request

@@ -154,6 +154,8 @@ def _content_key(
             read.append(["columns", *corpus.columns])
         if corpus.decoded_as is not None:
             read.append(["encoding", corpus.decoded_as])
+        if corpus.requests is not None:
+            read.append([*corpus.requests.reading.items()])
         if corpus.language_field is not None:
             read += ["language", corpus.language_field, corpus.default_language or ""]
     else:

@@ -53,6 +53,8 @@ class GenerateOptions:
     prefix_cache: bool = option(True, shared.PREFIX_CACHE)
     cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # prompts that run at a time; None: the engine chooses
+    # Documents may have options of their own, which come first (`jobs.corpus.own_options`). A batch file sets it.
+    own_options: bool = option(False, is_later=True)
     timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ GENERATE = Kind(
     options=(*options_of(GenerateOptions), shared.TEXT_FIELD),
     models=("causal",),
     default_model="demo-lm",
-    payload_where=("chat", PayloadKind.MESSAGES),
+    payload_where=(("chat", "own_options"), PayloadKind.MESSAGES),
     has_large_shards=True,
     too_long="which fail",
     table="generations",

@@ -197,7 +197,7 @@ class Kind:
     models: tuple[str, ...] = ()  # the kinds of models that do it (`worker.models.model_kind`)
     default_model: str = ""  # the bundled model that is used if none is named
     payload: PayloadKind = PayloadKind.TEXT
-    payload_where: tuple[str, PayloadKind] | None = None  # (option, payload if that option is true)
+    payload_where: tuple[tuple[str, ...], PayloadKind] | None = None  # (options, payload if one of them is true)
     in_windows: bool = False  # whether a text of any length is read, in windows
     too_long: str = "cut to fit"  # what becomes of other sequences that are longer than the model's positions
     has_large_shards: bool = False  # whether a document may be large, or slow
@@ -262,8 +262,8 @@ class Kind:
 
     def payload_kind(self, options: Mapping[str, Any]) -> PayloadKind:
         """The payload of a job with these options."""
-        name, payload = self.payload_where or ("", self.payload)
-        return payload if options.get(name) else self.payload
+        names, payload = self.payload_where or ((), self.payload)
+        return payload if any(map(options.get, names)) else self.payload
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)

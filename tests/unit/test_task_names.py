@@ -7,6 +7,7 @@ from tests.places import CHECKOUT
 NAMES = re.compile(r"\bTask\.[A-Z]|\bmatch [a-z_.]*options\b")
 ROOMS = ("jobs/tasks/", "worker/engine/tasks/", "worker/providers/")  # what each does with a task, or cannot do
 BESIDE = {
+    "jobs/corpus/openai/request_kind.py": "the tasks that answer the addresses of OpenAI",
     "jobs/submission/job_options.py": "what is done where nobody says it",
     "worker/cli/bench/providers.py": "what is done where nobody says it",
     "worker/model_tools/admission.py": "which options a model supports, its engine says",

@@ -13,7 +13,7 @@ from jobs.cli.context import Context
 from jobs.cli.location import LocationType
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
-from jobs.export.export_file import export_file, write_results
+from jobs.export.export_file import default_format, export_file, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Extra
@@ -125,6 +125,8 @@ def export(
     of the corpus has the type that its first 10,000 documents have; lists, objects and mixed values are JSON text. With
     --format original, rows of a parquet corpus are written as parquet, with the types that they had.
 
+    --format openai writes the output lines of OpenAI's Batch API, which results of a batch file have without it.
+
     For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
     a line.
 
@@ -164,6 +166,7 @@ def export(
             print_message(f"Wrote {counted(num_written, 'document')} of {what} to {path}.")
         else:
             sys.stdout.flush()  # the results bypass its text buffer
+            form = default_format(export, job, form)
             write_results(database, job, sys.stdout.buffer, form, export, tell=print_message)
         if not whole and job.waiting and only not in (Only.WAITING, Only.ALL):
             missing = "with an empty line each" if form is Format.TXT else "and left out"

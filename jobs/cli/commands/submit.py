@@ -53,6 +53,9 @@ def submit(context: Context, /, **values: Any) -> int:
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder
     (corpus.jsonl and queries.jsonl), and --run names the first stage's run.
 
+    A batch file of OpenAI, lines of {"custom_id", "method", "url", "body"}, says task and model itself; its results are
+    written as OpenAI's output lines.
+
     With --wait the results go to standard output. Scores are written only if -o names a file, since they mostly serve
     to filter the corpus, as in the second example. The exit code is 0 if all documents succeeded, 3 if some did not.
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import Response
 
+from jobs.corpus.openai.request_kind import kind_in
 from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
@@ -53,6 +54,7 @@ FORMS = {  # the forms of a download
     Format.TXT: "Text, a line a document",
     Format.TREC: "TREC run",
     Format.COHERE: "Answers of Cohere's rerank",
+    Format.OPENAI: "Output lines of OpenAI",
     Format.ORIGINAL: "Lines of the corpus",
 }
 PlaceText = Annotated[str, Query(max_length=60)]
@@ -139,6 +141,8 @@ def forms_of(job: JobSummary) -> dict[str, str]:
     kept = {Format.JSONL, Format.CSV, FOR_EXCEL, Format.TSV, *(job.kind.formats if job.kind.fields else ())}
     if is_installed("pyarrow"):
         kept.add(Format.PARQUET)
+    if kind_in(job.reading) is not None:
+        kept.add(Format.OPENAI)
     if has_lines(job.reading) and (is_installed("pyarrow") or not is_parquet(job.reading)):
         kept.add(Format.ORIGINAL)
     return {str(form): name for form, name in FORMS.items() if form in kept}

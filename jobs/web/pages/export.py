@@ -19,7 +19,7 @@ from jobs.web.pages.documents import FOR_EXCEL, selection_of
 from jobs.web.parameters import JobId
 
 CHUNK = 64 * 1024  # bytes that are sent at a time
-SUFFIXES = {Format.TREC: "run", Format.COHERE: "jsonl"}  # where it is not the name of the format
+SUFFIXES = {"trec": "run", "cohere": "jsonl", "openai": "jsonl"}  # where it is not the name of the format
 TYPES = {
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
@@ -47,7 +47,8 @@ def download(
         job = find_job(connection, str(job_id))
         condition = selection_of(connection, job, asked).condition
         is_original = form is Format.ORIGINAL
-        suffix = str(CorpusLayout.parse(job.reading).format) if is_original else SUFFIXES.get(form, form.value)
+        written = str(CorpusLayout.parse(job.reading).format) if is_original else form.value
+        suffix = SUFFIXES.get(written, written)
         stages = find_chain(connection, job) if chain else []
     check_format(form, job.task)
     if stages:

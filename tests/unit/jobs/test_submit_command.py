@@ -11,6 +11,8 @@ import pytest
 from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.openai.request_kind import RequestKind
+from jobs.corpus.openai.requests import Requests
 from jobs.spec import JobSpec
 from jobs.submission.job_options import SubmitRequest
 from jobs.submit_command import StoredSubmit, submit_command
@@ -201,3 +203,15 @@ def test_the_lines_that_may_be_rejected_are_named_again() -> None:
     _, made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=reading)))
 
     assert str(made.job.max_rejected) == "0.5%"
+
+
+@pytest.mark.parametrize("model", [None, "m"])
+def test_the_command_of_a_batch_file_names_the_model_that_the_first_command_named(model: str | None) -> None:
+    requests = Requests(kind=RequestKind.COMPLETION, model=model)
+    reading = Corpus(path="/data/corpus.jsonl", payload_kind=PayloadKind.MESSAGES, requests=requests).reading
+    options = GenerateOptions(max_new_tokens=16, own_options=True)
+
+    _, made, of_task = parsed(submit_command(stored(Task.GENERATE, options, reading=reading)))
+
+    assert (made.job.format, made.job.model, made.job.id_field) == ("openai", None if model else "m", "id")
+    assert of_task == replace(options, own_options=False)  # a submit of a batch file sets it

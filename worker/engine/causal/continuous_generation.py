@@ -21,7 +21,7 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation, ContinuationSearch, EndsIn
-from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.search.continuation_rules import ContinuationRules, OwnRules
 from worker.engine.search.logit_rules import Floats, Ids
 
 # An eighth of the rows has to be free before they are filled again, so that prompts are read together.
@@ -68,6 +68,7 @@ class _Prompt:
     prefix: tuple[int, ...]  # the beginning shared with other prompts, read once for all; mostly empty
     order: tuple[int, ...]  # sort key: prompts with smaller ones are read first
     documents: list[tuple[int, int]]  # the index of each, and how many of its tokens another one has read
+    own_rules: OwnRules | None = None
 
     def continued(self, continuation: Continuation) -> Generated:
         """The continuation with the index of each document that has this prompt."""
@@ -97,9 +98,11 @@ class ContinuousGenerator:
         batch_size: int,
         shares_prefixes: bool = True,
         ends_in: EndsIn | None = None,
+        own_rules: Sequence[OwnRules] = (),
     ) -> Iterator[Generated]:
         """As `protocol.Generator.generate`; prompts come in the order in which they end."""
-        distinct = _distinct(prompts, shares_prefixes=shares_prefixes and self._rows.shares_prefixes)
+        distinct = _distinct(prompts, own_rules, shares_prefixes=shares_prefixes and self._rows.shares_prefixes)
+        limit = max((own.max_new_tokens for own in own_rules), default=rules.max_new_tokens)
 
         def document_ends(number: int, ids: Ids) -> bool:
             return ends_in is not None and ends_in(distinct[number].documents[0][0], ids)
@@ -107,11 +110,14 @@ class ContinuousGenerator:
         waiting = deque(sorted(range(len(distinct)), key=lambda number: distinct[number].order))
         while waiting:
             num_rows = min(len(waiting), batch_size, self._max_rows or batch_size)
-            search = ContinuationSearch(rules, self._max_positions, ends_in and document_ends)
+            search = ContinuationSearch(
+                rules, self._max_positions, ends_in and document_ends, lambda number: distinct[number].own_rules
+            )
             batch = _PromptBatch(self._rows, search, distinct, waiting, num_rows, run)
             with halve_on_out_of_memory(num_rows, "prompts") as attempt:
                 longest = max(len(distinct[number].ids) for number in waiting)
-                batch.make_room(longest, self._max_new_tokens(rules, longest))
+                room = self._max_positions + 1 - longest
+                batch.make_room(longest, room if limit is None else min(limit, room))
                 for ended in batch.steps():
                     yield [
                         pair
@@ -123,11 +129,6 @@ class ContinuousGenerator:
                 waiting.extendleft(sorted(batch.running, key=lambda number: distinct[number].order, reverse=True))
                 self._dropped += self._rows.buffer_stats.freed()
                 self._rows = self._new_rows()
-
-    def _max_new_tokens(self, rules: ContinuationRules, longest: int) -> int:
-        """How many tokens may follow the longest prompt."""
-        room = self._max_positions + 1 - longest
-        return room if rules.max_new_tokens is None else min(rules.max_new_tokens, room)
 
 
 class _PromptBatch:
@@ -195,20 +196,23 @@ class _PromptBatch:
         return prompt.prefix == first.prefix and is_length_right
 
 
-def _distinct(prompts: Sequence[Sequence[int]], *, shares_prefixes: bool) -> list[_Prompt]:
-    """Each different prompt once; with `shares_prefixes`, divided into the prefix that it shares with others and the
-    rest."""
+def _distinct(
+    prompts: Sequence[Sequence[int]], own_rules: Sequence[OwnRules], *, shares_prefixes: bool
+) -> list[_Prompt]:
+    """Each prompt once, unless it has other rules of its own; with `shares_prefixes`, divided into the prefix that it
+    shares with others and the rest."""
     pairs = [(tuple(ids[:-1]), (ids[-1],)) for ids in prompts]
     grouped = group_by_prefix(pairs) if shares_prefixes else group_separately(pairs)
-    distinct: dict[tuple[int, int], _Prompt] = {}
+    distinct: dict[tuple[int, int, OwnRules | None], _Prompt] = {}
     for index, member in enumerate(grouped.members):
         group = grouped.groups[member.group]
         prefix = tuple(group.prefix) if len(group.suffixes) > 1 else ()
-        prompt = distinct.get((member.group, member.suffix))
+        own = own_rules[index] if own_rules else None
+        prompt = distinct.get((member.group, member.suffix, own))
         if prompt is None:
             ids = tuple(prompts[index])
             # Prompts that share a prefix come one after the other, and of these the longest first.
             order = (0, member.group, -len(ids), index) if prefix else (1, 0, -len(ids), index)
-            prompt = distinct[member.group, member.suffix] = _Prompt(ids, prefix, order, [])
+            prompt = distinct[member.group, member.suffix, own] = _Prompt(ids, prefix, order, [], own)
         prompt.documents.append((index, min(member.num_shared, len(prompt.ids) - 1)))
     return list(distinct.values())

@@ -16,7 +16,7 @@ from jobs.tasks.shared_options import CachePolicy
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation, EndsIn
-from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.search.continuation_rules import ContinuationRules, OwnRules
 from worker.models.departures.departures import Departures
 
 LogProbs = NDArray[np.float32]  # natural logarithms, one a token
@@ -76,12 +76,14 @@ class Generator(Protocol):
         batch_size: int,
         shares_prefixes: bool = True,
         ends_in: EndsIn | None = None,
+        own_rules: Sequence[OwnRules] = (),
     ) -> Iterator[Generated]:
         """Yield each prompt once, in any order, by its index among `prompts`. No prompt affects another.
 
         None is empty or longer than `max_positions`. At most `batch_size` run at a time, and fewer if they do not fit
         into memory. `shares_prefixes`: read a beginning that many have once, and equal prompts once. `ends_in`: asked
-        after each token whether the continuation ends there. Log-probabilities are NaN where the model's numbers are
+        after each token whether the continuation ends there. `own_rules`: of each prompt, in place of those in `rules`;
+        none: all have the same. Log-probabilities are NaN where the model's numbers are
         not finite. Raises the error of a single prompt that does not fit, what else the model raises, and Stopped
         between two of its calls.
         """

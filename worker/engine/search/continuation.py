@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.outcome import Finish
-from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.search.continuation_rules import ContinuationRules, OwnRules
 from worker.engine.search.logit_rules import Floats, Ids, apply_rules, log_normalizer
 from worker.engine.search.rows import RowOrder, compact_rows, with_capacity
 
 # A prompt's index, and the tokens of its continuation so far -> whether it ends here.
 EndsIn = Callable[[int, Ids], bool]
+# A prompt's index -> the rules that it has of its own; None: none.
+OwnRulesOf = Callable[[int], OwnRules | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,16 @@ class Continuation:
 class ContinuationSearch:
     """The running rows."""
 
-    def __init__(self, rules: ContinuationRules, max_positions: int, ends_in: EndsIn | None = None) -> None:
+    def __init__(
+        self,
+        rules: ContinuationRules,
+        max_positions: int,
+        ends_in: EndsIn | None = None,
+        own_rules: OwnRulesOf = lambda _: None,
+    ) -> None:
         """`max_positions`: of the model; the last token of a continuation is never read, so it needs none. `ends_in`:
         asked after each token."""
+        self._own_rules = own_rules
         self._rules = rules
         self._max_positions = max_positions
         self._ends_in = ends_in
@@ -77,8 +86,11 @@ class ContinuationSearch:
         for row, prompt in enumerate(prompts):
             new[row, : len(prompt)] = prompt
         limits = np.full(len(prompts), self._max_positions + 1)
-        if self._rules.max_new_tokens is not None:
-            limits = np.minimum(limits, starts + self._rules.max_new_tokens)
+        own = [self._own_rules(index) for index in indices]
+        most = [rules.max_new_tokens if rules else self._rules.max_new_tokens for rules in own]
+        for row, most_new in enumerate(most):
+            if most_new is not None:
+                limits[row] = min(limits[row], starts[row] + most_new)
         self._tokens = np.concatenate((self._tokens, new))
         self._prompts = np.concatenate((self._prompts, np.asarray(indices, np.int64)))
         self._starts = np.concatenate((self._starts, starts))
@@ -86,8 +98,8 @@ class ContinuationSearch:
         self._limits = np.concatenate((self._limits, limits))
         self._log_probs = np.concatenate((self._log_probs, np.zeros(len(prompts))))
         if self._rules.sampling is not None:
-            for index, prompt in zip(indices, prompts, strict=True):
-                self._numbers[index] = self._rules.sampling.random_numbers(prompt)
+            for index, prompt, rules in zip(indices, prompts, own, strict=True):
+                self._numbers[index] = self._rules.sampling.random_numbers(prompt, rules.seed if rules else None)
 
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, Continuation], RowOrder]:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,); they are changed. Returns the

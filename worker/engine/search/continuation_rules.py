@@ -59,10 +59,10 @@ class Sampling:
     top_k: int = 0  # 0: of all tokens
     seed: int = 0
 
-    def random_numbers(self, prompt: Sequence[int]) -> np.random.Generator:
-        """The random numbers of one continuation: Philox (Salmon et al. 2011), whose key is a hash of seed and
-        prompt."""
-        content = np.asarray([self.seed, *prompt], np.int64).tobytes()
+    def random_numbers(self, prompt: Sequence[int], seed: int | None = None) -> np.random.Generator:
+        """The random numbers of one continuation: Philox (Salmon et al. 2011), whose key is a hash of seed (`self.seed`
+        without one) and prompt."""
+        content = np.asarray([self.seed if seed is None else seed, *prompt], np.int64).tobytes()
         key = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
         return np.random.Generator(np.random.Philox(key=key))
 
@@ -117,6 +117,14 @@ class Sampling:
     def _num_kept(self, shares: NDArray[np.float64], total: float) -> int:
         """How many of the best tokens are needed for the probability p; `shares` are sums of their weights."""
         return min(len(shares), int(np.searchsorted(shares, self.top_p * total, side="left")) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRules:
+    """What a prompt has in place of the rules of its run."""
+
+    max_new_tokens: int
+    seed: int  # where tokens are drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

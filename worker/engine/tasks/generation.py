@@ -9,12 +9,14 @@ Continuing prompts with a causal model.
 Knows: one model, one lane. Does not know: jobs, shards, tables, graphs.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.answers import Answers
 from jobs.corpus.messages import Message, read_messages, with_system
+from jobs.corpus.own_options import own_prompt
 from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Finish, Flag, Generation, Outcome
 from jobs.tasks.generate import GenerateOptions
@@ -23,7 +25,7 @@ from worker.engine.causal.protocol import CausalModel, Generator
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.continuation import Continuation, EndsIn
-from worker.engine.search.continuation_rules import ContinuationRules
+from worker.engine.search.continuation_rules import ContinuationRules, OwnRules
 from worker.engine.search.logit_rules import Ids
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.tokenizers import MessageTokenizer, PromptTokenizer, check_vocabulary
@@ -42,6 +44,20 @@ class _Prompts:
     ids: list[list[int]]
     documents: list[int]  # the index of each prompt's document
     failed: dict[int, Failed]  # by document
+    options: list[GenerateOptions]  # of each prompt
+
+    def with_equal_rules(self, options: GenerateOptions) -> list[tuple[GenerateOptions, "_Prompts"]]:
+        """The prompts in parts that can run together, whose options differ in nothing but length and seed."""
+        if not options.own_options:
+            return [(options, self)]
+        parts: dict[GenerateOptions, _Prompts] = {}
+        for ids, document, own in zip(self.ids, self.documents, self.options, strict=True):
+            shared = dataclasses.replace(own, max_new_tokens=options.max_new_tokens, seed=options.seed)
+            part = parts.setdefault(shared, _Prompts([], [], {}, []))
+            part.ids.append(ids)
+            part.documents.append(document)
+            part.options.append(own)
+        return [*parts.items()]
 
 
 class PromptContinuer:
@@ -68,37 +84,49 @@ class PromptContinuer:
         A prompt without tokens, or with more than the model has positions, is `Failed`, as is one for which the model
         gives NaN or infinity. No text affects the outcome of another.
         """
-        rules = self.model.continuation_rules.with_options(options)
+        _ = self._rules(options)
         if options.chat:
             self._check_chat(options)
-            rules = rules.with_end(self._tokenizer.eos_id)  # EOS ends a message, even if other ids end a text
         if options.cache != self._policy:
             self.generator = self.model.new_generator(options.cache)
             self._policy = options.cache
         with run.measure("tokenize", rows=len(texts)) as counted:
             prompts = self._encode(texts, options)
             counted.tokens = sum(map(len, prompts.ids))
-        ends_in = self._stops(prompts, rules) if rules.stop_texts else None
         outcomes: dict[int, Outcome] = dict(prompts.failed)
+        for shared, part in prompts.with_equal_rules(options):
+            outcomes |= self._continue(part, shared, run)
+        return Answers(outcomes=[outcomes[index] for index in range(len(texts))], timings=run.timings)
+
+    def _rules(self, options: GenerateOptions) -> ContinuationRules:
+        rules = self.model.continuation_rules.with_options(options)
+        # EOS ends a message, even if other ids end a text.
+        return rules.with_end(self._tokenizer.eos_id) if options.chat else rules
+
+    def _continue(self, prompts: _Prompts, options: GenerateOptions, run: RunContext) -> dict[int, Outcome]:
+        """The outcomes of prompts that run together, by document."""
+        rules = self._rules(options)
         found = self.generator.generate(
             prompts.ids,
             rules,
             run,
             batch_size=options.batch_size or _BATCH_SIZE,
             shares_prefixes=options.prefix_cache,
-            ends_in=ends_in,
+            ends_in=self._stops(prompts, rules) if rules.stop_texts else None,
+            own_rules=[OwnRules(own.max_new_tokens, own.seed) for own in prompts.options],
         )
+        outcomes: dict[int, Outcome] = {}
         for ended in found:
             num_tokens = sum(len(continuation.ids) for _, continuation in ended)
             with run.measure("detokenize", rows=len(ended), tokens=num_tokens):
                 for index, continuation in ended:
                     outcomes[prompts.documents[index]] = self._outcome(prompts.ids[index], continuation, rules)
-        return Answers(outcomes=[outcomes[index] for index in range(len(texts))], timings=run.timings)
+        return outcomes
 
     def prompt_length(self, text: str, options: GenerateOptions) -> int:
         """The tokens of a document's prompt; 0 where it cannot be tokenized."""
         try:
-            return len(self._ids(text, options))
+            return len(self._ids(*own_prompt(text, options)))
         except ModelError:
             return 0
 
@@ -118,10 +146,11 @@ class PromptContinuer:
         return self._chat.encode(with_system(read_messages(text), options.system))
 
     def _encode(self, texts: Sequence[str], options: GenerateOptions) -> _Prompts:
-        prompts = _Prompts([], [], {})
+        prompts = _Prompts([], [], {}, [])
         for index, text in enumerate(texts):
             try:
-                ids = self._ids(text, options)
+                prompt, own = own_prompt(text, options)
+                ids = self._ids(prompt, own)
             except RenderError as error:
                 prompts.failed[index] = Failed("chat-template", str(error))
                 continue
@@ -133,6 +162,8 @@ class PromptContinuer:
             else:
                 prompts.ids.append(ids)
                 prompts.documents.append(index)
+                if options.own_options:
+                    prompts.options.append(own)
         return prompts
 
     def _stops(self, prompts: _Prompts, rules: ContinuationRules) -> EndsIn:

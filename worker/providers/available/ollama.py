@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jobs.answers import Answers, Unanswered
+from jobs.corpus.own_options import own_prompt
 from jobs.outcome import Outcome
 from jobs.providers import Reason
 from jobs.settings import Settings
@@ -126,6 +127,7 @@ async def _generate(
     model: OllamaModel, text: str, options: GenerateOptions, exchange: Exchange, usage: UsageCount
 ) -> Outcome | Unanswered:
     """Continue a prompt. Raises ProviderFailure."""
+    text, options = own_prompt(text, options)
     try:
         return continuation_of(await model.request(*request_of(text, options), exchange, usage), options)
     except Declined as why:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobs.answers import Unanswered
+from jobs.corpus.own_options import own_prompt
 from jobs.outcome import Failed, Outcome
 from jobs.providers import Reason
 from jobs.tasks.generate import GenerateOptions
@@ -157,6 +158,7 @@ class ServedModel:
         self, text: str, options: GenerateOptions, exchange: Exchange, usage: UsageCount
     ) -> Outcome | Unanswered:
         """Continue a prompt, or answer a chat. Raises ProviderFailure."""
+        text, options = own_prompt(text, options)
         if why := why_not_continue(text, options, self.client.access.base_url):
             return Unanswered(Reason.DECLINED, why)
         path, body, optional = request_of(text, options)

@@ -1,5 +1,6 @@
 """Continuing texts with the bundled language model: what comes out of a document, whatever comes with it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -84,3 +85,29 @@ def test_a_document_that_cannot_be_continued_fails_alone(continuer: PromptContin
 def test_a_chat_needs_a_template(continuer: PromptContinuer) -> None:
     with pytest.raises(SpecError, match=r"no chat template.*--chat"):
         run(continuer, [], chat=True)
+
+
+OWN = [
+    {},
+    {"max_new_tokens": 3},
+    {"temperature": 1, "top_p": 0.95, "top_k": 0, "seed": 5},
+    {"temperature": 1, "top_p": 0.95, "top_k": 0, "seed": 6},
+    {"temperature": 0, "top_p": 1, "top_k": 0, "max_new_tokens": 9},
+    {"stop": ["a"]},
+]
+
+
+def test_a_document_with_options_of_its_own_gets_what_a_job_with_them_gives_it(continuer: PromptContinuer) -> None:
+    asked = [(text, own) for own in OWN for text in TEXTS]
+    payloads = [json.dumps({"text": text, "options": own}) for text, own in asked]
+
+    found = run(continuer, payloads, own_options=True, max_new_tokens=40)
+
+    for (text, own), outcome in zip(asked, found, strict=True):
+        (alone,) = run(continuer, [text], **{"max_new_tokens": 40, **own, "stop": tuple(own.get("stop", ()))})
+        assert (outcome.text, outcome.finish, outcome.num_new_tokens) == (
+            alone.text,
+            alone.finish,
+            alone.num_new_tokens,
+        )
+    assert len({outcome.text for outcome in found[2 * len(TEXTS) : 4 * len(TEXTS)]}) > len(TEXTS)  # by their seeds

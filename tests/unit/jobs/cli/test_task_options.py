@@ -16,7 +16,7 @@ from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from tests.command_line import Kvjobs
 
-NOT_ASKED = {"pairs", "early_stopping", "routes"}  # decided by models, so without an option of its own
+NOT_ASKED = {"pairs", "early_stopping", "routes", "own_options"}  # decided by models, so without an option of its own
 
 
 def options_from(*arguments: str) -> object:

@@ -53,7 +53,7 @@ def test_the_view_has_each_column_once() -> None:
 NAMED_ELSEWHERE = {
     *("text", "candidates", "finish", "segments", "via", "alternatives", "num_segments"),
     *("log_prob", "nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens", "num_target_tokens"),
-    *("token_scores", "via_segments", "num_candidates"),
+    *("token_scores", "via_segments", "num_candidates", "num_shared"),
 }
 
 

@@ -1,0 +1,1 @@
+"""Batch files of OpenAI: a request a line, `{"custom_id", "method", "url", "body"}`."""
