@@ -1,16 +1,24 @@
 """Values of options about jobs and results. Separate from the code that uses them, so that --help loads no database."""
 
 import enum
+from collections.abc import Collection
 
 # Displayed as states; in the database such a job is `running`. `waiting`: it has work, and no live worker takes it.
-PAUSED, CANCELLING, WAITING = "paused", "cancelling", "waiting"
-SHOWN_STATES = ("ingesting", "running", WAITING, PAUSED, CANCELLING, "done", "cancelled", "failed")
-STATE_WORDS = {WAITING: "waits for a worker"}  # of a state whose name does not say it
+# `awaiting`: it is open, and each of its documents has ended.
+PAUSED, CANCELLING, WAITING, AWAITING = "paused", "cancelling", "waiting", "awaiting"
+SHOWN_STATES = ("ingesting", "running", WAITING, AWAITING, PAUSED, CANCELLING, "done", "cancelled", "failed")
+SHOWN_OF_RUNNING = frozenset({"running", WAITING, AWAITING})  # the database has one state for these
+STATE_WORDS = {WAITING: "waits for a worker", AWAITING: "waits for documents"}  # of a state whose name does not say it
 
 
 def state_in_words(state: str) -> str:
     """The words that pages and sentences use for a state."""
     return STATE_WORDS.get(state, state)
+
+
+def is_split(states: Collection[str]) -> bool:
+    """Whether the database cannot tell these states from others: they are some of those of a running job, not all."""
+    return bool(SHOWN_OF_RUNNING.intersection(states)) and not SHOWN_OF_RUNNING.issubset(states)
 
 
 class Only(enum.StrEnum):

@@ -29,6 +29,7 @@ from jobs.providers import ONNX
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.jobs import jobs_paused_for, resume
+from jobs.store.queue import leases
 from jobs.store.worker_registry import WorkerStats, mark_stopped, register
 from jobs.system.process import ProcessId
 from worker.drain import INSTALLATION, drain
@@ -57,6 +58,7 @@ TOO_FEW_THREADS = (
 )
 PAUSED_S = 0.5  # between two looks whether a paused worker is resumed; the heartbeat tells
 LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
+OPEN_EVERY_S = 0.5  # at most, while a job is open: a document that is appended is leased within a second
 
 
 def main() -> int:
@@ -190,6 +192,7 @@ def _run_lane(
                 if lane.number == 0:
                     _resume_repaired(database)
                 drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))
+                is_open = arguments.node is None and leases.awaits_documents(database, queues)
                 pause_s = 0.5
                 keeper.outage.over()
             except ValueRefused:
@@ -205,7 +208,8 @@ def _run_lane(
                 continue
             if arguments.drain:
                 return
-            keeper.wakeup.wait(look_every_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
+            wait_s = min(look_every_s, OPEN_EVERY_S) if is_open else look_every_s
+            keeper.wakeup.wait(wait_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
     except BaseException as error:
         failures.append(_told(error))
         keeper.stop()

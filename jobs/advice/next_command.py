@@ -90,7 +90,8 @@ def next_steps(job: "LiveJob", failures: "Sequence[Failure]", stages: "Sequence[
         return [NextStep("kvjobs worker --device cuda:0" if job.queue == GPU else "kvjobs worker")]
     if not job.has_ended:
         if not job.paused:
-            return [NextStep(f"kvjobs watch {job.job_id}")]
+            closing = NextStep(f"kvjobs close {job.job_id}", "when no document is to come: until then it does not end")
+            return [NextStep(f"kvjobs watch {job.job_id}"), *([closing] if job.is_open else [])]
         return [NextStep(f"kvjobs resume {job.job_id}", "once the reason above is mended" if job.reason else "")]
     cures = list(_cures(job, failures))
     rejected = [step for step, status in cures if status == DocumentStatus.REJECTED]

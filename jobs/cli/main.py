@@ -47,6 +47,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "priority": Entry(
             "jobs.cli.commands.control:priority", "Change a job's priority: low, normal, high, or a number."
         ),
+        "close": Entry(
+            "jobs.cli.commands.control:close", "Take no more documents for an open job; it ends with the last."
+        ),
         "cancel": Entry("jobs.cli.commands.control:cancel", "Cancel the rest of a job; its results are kept."),
         "retry": Entry("jobs.cli.commands.control:retry", "Process failed, quarantined and cancelled documents again."),
     },

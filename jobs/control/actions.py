@@ -24,6 +24,7 @@ class Action(enum.StrEnum):
     CANCEL = "cancel"  # end it; the results that there are stay
     RETRY = "retry"  # reopen its documents without a result
     PRIORITY = "priority"  # decides which job's shards are leased first
+    CLOSE = "close"  # an open job takes no more documents, and ends with the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ def actions_of(job: JobSummary) -> tuple[Action, ...]:
         return (Action.RETRY,) if is_retried else ()
     if job.cancel_requested_at:
         return (Action.RETRY,)
-    return (Action.RESUME if job.paused else Action.PAUSE, Action.PRIORITY, Action.CANCEL)
+    closing = (Action.CLOSE,) if job.is_open else ()
+    return (Action.RESUME if job.paused else Action.PAUSE, Action.PRIORITY, *closing, Action.CANCEL)
 
 
 def perform(
@@ -95,6 +97,8 @@ def _perform(database: Database, job_id: int, action: Action, reason: str | None
             return jobs.cancel(database, job_id)
         case Action.RETRY:
             return jobs.retry(database, job_id)
+        case Action.CLOSE:
+            jobs.close(database, job_id)
         case Action.PRIORITY:
             assert priority is not None, "the priority to set"
             jobs.set_priority(database, job_id, priority)

@@ -28,6 +28,8 @@ def messages(performed: "Performed") -> Iterator[str]:
         case Action.PRIORITY:
             job, was = performed.after, performed.before.priority
             yield f"{_named(job)} has the priority {job.priority} now (before: {was}); higher goes first."
+        case Action.CLOSE:
+            yield _closed(performed)
 
 
 def _resumed(performed: "Performed") -> str:
@@ -47,6 +49,15 @@ def _cancelled(performed: "Performed") -> Iterator[str]:
         yield f"To continue the job: kvjobs retry {job.job_id}"
     else:
         yield f"Workers are still finishing their batches. To wait for them: kvjobs wait {job.job_id}"
+
+
+def _closed(performed: "Performed") -> str:
+    job = performed.after
+    change = "is closed" if performed.before.is_open else "was closed before"
+    if job.has_ended:
+        return f"{_named(job)} {change}, and is {job.state}: {job.counts_in_words}."
+    left = counted(job.waiting, "waiting document")
+    return f"{_named(job)} {change}; it ends with its {left}. To wait for that: kvjobs wait {job.job_id}"
 
 
 def _retried(performed: "Performed") -> str:

@@ -169,7 +169,8 @@ def _lines(
             why = _why_not_copied(job.source)
             if layout.is_folder and layout.has_header:
                 why = "is several tables, each with a header of its own"
-            tell(f"{job.source} {why}, so its lines are written from the database.")
+            if not job.was_opened:
+                tell(f"{job.source} {why}, so its lines are written from the database.")
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
             if layout.encoding:

@@ -46,8 +46,10 @@ def asked(job: JobSummary) -> Iterator[Fact]:
     yield Fact("queue and priority", job.queue, remark=str(job.priority))
     if job.owner:
         yield Fact("owner", job.owner)
-    yield Fact("submitted", job.created_at)
-    if job.ingested_at is None:
+    yield Fact("opened" if job.was_opened else "submitted", job.created_at)
+    if job.was_opened:
+        yield Fact("closed", job.closed_at, remark="not yet: documents may be appended" if job.is_open else "")
+    elif job.ingested_at is None:
         yield Fact("corpus read", None, remark="not to its end yet")
     else:
         read_s = (job.ingested_at - job.created_at).total_seconds()

@@ -24,6 +24,8 @@ NAMES = (
     "in-hand-on",  # the documents of a closed shard are handed on to the next stage, nothing is committed
     "in-cancel",  # a cancel is requested, no document is cancelled yet
     "after-ingest-batch",  # a batch of documents is committed
+    "before-append-commit",  # documents are appended to an open job, nothing is committed
+    "after-append",  # ... committed; who appended does not know yet
     "in-prune",  # a batch of rows of a pruned job is deleted
     "in-give-back",  # the rows are gone; some pages of the SQLite file are given back to the disk
     "before-ingest-finish",  # all documents are written, no worker sees the job yet

@@ -1,4 +1,4 @@
-"""Commands about jobs: ls, show, steps, wait, watch, pause, resume, cancel and retry."""
+"""Commands about jobs: ls, show, steps, wait, watch, pause, resume, close, cancel and retry."""
 
 import csv
 import io
@@ -19,6 +19,7 @@ from jobs.errors import TransientError
 from jobs.operations import follow_job, stalled_job
 from jobs.outcome import Ranking, StepTiming
 from jobs.store.database import Database
+from jobs.store.report.action_list import list_actions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
@@ -379,3 +380,46 @@ class after:
 
     def __exit__(self, *_error: object) -> None:
         self._thread.join()
+
+
+# close ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_job(database: Database, add_job: AddJob) -> int:
+    """A job that is open, each of whose documents has ended."""
+    return add_job(Line("a", "eins"), state=JobState.RUNNING, is_open=True, finished_at=None)
+
+
+def test_commands_say_that_a_job_is_open_and_waits_for_documents(kvjobs: Kvjobs, open_job: int) -> None:
+    assert line_with(kvjobs("ls").out, "open, awaiting", "translate")
+    assert line_with(kvjobs("show", open_job).out, f"Job {open_job}", "open", "waits for documents")
+    assert f"kvjobs close {open_job}" in kvjobs("show", open_job).out
+
+    (job,) = kvjobs("ls", "--json", "--state", "awaiting").json
+    assert (job["shown_state"], job["is_open"], job["eta_s"]) == ("awaiting", True, None)
+    assert kvjobs("ls", "--json", "--state", "running").json == []
+
+
+def test_to_wait_for_an_open_job_says_how_to_close_it(kvjobs: Kvjobs, open_job: int) -> None:
+    waited = kvjobs("wait", open_job, "--timeout", "0")
+
+    assert waited.exit_code == 4
+    assert f"kvjobs close {open_job}" in waited.err
+
+
+def test_close_ends_an_open_job_and_is_logged(kvjobs: Kvjobs, database: Database, open_job: int) -> None:
+    closed, again = kvjobs("close", open_job, "--json"), kvjobs("close", open_job)
+
+    assert (closed.exit_code, closed.json["state"], closed.json["is_open"]) == (0, "done", False)
+    assert again.exit_code == 0
+    with database.reading() as connection:
+        assert [action.action for action in list_actions(connection, open_job)] == ["close", "close"]
+    assert kvjobs("db", "check").exit_code == 0
+
+
+def test_a_job_of_a_corpus_cannot_be_closed(kvjobs: Kvjobs, running_job: int) -> None:
+    refused = kvjobs("close", running_job)
+
+    assert refused.exit_code == 2
+    assert f"job {running_job} " in refused.err

@@ -1,4 +1,4 @@
-"""The commands that change a job: pause, resume, cancel, retry, priority. Each says what it changed."""
+"""The commands that change a job: pause, resume, close, cancel, retry, priority. Each says what it changed."""
 
 import click
 
@@ -41,6 +41,19 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
     Workers finish the batch that they are processing. Cancelling a job twice is harmless.
     """
     _perform(context, reference, "cancel", as_json)
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@json_option
+@click.pass_obj
+def close(context: Context, reference: str, as_json: bool) -> None:
+    """Take no more documents for an open job; it ends with the last.
+
+    Workers process the documents that were appended before. Closing a job twice is harmless; a closed job is not opened
+    again.
+    """
+    _perform(context, reference, "close", as_json)
 
 
 @click.command()

@@ -1,5 +1,7 @@
 """`kvjobs ls`: the list of jobs."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from jobs.choices import SHOWN_STATES
@@ -13,11 +15,22 @@ from jobs.queues import PRIORITIES
 from jobs.stage import NO_MODEL
 from jobs.text.formatting import count, duration, moment, percent
 
+if TYPE_CHECKING:
+    from jobs.store.report.live_job import LiveJob
+
 DEFAULT_LIMIT = 20
 
 
 def _model(name: str) -> str:
     return "-" if name == NO_MODEL else name
+
+
+def _row(job: "LiveJob") -> dict[str, Any]:
+    """A job as a row; its state in the table says that it is open."""
+    from jobs.facts.job import tokens_of
+
+    shown = f"open, {job.shown_state}" if job.is_open else job.shown_state
+    return job.as_row() | {"tokens": tokens_of(job).value, "state_shown": shown}
 
 
 def _priority(number: int) -> str:
@@ -28,7 +41,7 @@ def _priority(number: int) -> str:
 COLUMNS = (
     Column("job_id", "JOB", right=True),
     Column("name", "NAME"),
-    Column("shown_state", "STATE"),
+    Column("state_shown", "STATE"),
     Column("share_done", "DONE", percent, right=True),
     Column("documents", "DOCUMENTS", count, right=True, rank=5),
     Column("ok", "OK", count, right=True, rank=4),
@@ -64,7 +77,6 @@ COLUMNS = (
 @click.pass_obj
 def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
     """List jobs, newest first."""
-    from jobs.facts.job import tokens_of
     from jobs.store.report.live_job import LIVE_FIELDS, list_live_jobs
 
     with context.database() as database, database.reading() as connection:
@@ -76,6 +88,6 @@ def ls(context: Context, output: Output, everything: bool, states: tuple[str, ..
             "No job is in such a state." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
         )
         return
-    output.rows((job.as_row() | {"tokens": tokens_of(job).value} for job in shown), COLUMNS, LIVE_FIELDS)
+    output.rows((_row(job) for job in shown), COLUMNS, LIVE_FIELDS)
     if len(shown) < len(jobs):
         print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N another number.")

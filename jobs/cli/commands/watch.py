@@ -53,7 +53,8 @@ def watch(
     """Follow a job until it ends.
 
     Shows the documents and tokens done, tokens per second over the last minute, the estimated time left, and the number
-    of failures. Ctrl-C stops the display, not the job. The exit code is that of `kvjobs wait`.
+    of failures. Ctrl-C stops the display, not the job. The exit code is that of `kvjobs wait`. An open job ends after
+    it is closed (kvjobs close).
 
     --work continues an interrupted `submit --wait`: a paused job is resumed, a worker is started on this machine if
     none serves the job, and the results are written to -o.
@@ -96,6 +97,7 @@ def _work(
         print_message(
             f"The corpus of job {job.label} is not read completely. If no submit is reading it: {submit_again(job)}"
         )
+    _say_open(job)
     again = watch_command(context, job.job_id, output, tolerance, as_json)
     return wait_for_job(context.settings, database, job, output, tolerance, again=again)
 
@@ -109,6 +111,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
     from jobs.store.report.failures import failures
     from jobs.store.report.live_job import live_jobs
 
+    _say_open(job)
     try:
         hint = StallNotice(database, context.settings.lease_s, print_message)
         with progress() as shown:
@@ -138,6 +141,8 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "Sequen
 def wait(context: Context, reference: str, timeout: float | None, tolerance: Tolerance | None, as_json: bool) -> int:
     """Wait until a job ends; the exit code is its outcome.
 
+    An open job ends after it is closed (kvjobs close).
+
     0: all documents succeeded. 3: some failed, were rejected, quarantined or cancelled. 1: the corpus was never read
     completely. 4: the job has not ended within the timeout.
     """
@@ -148,6 +153,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
+        _say_open(job)
         try:
             notice = StallNotice(database, context.settings.lease_s, print_message)
             stages = follow_chain(database, job, notice.update, timeout_s=timeout)
@@ -164,6 +170,15 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
         if as_json:
             print_ended_job(context, database, _same(job, stages), code, stages)
     return code
+
+
+def _say_open(job: "JobSummary") -> None:
+    """Say what an open job waits for, before it is followed."""
+    if job.is_open:
+        print_message(
+            f"Job {job.label} is open: documents may be appended, and it ends after it is closed. To close it: kvjobs "
+            f"close {job.job_id}"
+        )
 
 
 def _same(job: "JobSummary", stages: "Sequence[JobSummary]") -> "JobSummary":

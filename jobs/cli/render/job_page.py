@@ -33,7 +33,7 @@ def describe(
 ) -> Iterator[str]:
     """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
     `chain`: the jobs of its chain."""
-    yield f"Job {job.label}: {state_in_words(job.shown_state)}{job.because}"
+    yield f"Job {job.label}: {'open, ' if job.is_open else ''}{state_in_words(job.shown_state)}{job.because}"
     known = {fact.label: fact.value for fact in asked(job)}
     lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
     lines |= {"options": _options(known["options"]), "queue": known["queue and priority"]}
@@ -140,7 +140,10 @@ def _documents(job: "JobSummary") -> str:
 
 
 def _times(job: "LiveJob", known: Mapping[str, Any]) -> str:
-    submitted = f"submitted {moment(known['submitted'])}"
+    submitted = (
+        f"submitted {moment(known['submitted'])}" if "submitted" in known else f"opened {moment(known['opened'])}"
+    )
+    submitted += f", closed {moment(known['closed'])}" if known.get("closed") else ""
     if "started" not in known:
         return f"{submitted}; the database filters, as the stage before it records its results"
     if known["started"] is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from jobs.choices import AWAITING, state_in_words
 from jobs.cli.render.messages import MessageFormat, message_format, print_message
 from jobs.store.report.document_counts import NOT_OK
 from jobs.store.report.job_summary import JobSummary
@@ -92,7 +93,10 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     `room` is the number of characters that fit: parts that do not are left out, the least important first.
     """
     counts = job.counts
-    done = f"{count(counts.done)}/{counted(counts.to_do, job.noun)} ({percent(job.share_done)})"
+    share = "open" if job.is_open else percent(job.share_done)  # the total of an open job grows
+    done = f"{count(counts.done)}/{counted(counts.to_do, job.noun)} ({share})"
+    if job.awaits_documents and job.recorded_state == "running":
+        note = state_in_words(AWAITING)
     if note and not job.has_ended:
         return f"{done}, {note}"
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}
@@ -102,7 +106,7 @@ def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: in
     if job.has_ended:
         if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"
-    elif recent.eta_s is not None and job.recorded_state == "running":
+    elif recent.eta_s is not None and job.recorded_state == "running" and not job.is_open:
         parts["time"] = f"{duration(recent.eta_s)} to go"
     if job.unsuccessful:
         parts["not ok"] = ", ".join(counts.words(*NOT_OK))

@@ -22,10 +22,15 @@ from jobs.store.schema.tables import JobCounts, Shard
 
 
 def insert_batch(
-    connection: Connection, job_id: int, shards: Sequence[Sequence[Record]], line_name: LineName | None = None
+    connection: Connection,
+    job_id: int,
+    shards: Sequence[Sequence[Record]],
+    line_name: LineName | None = None,
+    *,
+    grows: int | None = None,
 ) -> None:
     """Insert the documents of these shards, and those shards that have a document to process; add to the counters.
-    `line_name` names a line of the corpus for people."""
+    `line_name` names a line of the corpus for people. `grows`: the first of these shards is the end of this one."""
     records = [record for shard in shards for record in shard]
     _insert_documents(connection, job_id, records)
     duplicates = _reject_duplicates(connection, job_id, records, line_name)
@@ -36,7 +41,11 @@ def insert_batch(
             tokens = sum([document.estimated_tokens for document in todo])
             num_tokens += tokens
             start, stop = shard[0].position, shard[-1].position + 1
-            new_shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
+            if grows is not None and shard is shards[0]:
+                longer = {"stop": stop, "estimated_tokens": Shard.estimated_tokens + tokens}
+                connection.execute(update(Shard).where(Shard.id == grows).values(longer))
+            else:
+                new_shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
     if new_shards:
         connection.execute(insert(Shard).values(new_shard(job_id)), new_shards)
     codes = Counter(record.code for record in records if type(record) is Rejected and record.position not in duplicates)

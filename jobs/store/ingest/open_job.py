@@ -19,15 +19,18 @@ from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import insert_batch
 from jobs.store.ingest.lifecycle import JobRequest, insert_job, refuse_too_many, take_name
 from jobs.store.ingest.rows_of_ids import rows_of_ids
+from jobs.store.queue.batches import batch_limits
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import JobState
-from jobs.store.schema.tables import Job, JobCounts
+from jobs.store.schema.states import JobState, ShardState
+from jobs.store.schema.tables import Job, JobCounts, Shard
 from jobs.system.failpoints import failpoint
+from jobs.tasks.kinds import KINDS
 from jobs.text.json_numbers import read_fields
 
 SOURCE = "appended documents"  # of an open job, where another has the path of its corpus
 OF_A_CORPUS = "job {job_id} was made of a corpus, so no document can be appended to it; open another job"
+LARGEST_FIELDS = 4096  # characters of JSON
 NO_CORPUS = hashlib.sha256().hexdigest()
 
 
@@ -102,10 +105,34 @@ def append(database: Database, job_id: int, shards: Iterable[Sequence[Document]]
         there = {row.external_id: _Stored(row.position, row.text, row.fields) for row in rows}
         appended, new_shards = _place(shards, there, position)
         if new_shards:
-            insert_batch(connection, job_id, new_shards)
+            grows = _growing_shard(connection, job_id, new_shards[0])
+            insert_batch(connection, job_id, new_shards, grows=grows)
         failpoint("before-append-commit")
     failpoint("after-append")
     return appended
+
+
+def _growing_shard(connection: Connection, job_id: int, new: Sequence[Document]) -> int | None:
+    """The job's last shard, if these documents make no more than a batch of it, and no worker has had it or is about to
+    take it. So documents that come one by one, while all lanes are busy, are computed together."""
+    if any(len(document.fields or "") > LARGEST_FIELDS for document in new):
+        return None  # a worker has a shard in memory
+    last = (
+        select(Shard.id, Shard.start, Shard.estimated_tokens, Job.task)
+        .join(Job, Job.id == Shard.job_id)
+        .where(Shard.job_id == job_id, Shard.state == ShardState.READY, Shard.attempts == 0)
+        .where(Shard.stop == new[0].position)
+        .order_by(Shard.id.desc())
+        .limit(1)
+    )
+    # Whoever leases locks a shard before the counters, which are locked here: it is not waited for.
+    shard = connection.execute(last.with_for_update(skip_locked=True, of=Shard)).one_or_none()
+    if shard is None:
+        return None
+    limits = batch_limits(KINDS[shard.task], 1)
+    tokens = shard.estimated_tokens + sum(document.estimated_tokens for document in new)
+    fits = tokens <= limits.tokens and new[-1].position + 1 - shard.start <= limits.documents
+    return shard.id if fits else None
 
 
 class _Stored(NamedTuple):

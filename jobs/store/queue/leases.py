@@ -106,6 +106,13 @@ def lease(
     return work
 
 
+def awaits_documents(database: Database, queues: Queues) -> bool:
+    """Whether a job of these queues is open, so that a document may come at any moment."""
+    with database.reading() as connection:
+        open_job = select(Job.id).where(leasable(queues), Job.is_open).limit(1)
+        return connection.execute(open_job).first() is not None
+
+
 def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> RenewedLeases:
     """Renew the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
     once. A lease that no lane knows (its COMMIT succeeded, the answer was lost) runs out."""

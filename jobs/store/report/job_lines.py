@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
 
-from jobs.choices import WAITING
+from jobs.choices import WAITING, is_split
 from jobs.store.report.document_counts import DocumentCounts, sum_of
 from jobs.store.report.job_summary import V_JOBS, JobSummary, conditions, summaries
 from jobs.store.report.live_job import LiveJob, live_jobs
@@ -49,6 +49,11 @@ class JobLine:
             return JobState.RUNNING if WAITING not in states and JobState.RUNNING in states else states[0]
         ended = {stage.state for stage in self.stages}
         return next(state for state in WORST_FIRST if state in ended)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether documents may still be appended to it."""
+        return self.first.is_open
 
     @property
     def reason(self) -> str | None:
@@ -116,16 +121,15 @@ def list_job_lines(
 ) -> list[JobLine]:
     """Lines, newest first, of which a job is as asked: its `LiveJob.shown_state`, its task, a text in its name, model
     or source; with `before` those whose number is lower (the next page)."""
-    is_split = (WAITING in states) != (JobState.RUNNING in states)  # the database has one state for both
     wanted = conditions(states=states, task=task, search=search)
     heads = select(HEAD).join_from(V_JOBS, Job, Job.id == V_JOBS.c.job_id).where(*wanted).distinct()
     if before is not None:
         heads = heads.where(before > HEAD)
-    numbers = connection.execute(heads.order_by(HEAD.desc()).limit(None if is_split else limit)).scalars().all()
+    numbers = connection.execute(heads.order_by(HEAD.desc()).limit(None if is_split(states) else limit)).scalars().all()
     of_lines = summaries().where(or_(V_JOBS.c.job_id.in_(numbers), V_JOBS.c.chain.in_(numbers)))
     jobs = live_jobs(connection, (JobSummary(*row) for row in connection.execute(of_lines)), silence_s)
     lines = lines_of(jobs)
-    if is_split:
+    if is_split(states):
         lines = [line for line in lines if any(stage.shown_state in states for stage in line.stages)]
     return lines[:limit]
 

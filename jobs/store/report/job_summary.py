@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, ColumnElement, Connection, Select, case, column, func, or_, select, table
 
-from jobs.choices import CANCELLING, PAUSED, WAITING
+from jobs.choices import CANCELLING, PAUSED, SHOWN_OF_RUNNING
 from jobs.errors import NotFoundError, SpecError, meant
 from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
@@ -114,6 +114,16 @@ class JobSummary:
         return self.state in ENDED_STATES
 
     @property
+    def awaits_documents(self) -> bool:
+        """Whether it is open, and each of its documents has ended."""
+        return self.is_open and not self.shards_open
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether documents are or were appended to it, so that it has no corpus."""
+        return self.is_open or self.closed_at is not None
+
+    @property
     def total_documents(self) -> int:
         """All documents, with those that the stage before will hand on."""
         return self.documents if self.has_ended else max(self.documents, self.corpus_documents or 0)
@@ -183,8 +193,9 @@ class JobSummary:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Average since the first lease. (`LiveJob`: over the last minute.)"""
-        return self.tokens / self.elapsed_s if self.elapsed_s else None
+        """Average since the first lease. (`LiveJob`: over the last minute.) None for a job that was opened: it also
+        waits for documents."""
+        return self.tokens / self.elapsed_s if self.elapsed_s and not self.was_opened else None
 
     @property
     def eta_s(self) -> float | None:
@@ -299,7 +310,8 @@ def list_jobs(
 
 
 def conditions(*, states: Collection[str], task: str, search: str) -> Iterator[ColumnElement[bool]]:
-    """What `list_jobs` asks of rows of `summaries`. A `waiting` job is `running` here: `LiveJob` tells them apart."""
+    """What `list_jobs` asks of rows of `summaries`. A `waiting` or `awaiting` job is `running` here: `LiveJob` tells
+    them apart."""
     if states:
         shown = case(
             (V_JOBS.c.state.in_(ENDED_STATES), V_JOBS.c.state),
@@ -307,7 +319,7 @@ def conditions(*, states: Collection[str], task: str, search: str) -> Iterator[C
             (V_JOBS.c.paused, PAUSED),
             else_=V_JOBS.c.state,
         )
-        yield shown.in_({JobState.RUNNING if state == WAITING else state for state in states})
+        yield shown.in_({JobState.RUNNING if state in SHOWN_OF_RUNNING else state for state in states})
     if task:
         yield V_JOBS.c.task == task
     if search:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from jobs.choices import WAITING
+from jobs.choices import AWAITING, WAITING, is_split
 from jobs.store.queue.leasable import leasable
 from jobs.store.queue.waiting import LiveWorker, live_workers, serves
 from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, find_jobs, list_jobs
@@ -37,15 +37,23 @@ class LiveJob(JobSummary):
     @property
     def shown_state(self) -> str:
         """The state as it is displayed and filtered by: the recorded one, or `waiting`: it has work, and no live
-        worker takes it."""
+        worker takes it; or `awaiting`: it is open, and has no work."""
         shown = self.recorded_state
-        return WAITING if shown == JobState.RUNNING and self.shards_open and not self.has_worker else shown
+        if shown != JobState.RUNNING:
+            return shown
+        if self.awaits_documents:
+            return AWAITING
+        return WAITING if self.shards_open and not self.has_worker else shown
 
     @property
     def eta_s(self) -> float | None:
         """Seconds that remain at the pace of the last minutes; None while the job is not running, no worker is there
-        for it, or nothing was recorded lately."""
-        if self.shown_state != JobState.RUNNING or not (self.pace and self.tokens and self.estimated_done):
+        for it, nothing was recorded lately, or it is open: nobody knows what comes."""
+        if (
+            self.is_open
+            or self.shown_state != JobState.RUNNING
+            or not (self.pace and self.tokens and self.estimated_done)
+        ):
             return None
         return self.estimated_left * self.tokens / self.estimated_done / self.pace
 
@@ -70,8 +78,8 @@ def list_live_jobs(
     connection: Connection, silence_s: float, *, states: Collection[str] = (), limit: int | None = None
 ) -> list[LiveJob]:
     """List jobs as `list_jobs` does; with `states` those whose `LiveJob.shown_state` is among them."""
-    is_split = (WAITING in states) != (JobState.RUNNING in states)  # the database has the state `running` for both
-    found = live_jobs(connection, list_jobs(connection, states=states, limit=None if is_split else limit), silence_s)
+    most = None if is_split(states) else limit
+    found = live_jobs(connection, list_jobs(connection, states=states, limit=most), silence_s)
     return [job for job in found if not states or job.shown_state in states][:limit]
 
 

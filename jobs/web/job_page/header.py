@@ -33,14 +33,16 @@ def state_sentence(job: LiveJob) -> str:
             return f"Paused{job.because}: {counts}."
         case "cancelling":
             return f"It is being cancelled: {counts}."
+        case "awaiting":
+            return f"It is open and waits for documents: {counts}."
     if job.started_at is None and job.kind.has_model:
         return "The stage before has handed nothing on yet." if job.stage and job.stage > 1 else "No worker has begun."
-    return f"{counts}."
+    return f"It is open, and its total grows: {counts}." if job.is_open else f"{counts}."
 
 
 def time_left(job: LiveJob) -> str:
-    """`4 min 05 s to go`; nothing for a job that is not running."""
-    if job.shown_state != JobState.RUNNING:
+    """`4 min 05 s to go`; nothing for a job that is not running, or open."""
+    if job.is_open or job.shown_state != JobState.RUNNING:
         return ""
     return f"{duration(job.eta_s)} to go" if job.eta_s is not None else "time left unknown"
 

@@ -94,6 +94,9 @@ def _consequence(job: JobSummary, action: Action) -> str:
             return "Workers finish their batches of it, and take no more of it until it is resumed."
         case Action.RESUME:
             return f"Workers go on with its {counted(job.waiting, 'waiting document')}."
+        case Action.CLOSE:
+            left = counted(job.waiting, "waiting document")
+            return f"No document can be appended any more. It ends with its {left}; a closed job is not opened again."
         case Action.CANCEL:
             kept = counted(job.succeeded, "result")
             return f"Its {counted(job.waiting, 'waiting document')} will not be processed; {kept} stay."
@@ -178,6 +181,8 @@ def _why_not(line: JobLine, action: Action, visitor: Visitor) -> str | None:
         return f"it belongs to {line.first.owner or 'nobody'}"
     if any(action in actions_of(stage) for stage in line.stages):
         return None
+    if action is Action.CLOSE and not line.first.has_ended:
+        return "it takes no documents"
     return f"it is {state_in_words(line.shown_state)}"
 
 

@@ -153,7 +153,7 @@ def _commands(found: LiveJob, stages: Sequence[LiveJob], bad: Sequence[Failure])
     return {
         "next": steps[0].command,
         "steps": steps,
-        "again": submit_command(first, *later),
+        "again": None if found.was_opened else submit_command(first, *later),
         "is_pipe": found.source in STREAMS,
     }
 

@@ -19,7 +19,7 @@ from jobs.web.unserved_work import unserved_work
 A_PAGE = 25
 MOST_ACTIONS = 100  # whose outcome is shown
 TaskName = Literal["", *map(str, KINDS)]  # type: ignore[valid-type]  # known when the tasks are
-State = Literal["", "open", "ingesting", "running", "waiting", "paused", "cancelling", "done", "cancelled", "failed"]
+State = Literal["", "open", *SHOWN_STATES]  # type: ignore[valid-type]  # open: it has not ended
 
 router = APIRouter()
 

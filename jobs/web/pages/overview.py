@@ -20,7 +20,7 @@ from jobs.web.unserved_work import unserved_work
 
 MINUTES = 60
 RECENT = 5
-OPEN = ("ingesting", "running", "waiting", "paused", "cancelling")
+OPEN = ("ingesting", "running", "waiting", "awaiting", "paused", "cancelling")
 MAX_OPEN = 50
 
 router = APIRouter()

@@ -8,6 +8,7 @@ from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_summary import find_job
+from jobs.store.schema.states import JobState
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, AddWaitingJob, Line
 
@@ -120,3 +121,22 @@ def test_actions_on_the_command_line_are_logged_too(
         ("pause", "maintenance"),
     ]
     assert all("@" in one.actor and one.outcome for one in logged)
+
+
+def test_an_open_job_can_be_closed_and_a_job_of_a_corpus_cannot(
+    client: TestClient, database: Database, add_job: AddJob, running_job: int
+) -> None:
+    job = add_job(Line("a", "eins"), state=JobState.RUNNING, is_open=True, finished_at=None)
+    asked = client.get(f"/jobs/{job}/actions/close")
+    page = client.get(f"/jobs/{job}").text
+
+    assert asked.status_code == 200
+    assert "open, waits for documents" in page
+    assert f"/jobs/{job}/actions/close" in page
+    assert "to go" not in page
+    assert state_of(database, job) == "running", "a GET changes nothing"
+
+    assert client.post(f"/jobs/{job}/actions/close", data=form(client), follow_redirects=False).status_code == 303
+    assert state_of(database, job) == "done"
+    assert "/actions/close" not in client.get(f"/jobs/{running_job}").text
+    assert client.get(f"/jobs/{running_job}/actions/close").status_code == 400

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, update
 
-from jobs.choices import CANCELLING, PAUSED, SHOWN_STATES, WAITING
+from jobs.choices import AWAITING, CANCELLING, PAUSED, SHOWN_STATES, WAITING
 from jobs.errors import NotFoundError
 from jobs.store.database import Database
 from jobs.store.report.failures import failures
@@ -191,4 +191,4 @@ def test_a_number_takes_precedence_over_a_name_of_digits(
 
 
 def test_jobs_can_be_filtered_by_every_state() -> None:
-    assert set(SHOWN_STATES) == {*(state.value for state in JobState), PAUSED, CANCELLING, WAITING}
+    assert set(SHOWN_STATES) == {*(state.value for state in JobState), PAUSED, CANCELLING, WAITING, AWAITING}

@@ -1,6 +1,7 @@
 """Jobs that documents are appended to while workers process them."""
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,6 +16,7 @@ from jobs.outcome import Failed
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, close, retry
+from jobs.store.queue import leases
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission.open_job import OpenJob, append, corpus_of_documents, find_open_job, open_job
@@ -84,7 +86,7 @@ def test_documents_are_appended_behind_those_that_are_there_and_can_be_leased_at
     assert [(found.external_id, found.state, found.position) for found in first] == [("a", ADDED, 0), ("b", ADDED, 1)]
     assert [found.position for found in second] == [2]
     assert texts(database, job) == [(0, "a", "text of a"), (1, "b", "text of b"), (2, "c", "text of c")]
-    assert [document.position for document in take(database).batches[0]] == [0, 1]
+    assert [document.position for document in take(database).batches[0]] == [0, 1, 2]
     assert contradictory(database, job.job_id) == []
 
 
@@ -307,6 +309,43 @@ def test_appends_of_many_threads_and_workers_at_the_same_time_lose_and_double_no
     assert contradictory(database, job.job_id) == []
 
 
+def ranges(database: Database, job: OpenJob) -> list[tuple[Any, ...]]:
+    return rows(database, Shard, "start", "stop", "estimated_tokens", job_id=job.job_id)
+
+
+def test_documents_that_come_while_no_lane_is_free_are_one_batch(database: Database, opened: Open) -> None:
+    job = opened()
+    for number in range(300):
+        append(database, job, [{"id": number, "text": "x"}])
+
+    assert ranges(database, job) == [(0, 256, 256), (256, 300, 44)]
+    assert [len(batch) for batch in take(database).batches] == [256]
+    assert contradictory(database, job.job_id) == []
+
+
+def test_a_shard_that_a_worker_has_or_had_stays_as_it_is(database: Database, opened: Open) -> None:
+    job = opened()
+    append(database, job, documents("a"))
+    lease = take(database)
+    append(database, job, documents("b"))
+    leases.release(database, lease)
+    append(database, job, documents("c"))
+
+    assert [found[:2] for found in ranges(database, job)] == [(0, 1), (1, 3)]
+    assert contradictory(database, job.job_id) == []
+
+
+def test_a_shard_grows_to_the_tokens_of_a_batch_and_by_documents_with_few_other_fields(
+    database: Database, opened: Open
+) -> None:
+    job = opened()
+    sent = [{"id": "a", "text": "x" * 16_000}, {"id": "b", "text": "x" * 400}, {"id": "c", "text": "x"}]
+    for document in (*sent, {"id": "d", "text": "x", "note": "y" * 5_000}):
+        append(database, job, [document])
+
+    assert ranges(database, job) == [(0, 1, 4000), (1, 3, 101), (3, 4, 1)]
+
+
 def test_the_results_of_ids_say_what_each_document_has_come_to(database: Database, opened: Open) -> None:
     job = opened()
     append(database, job, [{"id": 1, "text": "one", "lang": "en"}, {"id": "b", "text": "two"}])
@@ -324,9 +363,10 @@ def test_the_results_of_ids_say_what_each_document_has_come_to(database: Databas
 
 def test_a_reader_gets_each_document_once_in_whatever_order_they_end(database: Database, opened: Open) -> None:
     job = opened()
+    shards = []
     for start in range(0, 9, 3):
         append(database, job, documents(*map(str, range(start, start + 3))))
-    shards = [take(database) for _ in range(3)]
+        shards.append(take(database))
     seen: list[list[str]] = []
     place = ""
 
@@ -360,3 +400,36 @@ def test_tables_of_an_open_job_say_what_those_of_a_corpus_say(database: Database
     ]
     assert rows(database, Shard, "start", "stop", "state", job_id=job.job_id) == [(0, 2, "ready")]
     assert rows(database, JobCounts, "documents", "shards_open", job_id=job.job_id) == [(2, 1)]
+
+
+@pytest.mark.parametrize("end", [close, cancel])
+def test_a_job_that_ends_while_documents_are_appended_has_all_that_were_accepted(
+    database: Database, opened: Open, end: Callable[[Database, int], object]
+) -> None:
+    job = opened()
+    begun = threading.Barrier(5)
+
+    def send(thread: int) -> int:
+        """How many documents were added before the job took no more."""
+        added = 0
+        for number in range(10_000):
+            try:
+                added += states(database, job, documents(f"{thread}-{number}")).count(ADDED)
+            except SpecError:
+                return added
+            if number == 2:
+                begun.wait()
+        raise AssertionError("the job took documents after its end")
+
+    with ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(send, thread) for thread in range(4)]
+        begun.wait()
+        end(database, job.job_id)
+        added = sum(future.result() for future in sending)
+    while leases.lease(database, 1, 0, 60) is not None:
+        pass
+
+    ended = summary(database, job)
+    assert ended.documents == added > 0
+    assert (ended.state, ended.cancelled) == (("cancelled", added) if end is cancel else ("running", 0))
+    assert contradictory(database, job.job_id) == []

@@ -52,6 +52,7 @@ def past_speed(connection: Connection, model_revision: str, task: str) -> float 
             Job.task == task,
             Job.state == JobState.DONE,
             Job.started_at.is_not(None),
+            Job.closed_at.is_(None),  # an open job also waited for documents
         )
         .order_by(Job.id.desc())
         .limit(1)
