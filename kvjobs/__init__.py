@@ -1,9 +1,9 @@
-"""kvjobs for Python: submit rows, wait, read results; here, or in another database.
+"""kvjobs for Python: submit rows, wait, read results; here, or on a server.
 
     import kvjobs
 
     kvjobs.translate(["Snow will fall."])                # one call
-    kv = kvjobs.connect()                                # or connect("postgresql+psycopg://user@host/kvjobs")
+    kv = kvjobs.connect()                                # or connect("https://host:8650", token="...")
     job = kv.submit(rows, task="score", model="gpt2")    # a path, dicts, a DataFrame, an Arrow table ...
     for result in job.wait().results(where="perplexity < 50"): ...
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from kvjobs.one_call import rerank as rerank
     from kvjobs.one_call import score as score
     from kvjobs.one_call import translate as translate
+    from kvjobs.open_job import OpenJob as OpenJob
 
 _MODULES = {
     **dict.fromkeys(("connect", "Client"), "kvjobs.client"),
     "Job": "kvjobs.job",
+    "OpenJob": "kvjobs.open_job",
     **dict.fromkeys(("translate", "score", "rerank", "generate"), "kvjobs.one_call"),
     **dict.fromkeys(
         ("KvjobsError", "SpecError", "CorpusError", "ModelError", "NotFoundError", "StoreError", "TransientError"),

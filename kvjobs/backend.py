@@ -1,9 +1,9 @@
-"""What a client asks of the home of its jobs.
+"""What a client asks of its jobs' home: the database of this machine's settings, or a server over HTTP.
 
 Jobs, documents and models are plain objects of JSON, the same from both.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +31,21 @@ class Backend(Protocol):
     def submit(self, rows: Rows, options: Values) -> Submitted: ...
 
     def dry_run(self, rows: Rows, options: Values) -> dict[str, Any]: ...
+
+    def open_job(self, options: Values) -> Submitted: ...
+
+    def append(self, job_id: int, documents: Sequence[Values]) -> list[dict[str, Any]]:
+        """What became of each document: its `id`, and `state`: added, present (it was sent before), or refused with
+        `code` and `reason`."""
+        ...
+
+    def outcomes(self, job_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The records of those of these documents that have ended, by id."""
+        ...
+
+    def ended_documents(self, job_id: int) -> Iterator[bytes]:
+        """The line of JSON of each document of a job as it ends, until the job has ended."""
+        ...
 
     def job(self, reference: str) -> dict[str, Any]: ...
 

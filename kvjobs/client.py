@@ -6,23 +6,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from jobs.errors import SpecError
 from jobs.settings import read_settings
 from kvjobs.rows import spooled
 
 if TYPE_CHECKING:
     from kvjobs.backend import Backend, Submitted
     from kvjobs.job import Job
+    from kvjobs.open_job import OpenJob
 
 log = logging.getLogger("kvjobs")
+HTTP = ("http://", "https://")
 
 
-def connect(address: str | None = None, **settings: Any) -> "Client":
-    """A client of the database that the settings name, as the commands find it; or of the database at `address`
-    (`postgresql+psycopg://...`, `sqlite:///...`).
+def connect(address: str | None = None, *, token: str | None = None, **settings: Any) -> "Client":
+    """A client of the database that the settings name, as the commands find it; or of `address`: a database
+    (`postgresql+psycopg://...`, `sqlite:///...`), or a server (`https://host:8650`) with its `token`.
 
     `settings`: as in kvjobs.toml, such as `home="/data/kvjobs"`; they come before it. Raises SpecError for an address
     or a setting that cannot be used, StoreError where the database does not answer.
     """
+    if address is not None and address.startswith(HTTP):
+        from kvjobs.remote import RemoteJobs
+
+        if settings:
+            raise SpecError(f"{next(iter(settings))} is a setting of the server; leave it out")
+        return Client(RemoteJobs(address, token))
+    if token is not None:
+        raise SpecError("a token is for a server: connect('https://HOST:8650', token=...)")
     from kvjobs.local import LocalJobs
 
     flags = settings if address is None else {**settings, "database": address}
@@ -57,6 +68,15 @@ class Client:
         """Read rows and count what a job of them would compute: documents, rejected lines, tokens, seconds."""
         with spooled(rows, self._spool) as corpus:
             return self._backend.dry_run(corpus, _given(task, model, options))
+
+    def open(self, *, task: str = "translate", model: str | None = None, **options: Any) -> "OpenJob":
+        """Open a job to which documents are added one by one, while workers process those that are there; for use in a
+        `with` block, which closes it. With `key="..."` it is the open job of this key."""
+        from kvjobs.open_job import OpenJob
+
+        submitted = self._backend.open_job(_given(task, model, options))
+        self._tell(submitted)
+        return OpenJob(self._backend, submitted.job, key=options.get("key"))
 
     def job(self, reference: int | str = "last") -> "Job":
         """The job with this number or name, or the newest. Raises NotFoundError."""

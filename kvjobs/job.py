@@ -14,6 +14,7 @@ import orjson
 from jobs.errors import KvjobsError, SpecError, TransientError
 from jobs.text.formatting import count, counted, percent
 from kvjobs.field_types import python_types, with_types
+from kvjobs.lines import lines_of
 from kvjobs.progress import progress_of
 from kvjobs.tables import arrow_table, require_pyarrow
 
@@ -116,7 +117,7 @@ class Job:
         values: text, log_prob, tokens. `chain`: the results of all stages. Raises SpecError.
         """
         read = python_types(self._types)
-        for line in _lines(self._backend.results(self.id, _asked("jsonl", where, only, extras, chain))):
+        for line in lines_of(self._backend.results(self.id, _asked("jsonl", where, only, extras, chain))):
             yield with_types(orjson.loads(line), read)
 
     async def results_async(self, where: str | None = None, **options: Any) -> AsyncIterator[dict[str, Any]]:
@@ -242,16 +243,6 @@ def _asked(form: str, where: str | None, only: str | None, extras: Sequence[str]
         raise SpecError(f"extras is {extras!r}; give a list: extras=[{extras!r}]")
     asked = {"format": form, "where": where, "only": only, "extras": [*extras], "chain": chain}
     return {name: value for name, value in asked.items() if value not in (None, [], False)}
-
-
-def _lines(pieces: Any) -> Iterator[bytes]:
-    """The lines of a stream of bytes, whole."""
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from filter(None, lines)
-    if rest:
-        yield rest
 
 
 def _next_of(iterator: Iterator[dict[str, Any]], number: int) -> list[dict[str, Any]]:

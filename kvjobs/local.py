@@ -1,14 +1,16 @@
 """The jobs of this machine's settings: the same functions that the commands call, on the same database."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from jobs.choices import WAITING
 from jobs.control.actions import Action, perform, this_user
 from jobs.corpus.corpus import PROGRAM
 from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
+from jobs.operations.open_jobs import OpenJobs
 from jobs.operations.plan import Admissions, CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.operations.results import ResultOptions, read_results
 from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
@@ -18,6 +20,7 @@ from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.report.live_job import LiveJob, find_live_job, list_live_jobs
 from jobs.submission.dry_run import dry_run_record
 from jobs.submission.job_options import SubmitRequest
+from jobs.submission.submitted_job import PriorState
 from jobs.text.json_text import to_json
 from jobs.worker_port import worker_port
 from kvjobs.backend import Submitted, Values
@@ -37,6 +40,7 @@ class LocalJobs:
         self._seen: JobSummary | None = None  # of the last look: whoever waits has just looked
         self._notes: list[str] = []
         self._starter = EmbeddedWorkerStarter(settings, self._database, self._notes.append)
+        self._open_jobs = OpenJobs(self._database, settings, self._starter.wake)
 
     def submit(self, rows: Rows, options: Values) -> Submitted:
         plan, notes = self._plan(rows, options)
@@ -50,6 +54,23 @@ class LocalJobs:
         plan, notes = self._plan(rows, options)
         counted, tokens_per_s = count_plan(self._database, plan, self._settings)
         return _plain(dry_run_record(counted, plan.spec, plan.stages, tokens_per_s) | {"notes": notes})
+
+    def open_job(self, options: Values) -> Submitted:
+        notes: list[str] = []
+        request = SubmitRequest.read(options)
+        job_id, is_new = self._open_jobs.open(request, tell=notes.append, admissions=self._admissions)
+        return Submitted(self.job(str(job_id)), PriorState.NEW if is_new else PriorState.RUNNING, notes)
+
+    def append(self, job_id: int, documents: Sequence[Values]) -> list[dict[str, Any]]:
+        return self._open_jobs.append(job_id, documents)
+
+    def outcomes(self, job_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        found = {name: orjson.loads(line) for name, line in self._open_jobs.outcomes(job_id, ids).items()}
+        return {name: record for name, record in found.items() if record["status"] != WAITING}
+
+    def ended_documents(self, job_id: int) -> Iterator[bytes]:
+        for lines in self._open_jobs.follow(job_id):
+            yield from lines
 
     def job(self, reference: str) -> dict[str, Any]:
         with self._database.reading() as connection:

@@ -20,7 +20,8 @@ from redis.exceptions import RedisError
 from jobs.errors import SpecError, TransientError
 from jobs.settings import hide_passwords
 
-DRAIN = "kvjobs.drain"  # the only task
+DRAIN = "kvjobs.drain"  # the task that a hint runs
+SUBMIT = "kvjobs.submit"  # the task that a Celery application sends, and its queue
 ANSWER_S = 2.0  # time limit for connecting to the broker, and for its answer
 
 _LISTENING = {
@@ -87,6 +88,17 @@ def make_queue(queue: str) -> Queue:
     """The Celery queue that a worker consumes."""
     name = queue_name(queue)
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+def make_submit_queue() -> Queue:
+    """The Celery queue of messages that ask for a job; declared as an application without settings of its own does."""
+    return Queue(SUBMIT, Exchange(SUBMIT, type="direct"), routing_key=SUBMIT)
+
+
+def waiting_submits(app: Celery) -> int:
+    """The number of messages that ask for a job. Raises BrokerError, after a few seconds at most."""
+    with _answering(app) as connection:
+        return int(connection.default_channel.client.llen(SUBMIT))
 
 
 def send_hints(app: Celery, queue: str, count: int) -> None:

@@ -6,6 +6,7 @@ every worker with a broker; only the one that holds the role sends hints.
 
 import logging
 import threading
+from collections.abc import Callable
 
 from celery import Celery
 
@@ -62,13 +63,22 @@ class Dispatcher:
     """Sends missing hints again and again; no error of the broker or the database ends it."""
 
     def __init__(
-        self, database: Database, app: Celery, holder: str, broker_status: BrokerStatus, *, silence_s: float
+        self,
+        database: Database,
+        app: Celery,
+        holder: str,
+        broker_status: BrokerStatus,
+        *,
+        silence_s: float,
+        also: Callable[[], None] = lambda: None,
     ) -> None:
+        """`also` is called at each tick while this process has the role; it may raise BrokerError."""
         self._database = database
         self._app = app
         self._holder = holder
         self._broker_status = broker_status
         self._silence_s = silence_s
+        self._also = also
 
     def run(self, stop: threading.Event) -> None:
         """Send hints until `stop`; then release the role, so that another process can take it at once."""
@@ -90,6 +100,7 @@ class Dispatcher:
                 return False
             if send_missing(self._database, self._app, self._silence_s):
                 self._broker_status.back()
+            self._also()
         except BrokerError as error:
             self._broker_status.lost(str(error))
         except StoreError as error:

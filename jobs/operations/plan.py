@@ -18,11 +18,12 @@ from jobs.routing.table import RouteTable
 from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.stage import Stage
-from jobs.submission.job_options import SubmitRequest
+from jobs.submission.job_options import JobOptions, SubmitRequest
+from jobs.submission.open_job import corpus_of_documents
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import KINDS
-from jobs.tasks.option import Option
+from jobs.tasks.option import Option, options_of
 from jobs.tasks.rerank import RUN
 from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
 from jobs.tasks.shared_options import TEXT_FIELD
@@ -30,6 +31,7 @@ from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, TranslateOption
 from jobs.worker_port import worker_port
 
 MOST_ADMISSIONS = 100
+OF_A_CORPUS = ("then", "strict", "max_rejected", "again")  # options that a job without a corpus lacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,26 @@ def plan_submit(
     spec = _admit(request, requests, settings, tell, admissions or Admissions())
     stages = read_stages(request.job.then, spec, settings)
     return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file, requests))
+
+
+def plan_open(
+    request: SubmitRequest,
+    settings: Settings,
+    *,
+    tell: Callable[[str], None],
+    admissions: Admissions | None = None,
+) -> SubmitPlan:
+    """Check a job that stays open, whose documents come later. Raises what `plan_submit` raises, and SpecError for
+    options that it does not have."""
+    for option in options_of(JobOptions):
+        is_reading = option.of_corpus and option.name not in ("id_field", "max_text")
+        if getattr(request.job, option.name) != option.default and (is_reading or option.name in OF_A_CORPUS):
+            raise SpecError(f"{option.flag} is for a corpus, and an open job has one stage of documents: leave it out")
+    spec = _admit(request, None, settings, tell, admissions or Admissions())
+    corpus = corpus_of_documents(
+        spec, id_field=request.job.id_field, max_line_bytes=request.job.max_text, **_fields(request, spec)
+    )
+    return SubmitPlan(request=request, spec=spec, stages=(), corpus=corpus)
 
 
 def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
@@ -166,7 +188,7 @@ def _refuse_beside_auto(request: SubmitRequest) -> None:
 
 
 def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile, requests: Requests | None) -> Corpus:
-    """How the corpus is read, which the task decides, and for scoring the model."""
+    """How the corpus is read."""
     job = request.job
     if requests is not None and isinstance(spec.options, GenerateOptions):
         requests = replace(requests, options=spec.options)
@@ -174,11 +196,6 @@ def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile, requests: R
         raise SpecError(
             f"{spec.model} is a translation model, which scores pairs; {requests.kind.endpoint} scores a text"
         )
-    if spec.payload_kind is PayloadKind.PAIRS:
-        _refuse_given(request, [TEXT_FIELD], spec.model, "scores pairs of a source and a target")
-    else:
-        _refuse_given(request, [SOURCE_FIELD, TARGET_FIELD], spec.model, "is a language model, which scores a text")
-    fields = (TEXT_FIELD, SOURCE_FIELD, TARGET_FIELD, RUN)
     return Corpus(
         path=file.path,
         stream=file.stream,
@@ -193,9 +210,20 @@ def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile, requests: R
         payload_kind=spec.payload_kind,
         requests=requests,
         id_field=job.id_field,
-        **_languages(request),
-        **{option.name: request.value(option) for option in fields},
+        run=request.value(RUN),
+        **_fields(request, spec),
     )
+
+
+def _fields(request: SubmitRequest, spec: JobSpec) -> dict[str, Any]:
+    """The fields of a payload and of its language, which the task decides, and for scoring the model. Raises SpecError
+    for a field that the model does not read."""
+    if spec.payload_kind is PayloadKind.PAIRS:
+        _refuse_given(request, [TEXT_FIELD], spec.model, "scores pairs of a source and a target")
+    else:
+        _refuse_given(request, [SOURCE_FIELD, TARGET_FIELD], spec.model, "is a language model, which scores a text")
+    fields = (TEXT_FIELD, SOURCE_FIELD, TARGET_FIELD)
+    return _languages(request) | {option.name: request.value(option) for option in fields}
 
 
 def _languages(request: SubmitRequest) -> dict[str, Any]:

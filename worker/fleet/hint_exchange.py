@@ -19,6 +19,7 @@ from jobs.queues import Queues
 from jobs.settings import Settings, hide_passwords
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
+from worker.fleet.submit_starter import SubmitStarter
 from worker.process.child_handle import Child
 
 MAX_BUSY_S = 60.0  # the longest time for which one hint keeps a worker from taking the next
@@ -43,7 +44,8 @@ def exchange_hints(
     app = make_worker_app(settings.broker, Queues.parse(settings.queues, arguments.device), child)
     broker_status = BrokerStatus(say)
     listener = HintListener(app, arguments.node, broker_status, stop)
-    dispatcher = Dispatcher(database, app, new_holder(), broker_status, silence_s=settings.lease_s)
+    submits = SubmitStarter(make_app(settings.broker), arguments)
+    dispatcher = Dispatcher(database, app, new_holder(), broker_status, silence_s=settings.lease_s, also=submits.look)
     dispatching = threading.Thread(target=dispatcher.run, args=(stop,), daemon=True)
     listener.start()
     dispatching.start()
@@ -53,6 +55,7 @@ def exchange_hints(
         stop.set()
         listener.join()
         dispatching.join(1.0)
+        submits.end()
 
 
 def make_worker_app(broker_url: str, queues: Queues, child: Child) -> Celery:
