@@ -49,6 +49,10 @@ class Backend(Protocol):
 
     def job(self, reference: str) -> dict[str, Any]: ...
 
+    def may_have_ended(self, job_id: int) -> bool:
+        """Whether a look at the job may find that it has ended; False where that can be told at less cost."""
+        ...
+
     def jobs(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]: ...
 
     def act(self, job_id: int, action: str, *, reason: str | None, priority: int | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 POLL_S, SHORTEST_POLL_S = 0.5, 0.005  # between two looks at a job
 POLLED_SHARE = 20  # of a young job it is this part of the time waited, so that the end of a small job is seen at once
+REFRESH_S = 0.25  # between two looks at all that is shown of a job
 PATIENCE_S = 120.0  # how long to wait for a database or a server that does not answer
 
 
@@ -218,16 +219,18 @@ class Job:
     def _looks(self, timeout: float | None, *, work: bool) -> Iterator[tuple[float, str]]:
         """After each look that finds it not ended: seconds until the next, and why the job waits."""
         began = answered = time.monotonic()
+        refreshed, note = float("-inf"), ""
         while True:
-            note = ""
             try:
-                self.refresh()
+                if time.monotonic() - refreshed > REFRESH_S or self._backend.may_have_ended(self.id):
+                    self.refresh()
+                    refreshed = time.monotonic()
+                    if self.has_ended:
+                        return
+                    if self.info["paused"] and self.info["reason"]:
+                        raise KvjobsError(f"job {self.id} is paused: {self.info['reason']}")
+                    note = self._backend.see_to_worker(self.id) if work else ""
                 answered = time.monotonic()
-                if self.has_ended:
-                    return
-                if self.info["paused"] and self.info["reason"]:
-                    raise KvjobsError(f"job {self.id} is paused: {self.info['reason']}")
-                note = self._backend.see_to_worker(self.id) if work else ""
             except TransientError:
                 if time.monotonic() - answered > PATIENCE_S:
                     raise

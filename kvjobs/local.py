@@ -16,8 +16,9 @@ from jobs.operations.results import ResultOptions, read_results
 from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.job_summary import JobSummary, find_job, state_of
 from jobs.store.report.live_job import LiveJob, find_live_job, list_live_jobs
+from jobs.store.schema.states import JobState
 from jobs.submission.dry_run import dry_run_record
 from jobs.submission.job_options import SubmitRequest
 from jobs.submission.submitted_job import PriorState
@@ -76,6 +77,10 @@ class LocalJobs:
         with self._database.reading() as connection:
             self._seen = job = find_live_job(connection, reference, self._settings.lease_s)
         return _info(job)
+
+    def may_have_ended(self, job_id: int) -> bool:
+        with self._database.reading() as connection:
+            return state_of(connection, job_id) != JobState.RUNNING
 
     def jobs(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]:
         with self._database.reading() as connection:

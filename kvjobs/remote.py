@@ -86,8 +86,8 @@ class RemoteJobs:
         found: list[dict[str, Any]] = self._again("GET", "/api/models")["models"]
         return found
 
-    def has_ended(self, job_id: int) -> bool | None:
-        return None
+    def may_have_ended(self, job_id: int) -> bool:
+        return True
 
     def see_to_worker(self, job_id: int) -> str:
         return ""

@@ -282,6 +282,11 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
     return JobSummary(*row)
 
 
+def state_of(connection: Connection, job_id: int) -> str | None:
+    """The state of a job alone, for whoever looks many times a second; None: there is no such job."""
+    return connection.execute(select(Job.state).where(Job.id == job_id)).scalar_one_or_none()
+
+
 def find_chain(connection: Connection, job: JobSummary) -> list[JobSummary]:
     """The jobs of the chain that a job belongs to, in the order of stages; the job alone where it belongs to none."""
     if job.chain is None:
