@@ -45,7 +45,7 @@ class LocalJobs:
 
     def submit(self, rows: Rows, options: Values) -> Submitted:
         plan, notes = self._plan(rows, options)
-        submitted = submit_plan(self._database, plan, self._settings)
+        submitted = submit_plan(self._database, plan, self._settings, owner=this_user())
         if problem := wake_workers(self._database, submitted, self._settings):
             notes.append(problem)
         self._starter.wake()
@@ -59,7 +59,9 @@ class LocalJobs:
     def open_job(self, options: Values) -> Submitted:
         notes: list[str] = []
         request = SubmitRequest.read(options)
-        job_id, is_new = self._open_jobs.open(request, tell=notes.append, admissions=self._admissions)
+        job_id, is_new = self._open_jobs.open(
+            request, tell=notes.append, admissions=self._admissions, owner=this_user()
+        )
         return Submitted(self.job(str(job_id)), PriorState.NEW if is_new else PriorState.RUNNING, notes)
 
     def append(self, job_id: int, documents: Sequence[Values]) -> list[dict[str, Any]]:

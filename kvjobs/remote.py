@@ -12,13 +12,23 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import orjson
 
-from jobs.errors import CorpusError, KvjobsError, ModelError, NotFoundError, SpecError, TransientError
+from jobs.errors import (
+    CorpusError,
+    KvjobsError,
+    LimitReached,
+    ModelError,
+    NotAllowedError,
+    NotFoundError,
+    SpecError,
+    TransientError,
+)
 from kvjobs.backend import Submitted, Values
 from kvjobs.lines import lines_of
 from kvjobs.rows import Rows
 
 ERRORS: Mapping[str, type[KvjobsError]] = {
-    error.code: error for error in (SpecError, CorpusError, ModelError, NotFoundError, TransientError)
+    error.code: error
+    for error in (SpecError, CorpusError, NotAllowedError, LimitReached, ModelError, NotFoundError, TransientError)
 }
 CHUNK = 1 << 16  # bytes of an upload that are sent at a time
 CONNECT_S, READ_S = 10.0, 60.0
@@ -150,6 +160,8 @@ class RemoteJobs:
             kind, message = ERRORS.get(error["code"]), str(error["message"])
         except (ValueError, KeyError, TypeError):
             kind, message = None, f"{self.where} answers {answer.status_code}: {answer.text[:200].strip()}"
+        if kind is None and answer.status_code in (401, 403):
+            kind = NotAllowedError
         if kind is None:
             kind = TransientError if answer.status_code in (429, 502, 503, 504) else KvjobsError
         raise kind(message)

@@ -30,9 +30,16 @@ class OpenJobs:
         self._hinted_at = float("-inf")
 
     def open(
-        self, request: SubmitRequest, *, tell: Callable[[str], None], admissions: Admissions | None = None
+        self,
+        request: SubmitRequest,
+        *,
+        tell: Callable[[str], None],
+        admissions: Admissions | None = None,
+        owner: str | None = None,
+        max_open: int | None = None,
     ) -> tuple[int, bool]:
-        """The number of the open job of a request, and whether it is new. Raises what `plan_open` and
+        """The number of the open job of a request, and whether it is new. `owner`: who opens it, and may have
+        `max_open` jobs that have not ended. Raises what `plan_open` and
         `jobs.submission.open_job.open_job` raise."""
         plan = plan_open(request, self._settings, tell=tell, admissions=admissions)
         job = request.job
@@ -44,6 +51,8 @@ class OpenJobs:
             priority=job.priority,
             queue=job.queue,
             key=job.key,
+            owner=owner,
+            max_open=max_open,
         )
         return opened.job_id, is_new
 

@@ -29,6 +29,7 @@ from jobs.store.database import Database
 from jobs.submission.job_options import SubmitRequest
 from jobs.system.private import make_folder
 
+OWNER = "a Celery application"
 IDLE_S = 60.0  # without a message, until the process ends
 LOOK_S = 1.0
 LOST_AFTER_S = 300  # until a message that a dead process had comes again
@@ -62,7 +63,7 @@ class Submitter:
             options["format"] = Format.JSONL.value
         request = SubmitRequest.read(options)
         plan = plan_submit(request, corpus, self._settings, tell=log.info, admissions=self._admissions)
-        submitted = submit_plan(self._database, plan, self._settings)
+        submitted = submit_plan(self._database, plan, self._settings, owner=OWNER)
         wake_workers(self._database, submitted, self._settings)
         log.info("job %d was submitted by a Celery application", submitted.job_id)
         return submitted.job_id
