@@ -151,15 +151,17 @@ class Job:
         add: Sequence[str] = (),
         chain: bool = False,
     ) -> int:
-        """Write the results to a file, completely or not at all; returns its size in bytes. Its name sets the format
-        and the compression, as of `kvjobs export`. Raises SpecError for a file that cannot be written."""
+        """Write the results to a file, or an address (s3://bucket/out.parquet), completely or not at all; returns their
+        size in bytes, before they are compressed. The name sets the format and the compression, as of `kvjobs export`.
+        Raises SpecError for a file that cannot be written."""
+        from jobs.addresses.address import located
         from jobs.export.export_options import format_of
         from jobs.export.result_file import result_file
 
-        path = Path(path)
-        options = _asked(format or str(format_of(path)), where, only, extras, chain) | {"add": [*add]}
+        location = located(str(path))
+        options = _asked(format or str(format_of(location)), where, only, extras, chain) | {"add": [*add]}
         size = 0
-        with result_file(path, corpus=str(self.info["source"])) as file:
+        with result_file(location, corpus=str(self.info["source"])) as file:
             for piece in self._backend.results(self.id, options):
                 size += file.write(piece)
         return size

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import orjson
 
+from jobs.addresses.address import is_address, without_secrets
 from jobs.errors import (
     CorpusError,
     KvjobsError,
@@ -187,6 +188,8 @@ def _opened(rows: Rows) -> Iterator[Any]:
     if rows.stream is not None:
         yield rows.stream
         return
+    if is_address(rows.path):
+        raise SpecError(f"{without_secrets(rows.path)} is read where kvjobs runs; submit it there, or send rows")
     try:
         with open(rows.path, "rb") as file:
             yield file
