@@ -62,7 +62,8 @@ class Job:
 
     @property
     def state(self) -> str:
-        """running, waiting (no worker is there), paused, ingesting, cancelling, done, cancelled or failed."""
+        """running, waiting (no worker is there), awaiting (open, without a document to process), paused, ingesting,
+        cancelling, done, cancelled or failed."""
         return str(self.info["shown_state"])
 
     @property

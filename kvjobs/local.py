@@ -112,6 +112,7 @@ class LocalJobs:
 
     def close(self) -> None:
         """Let the worker finish its batch and end, and close the database."""
+        self._open_jobs.close()
         self._starter.release()
         self._starter.stop()
         self._database.close()

@@ -1,10 +1,10 @@
 """Jobs that stay open, for programs: opened from plain values, filled, read as their documents end."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jobs.dispatch.append_hints import AppendHints
 from jobs.documents import AppendState
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.operations.plan import Admissions, plan_open
@@ -15,7 +15,6 @@ from jobs.submission.job_options import SubmitRequest
 from jobs.submission.open_job import append, find_open_job, open_job
 
 LOOK_EVERY_S = 0.5  # for documents that have ended
-HINT_EVERY_S = 0.25  # at most: an append wakes workers, and many a second need not
 
 
 class OpenJobs:
@@ -25,9 +24,7 @@ class OpenJobs:
         self._database = database
         self._settings = settings
         self._wake = wake
-        self._hinting = threading.Lock()
-        self._is_hint_due = False
-        self._hinted_at = float("-inf")
+        self._hints = AppendHints.of(database, settings)
 
     def open(
         self,
@@ -63,7 +60,7 @@ class OpenJobs:
         found = append(self._database, find_open_job(self._database, job_id), documents)
         if any(appended.state is AppendState.ADDED for appended in found):
             self._wake()
-            self._hint()
+            self._hints.wake()
         return [
             {
                 "id": appended.external_id,
@@ -97,21 +94,6 @@ class OpenJobs:
             if not found.lines:
                 time.sleep(LOOK_EVERY_S)
 
-    def _hint(self) -> None:
-        """Send hints through the broker, not more often than every `HINT_EVERY_S`, and once more after the last
-        append."""
-        if not self._settings.broker:
-            return
-        with self._hinting:
-            if self._is_hint_due:
-                return
-            self._is_hint_due = True
-        left_s = max(0.0, self._hinted_at + HINT_EVERY_S - time.monotonic())
-        threading.Timer(left_s, self._send_hint).start()
-
-    def _send_hint(self) -> None:
-        from jobs.dispatch.hints import hint_at_once
-
-        with self._hinting:
-            self._is_hint_due, self._hinted_at = False, time.monotonic()
-        hint_at_once(self._database, self._settings)
+    def close(self) -> None:
+        """Send no more hints."""
+        self._hints.close()
