@@ -4,6 +4,7 @@ Every error that a user may see, grouped by what the caller does next.
     KvjobsError                 exit 1   operational failure
     ├── SpecError               exit 2   the request cannot be carried out; the user can change it
     │   ├── CorpusError         exit 2   ... and the message names the file and its lines
+    │   ├── KeyTaken        exit 2   ... because its key belongs to a job with other options
     │   ├── NotAllowedError     exit 2   ... because the token does not allow it: its role, or whose job it is
     │   └── LimitReached        exit 2   ... because the token's limit is reached; later it may be carried out
     ├── ModelError              exit 2   the model on disk cannot be used as it is
@@ -40,6 +41,12 @@ class CorpusError(SpecError):
     """The corpus cannot be read; the message names the file and, where there is one, the line."""
 
     code = "corpus"
+
+
+class KeyTaken(SpecError):
+    """The key that names a job belongs to another request."""
+
+    code = "key_taken"
 
 
 class NotAllowedError(SpecError):

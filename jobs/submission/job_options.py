@@ -4,6 +4,7 @@ Declared as the options of a task are (`jobs.tasks.option`), so the command line
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +31,21 @@ def _read_columns(value: Any) -> tuple[str, ...]:
 
 
 def _read_stages(value: Any) -> tuple[Any, ...]:
-    """Stages as texts, or as objects with the options of each."""
+    """Stages as texts, or as objects with the options of each; the text of an object is read as one."""
     stages = (value,) if isinstance(value, str | Mapping) else value
     if isinstance(stages, list | tuple) and all(isinstance(stage, str | Mapping) for stage in stages):
-        return tuple(stages)
+        return tuple(map(_read_stage, stages))
     raise SpecError(f"then is {value!r}, and not a list of stages: a text or an object each")
+
+
+def _read_stage(stage: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    if not isinstance(stage, str) or not stage.lstrip().startswith("{"):
+        return stage
+    try:
+        values: Mapping[str, Any] = json.loads(stage)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"then is {stage[:60]!r}, which is not JSON ({error})") from None
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
 from jobs.corpus.reading import RecordReader, open_corpus
 from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
-from jobs.errors import CorpusError, KvjobsError, SpecError
+from jobs.errors import CorpusError, KeyTaken, KvjobsError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
 from jobs.stage import Stage
@@ -99,7 +99,7 @@ def submit(
         )
         job, is_new = lifecycle.begin(database, request)
         if key is not None and job.options_digest != spec.digest():
-            raise SpecError(
+            raise KeyTaken(
                 f"the key {key!r} belongs to job {job.job_id}, which has another task, model or options; choose "
                 "another key, or submit with its options"
             )

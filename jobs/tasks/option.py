@@ -11,7 +11,7 @@ An option that is a field of a task's frozen options is declared at that field, 
 import dataclasses
 import enum
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
@@ -59,12 +59,9 @@ class Option:
         if value is None and self.default is None:
             return None
         if self.parse is not None:
-            return self.parse(value)
+            return self._named(self.parse, value)
         if self.numbers is not None:
-            try:
-                return self.numbers.check(value)
-            except SpecError as error:
-                raise SpecError(f"{self.name}: {error}") from None
+            return self._named(self.numbers.check, value)
         if self.choices:
             if value not in self.choices:
                 near = meant(str(value), self.choices)
@@ -77,6 +74,29 @@ class Option:
         if type(value) is not self.type:
             raise SpecError(f"{self.name} is {value!r}, and not {_NOUNS[self.type]}")
         return value
+
+    def read_texts(self, texts: Sequence[str]) -> Any:
+        """The option's value from texts, as a query string or a form has them: a text for each time that it is given
+        (true and false for what is either; an empty one is true). Raises SpecError as `read` does, and for an option
+        with one value that is given twice."""
+        if self.type is tuple:
+            return self.read(list(texts))
+        if len(texts) > 1:
+            raise SpecError(f"{self.name} is given {len(texts)} times, and has one value: give it once")
+        text = texts[0]
+        if self.type is bool:
+            return self.read({"": True, "true": True, "false": False}.get(text, text))
+        if self.parse is None and self.numbers is not None:
+            return self._named(self.numbers.parse, text)
+        return self.read(text)
+
+    def _named(self, read: Callable[[Any], Any], value: Any) -> Any:
+        """What a function makes of a value; its error names the option."""
+        try:
+            return read(value)
+        except SpecError as error:
+            message = str(error)
+            raise SpecError(message if message.startswith(self.name) else f"{self.name}: {message}") from None
 
     def words(self, value: Any) -> Iterator[str]:
         """The arguments that set the option to a value on the command line."""

@@ -12,10 +12,12 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
 from jobs import __version__
+from jobs.operations.plan import Admissions
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web import access, live, rendering
-from jobs.web.guards import Guards
+from jobs.web.api import routes as api
+from jobs.web.guards import Guards, LimitOfRoute
 from jobs.web.known_tokens import KnownTokens
 from jobs.web.pages import (
     actions,
@@ -48,6 +50,7 @@ class Options:
     token: str | None = None  # of the settings: who knows it is an operator
     always_token: bool = False  # also where no token exists: then nobody may look. (False: everybody may, as operator)
     read_only: bool = False  # no page changes a job
+    has_api: bool = True  # /api is served
 
 
 def create_app(database: Database, settings: Settings, options: Options) -> FastAPI:
@@ -62,9 +65,14 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
     app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
+    limits: list[LimitOfRoute] = []
+    if options.has_api:
+        app.state.admissions = Admissions()
+        app.router.routes.extend(api.api_routes())
+        limits += api.body_limits(settings)
     rendering.handle_errors(app)
     app.add_middleware(SameOrigin)
     app.add_middleware(access.TokenRequired, tokens=app.state.tokens, failures=app.state.failures)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)
-    app.add_middleware(Guards)
+    app.add_middleware(Guards, limits=limits)
     return app

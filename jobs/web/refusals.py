@@ -14,8 +14,10 @@ CODES = {
     404: "not_found",
     405: "wrong_method",
     408: "too_slow",
+    409: "key_taken",
     413: "too_large",
     414: "address_too_long",
+    415: "wrong_type",
     429: "limit_reached",
     503: "unavailable",
 }

@@ -16,11 +16,24 @@ import orjson
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 
 from jobs import __version__
 from jobs.choices import Role, state_in_words
-from jobs.errors import KvjobsError, LimitReached, NotAllowedError, NotFoundError, SpecError, StoreError, advice_in
+from jobs.errors import (
+    KeyTaken,
+    KvjobsError,
+    LimitReached,
+    ModelError,
+    NotAllowedError,
+    NotFoundError,
+    SpecError,
+    StoreError,
+    ValueRefused,
+    advice_in,
+)
+from jobs.operations.option_names import with_names
 from jobs.text import formatting
 from jobs.text.formatting import visible
 from jobs.web.charts import spec_of
@@ -158,11 +171,15 @@ def number(value: float | None) -> str:
 _environment = _make_environment()
 
 
+RETRY_AFTER_S = "5"  # for programs: the database is busy or away
 STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = (
     (NotFoundError, 404),
     (NotAllowedError, 403),
     (LimitReached, 429),
+    (KeyTaken, 409),
     (SpecError, 400),
+    (ModelError, 400),
+    (ValueRefused, 400),
     (StoreError, 503),
 )
 
@@ -179,6 +196,10 @@ def handle_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         return _problem(request, 400, f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}")
 
+    @app.exception_handler(ClientDisconnect)
+    def of_the_connection(_request: Request, _error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
+
     @app.exception_handler(HTTPException)
     def of_the_address(request: Request, error: HTTPException) -> Response:
         sentence = "there is no such page" if error.status_code == 404 else str(error.detail)
@@ -193,7 +214,9 @@ def status_code_of(error: KvjobsError) -> int:
 def _problem(request: Request, code: int, sentence: str, name: str | None = None) -> Response:
     """`name`: of the error, for programs."""
     if is_api(request.url.path):
-        return refuse(request.url.path, code, sentence, code=name, hint=advice_in(sentence))
+        sentence = with_names(sentence)
+        headers = {"retry-after": RETRY_AFTER_S} if code == 503 else None
+        return refuse(request.url.path, code, sentence, code=name, hint=advice_in(sentence), headers=headers)
     if wants_json(request):
         return JsonResponse({"error": sentence}, code)
     return render(request, "problem.html", {"code": code, "sentence": sentence}, status_code=code)

@@ -34,9 +34,10 @@ SHORT_TOKEN = 16  # characters; of fewer, a person has often chosen a word
     multiple=True,
     help="A host name that visitors use, such as that of a proxy.  [repeatable]",
 )
-@click.option("--read-only", is_flag=True, help="Offer no action that changes a job.")
+@click.option("--read-only", is_flag=True, help="Offer no action that changes a job, and make none.")
+@click.option("--no-api", is_flag=True, help="Serve the pages alone, and no HTTP API.")
 @click.pass_obj
-def web(context: Context, host: str, port: int, names: tuple[str, ...], read_only: bool) -> None:
+def web(context: Context, host: str, port: int, names: tuple[str, ...], read_only: bool, no_api: bool) -> None:
     """Open the dashboard: jobs, results, workers, and where the time went.
 
     It listens on this machine alone. On another address every visitor needs a token: one of kvjobs tokens, or the one
@@ -59,7 +60,9 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
         shown = f"[{where[0]}]" if ":" in where[0] else where[0]
         hosts = ("127.0.0.1", "localhost", "[::1]", shown, *names) if is_loopback(host) else ("*",)
         always_token = not is_loopback(host)  # also once the last one is revoked
-        options = Options(hosts, settings.web_token or None, always_token=always_token, read_only=read_only)
+        options = Options(
+            hosts, settings.web_token or None, always_token=always_token, read_only=read_only, has_api=not no_api
+        )
         app = create_app(database, settings, options)
         print_message(f"The dashboard is at http://{shown}:{where[1]} (Ctrl-C ends it).")
         serve(app, bound)

@@ -26,6 +26,7 @@ HINTS = {
     "corpus": "correct the corpus, or see what would be read of it: kvjobs submit CORPUS --dry-run",
     "model": "kvjobs models ls",
     "not_allowed": "ask for a token with another role: kvjobs tokens add",
+    "key_taken": "choose another key",
     "limit_reached": "wait until an open job has ended",
     "not_found": "kvjobs ls --all",
     "unavailable": "run it again later",

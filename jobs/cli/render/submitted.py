@@ -15,10 +15,7 @@ def describe_submitted(
 ) -> Iterator[str]:
     """The messages, in order."""
     yield _first_sentence(submitted, job, stays_paused)
-    if asked_name is not None and asked_name != submitted.name:
-        yield f"The job keeps its name {submitted.name!r}; it was not renamed to {asked_name!r}."
-    if 0 < submitted.without_id < submitted.documents - submitted.rejected:
-        yield f"{counted(submitted.without_id, 'document')} without an id: the line number is used instead."
+    yield from submitted.notes(asked_name)
 
 
 def describe_stages(chain: "Sequence[JobSummary]") -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, update
 
 from jobs.documents import Appended, AppendState, Document, Reject, quoted
-from jobs.errors import NotFoundError, SpecError
+from jobs.errors import KeyTaken, NotFoundError, SpecError
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import insert_batch
 from jobs.store.ingest.lifecycle import JobRequest, insert_job, refuse_too_many, take_name
@@ -49,7 +49,7 @@ class StoredJob:
 
 def begin_open(database: Database, request: JobRequest) -> tuple[int, bool]:
     """The number of the open job of this request, and whether this call made it; it is found by the content key 0.
-    Raises SpecError where the job that has the key has other options or is read in another way, or where the name
+    Raises KeyTaken where the job that has the key has other options or is read in another way, SpecError where the name
     belongs to another job, LimitReached where the owner has as many open jobs as it may."""
     key, digest = request.content_key(0), request.spec.digest()
     while True:
@@ -66,7 +66,7 @@ def begin_open(database: Database, request: JobRequest) -> tuple[int, bool]:
                 connection.execute(update(Job).where(Job.id == job_id).values(visible))
                 return job_id, True
             if (job.options_digest, job.reading) != (digest, request.reading):
-                raise SpecError(
+                raise KeyTaken(
                     f"job {job.id} has this key with other options, or another version of its model; open it with the "
                     "options that it has, or choose another key"
                 )

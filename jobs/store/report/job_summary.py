@@ -307,9 +307,13 @@ def list_jobs(
     states: Collection[str] = (),
     task: str | None = None,
     limit: int | None = None,
+    before: int | None = None,
 ) -> list[JobSummary]:
-    """Jobs, newest first: with `states` only those whose `JobSummary.recorded_state` is among them."""
+    """Jobs, newest first: with `states` only those whose `JobSummary.recorded_state` is among them, with `before` those
+    whose number is lower."""
     statement = summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(V_JOBS.c.job_id < before)
     statement = statement.where(*conditions(states=states, task=task or "", search=""))
     return [JobSummary(*row) for row in connection.execute(statement)]
 

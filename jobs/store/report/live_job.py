@@ -75,11 +75,16 @@ def find_live_job(connection: Connection, reference: str, silence_s: float) -> L
 
 
 def list_live_jobs(
-    connection: Connection, silence_s: float, *, states: Collection[str] = (), limit: int | None = None
+    connection: Connection,
+    silence_s: float,
+    *,
+    states: Collection[str] = (),
+    limit: int | None = None,
+    before: int | None = None,
 ) -> list[LiveJob]:
     """List jobs as `list_jobs` does; with `states` those whose `LiveJob.shown_state` is among them."""
     most = None if is_split(states) else limit
-    found = live_jobs(connection, list_jobs(connection, states=states, limit=most), silence_s)
+    found = live_jobs(connection, list_jobs(connection, states=states, limit=most, before=before), silence_s)
     return [job for job in found if not states or job.shown_state in states][:limit]
 
 

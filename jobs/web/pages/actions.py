@@ -21,7 +21,7 @@ from jobs.control.actions import (
     perform,
     perform_on_worker,
 )
-from jobs.errors import KvjobsError, NotFoundError, SpecError
+from jobs.errors import KvjobsError, NotAllowedError, NotFoundError, SpecError
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_lines import JobLine, lines_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
@@ -109,7 +109,7 @@ def _consequence(job: JobSummary, action: Action) -> str:
 
 def refuse_read_only(request: Request) -> None:
     if request.app.state.options.read_only:
-        raise SpecError("this dashboard is read-only")
+        raise NotAllowedError("this dashboard is read-only")
 
 
 add_page(router, "/jobs/{job_id:int}/actions", "actions.html", actions)

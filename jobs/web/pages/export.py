@@ -1,6 +1,6 @@
 """/jobs/N/export: a file of the documents that a list shows, as `kvjobs export` writes it."""
 
-from collections.abc import Iterator
+from itertools import chain as in_turn
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,13 +12,12 @@ from jobs.corpus.original import CorpusLayout
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
 from jobs.export.result_lines import result_lines
-from jobs.store.database import Database
 from jobs.store.report.job_summary import find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
 from jobs.web.pages.documents import FOR_EXCEL, selection_of
 from jobs.web.parameters import JobId
+from jobs.web.streaming import WatchedDatabase, made_in_threads
 
-CHUNK = 64 * 1024  # bytes that are sent at a time
 SUFFIXES = {"trec": "run", "cohere": "jsonl", "openai": "jsonl"}  # where it is not the name of the format
 TYPES = {
     "jsonl": "application/x-ndjson",
@@ -41,9 +40,9 @@ def download(
     """Every document that meets the conditions, in the order of the corpus; with `chain` the results of all stages.
     What is wrong is said before the file begins; an error in the middle of it breaks the connection, so that a browser
     reports it."""
-    database: Database = request.app.state.database
+    database = WatchedDatabase(request.app.state.database)
     form = Format.CSV if chosen == FOR_EXCEL else Format(chosen)
-    with database.reading() as connection:
+    with request.app.state.database.reading() as connection:
         job = find_job(connection, str(job_id))
         condition = selection_of(connection, job, asked).condition
         is_original = form is Format.ORIGINAL
@@ -60,22 +59,10 @@ def download(
     what = f"chain-{job.chain}" if stages else f"job-{job_id}"
     name = f"{what}{'' if asked.is_empty else '-selection'}.{suffix}"
     return StreamingResponse(
-        _chunks(head, lines),
+        made_in_threads(in_turn([head], lines)),
         media_type=TYPES.get(suffix, "text/plain; charset=utf-8"),
         headers={"content-disposition": f'attachment; filename="{name}"'},
     )
-
-
-def _chunks(head: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Joined to chunks: each is handed over to another thread."""
-    parts, size = [head], len(head)
-    for line in lines:
-        parts.append(line)
-        size += len(line)
-        if size >= CHUNK:
-            yield b"".join(parts)
-            parts, size = [], 0
-    yield b"".join(parts)
 
 
 def _ignored(_message: str) -> None:

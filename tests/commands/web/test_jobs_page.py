@@ -88,7 +88,7 @@ def test_a_read_only_dashboard_offers_no_action(database: Database, home: Path, 
     client = TestClient(create_app(database, Settings(home=home, models_dir=home / "models"), options))
 
     assert 'name="action"' not in client.get("/jobs").text
-    assert client.get(f"/jobs/actions?action=pause&job={running_job}").status_code == 400
+    assert client.get(f"/jobs/actions?action=pause&job={running_job}").status_code == 403
 
 
 def test_two_ticked_jobs_are_compared_the_older_first(client: TestClient, add_job: AddJob) -> None:

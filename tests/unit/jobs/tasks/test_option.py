@@ -67,3 +67,27 @@ def test_the_words_of_a_command_set_an_option() -> None:
     assert [*named["chat"].words(True)] == ["--chat"]
     assert [*named["stop"].words(("a", "b"))] == ["--stop", "a", "--stop", "b"]
     assert [*named["cache"].words(CachePolicy("hybrid", 2))] == ["--cache", "hybrid:2"]
+
+
+@pytest.mark.parametrize(("task", "option"), OPTIONS, ids=lambda one: getattr(one, "name", None))
+def test_an_option_reads_the_texts_of_its_own_words(task: Task, option: Option) -> None:
+    """What a command would write for a value, a query string gives back as the value."""
+    for value in (option.default, *option.choices[:1], *([True, False] if option.type is bool else [])):
+        if value is None:
+            continue
+        texts = [str(item).lower() if item is True or item is False else str(item) for item in _several(value)]
+        assert option.read_texts(texts) == option.read(value)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def test_texts_that_an_option_cannot_have_are_refused_by_its_name() -> None:
+    named = every_option()
+
+    for name, texts in (("beam_size", ["x"]), ("beam_size", ["1", "2"]), ("reuse", ["no"]), ("cache", ["x"])):
+        with pytest.raises(SpecError, match=f"^{name}"):
+            named[name].read_texts(texts)
+    assert named["reuse"].read_texts([""]) is True
+    assert named["stop"].read_texts(["a", "b"]) == ("a", "b")
