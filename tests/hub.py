@@ -2,6 +2,7 @@
 
 /api/models/ID[/revision/REV]          the files of a repository
 /api/models/ID/tree/REV                the same, in the form that huggingface_hub 2 requests
+/api/datasets/ID..., /datasets/ID/...  likewise, of datasets; .../tree/REV/FOLDER is what lies in a folder
 /ID/resolve/REV/FILE                   a small file itself; for a large one (Git LFS) a redirect
 /storage/SHA256                        large files, also with a Range
 """
@@ -96,23 +97,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(*self.hub.wrong.refuses)
         elif path.startswith("/storage/"):
             self._send_large(path.removeprefix("/storage/"))
-        elif path.startswith("/api/models/"):
-            self._describe(path.removeprefix("/api/models/"))
+        elif path.startswith(("/api/models/", "/api/datasets/")):
+            self._describe(*path.split("/", 3)[2:])
         else:
-            self._resolve(path[1:])
+            self._resolve(path[1:].removeprefix("datasets/"))
 
-    def _describe(self, path: str) -> None:
+    def _describe(self, repository_kind: str, path: str) -> None:
         name, kind, revision = path, "", ""
         for word in ("/revision/", "/tree/"):
             if word in path:
                 name, kind, revision = path.partition(word)
+        revision, _, below = revision.partition("/")
         folder = self.hub.repositories.get(name)
         if folder is None:
             self._refuse(404, "RepoNotFound")
         elif revision not in ("", "main", COMMIT):
             self._refuse(404, "RevisionNotFound")
         elif kind == "/tree/":
-            self._send_json([_entry(file, folder) for file in _files(folder)])
+            recursive = "recursive=True" in self.path or repository_kind == "models"
+            here = [file for file in _files(folder / below) if recursive or file.parent == folder / below]
+            folders = [] if recursive else [path for path in (folder / below).iterdir() if path.is_dir()]
+            entries = [{"type": "directory", "path": str(path.relative_to(folder)), "oid": ""} for path in folders]
+            self._send_json(entries + [_entry(file, folder) for file in here])
         else:
             siblings = [_sibling(file, folder) for file in _files(folder)]
             self._send_json({"_id": "1", "id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
@@ -130,7 +136,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, "EntryNotFound")
         headers = {"X-Repo-Commit": COMMIT}
         if not file.name.endswith(LARGE):
-            return self._send(200, file.read_bytes(), {**headers, "ETag": f'"{_git_sha1(file)}"'})
+            content, asked = file.read_bytes(), self.headers.get("Range")
+            start, stop = map(int, asked.removeprefix("bytes=").split("-")) if asked else (0, len(content))
+            return self._send(
+                206 if asked else 200, content[start : stop + 1], {**headers, "ETag": f'"{_git_sha1(file)}"'}
+            )
         sha256, size = _sha256(file), str(file.stat().st_size)
         headers |= {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": size}
         # Redirect to another host, as the real hub does.

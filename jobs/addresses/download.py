@@ -24,7 +24,7 @@ from jobs.compression import PACKINGS
 from jobs.errors import CorpusError, KvjobsError, Stopped
 from jobs.system.private import FOLDER, make_folder
 
-BLOCK_BYTES = 8 << 20  # one request
+MOST_BYTES = 32 << 20  # in memory, of all files that are read at a time: as much as their requests ask for
 FILES_AT_ONCE = 8  # what a small object costs is mostly the way to it and back
 _FOLDER = "kvjobs-fetched-"
 
@@ -36,9 +36,10 @@ def fetched(files: Sequence[RemoteFile], spool: Path) -> Iterator[list[Path]]:
     was listed, KvjobsError where the disk refuses."""
     with _own_folder(files, spool) as folder:
         paths = [folder / f"{number:07}{_suffixes(file.name)}" for number, file in enumerate(files)]
-        stop, pool = Event(), ThreadPoolExecutor(max_workers=FILES_AT_ONCE)
+        at_once = min(FILES_AT_ONCE, len(files))
+        stop, pool = Event(), ThreadPoolExecutor(max_workers=at_once)
         try:
-            for _ in pool.map(partial(_download, stop), files, paths):
+            for _ in pool.map(partial(_download, stop, MOST_BYTES // at_once), files, paths):
                 pass
         finally:
             stop.set()
@@ -94,10 +95,10 @@ def _check_space(files: Sequence[RemoteFile], spool: Path) -> None:
         )
 
 
-def _download(stop: Event, file: RemoteFile, path: Path) -> None:
+def _download(stop: Event, block_bytes: int, file: RemoteFile, path: Path) -> None:
     try:
         with path.open("xb") as target:
-            pieces = url_pieces(file.address) if file.system is None else object_pieces(file)
+            pieces = url_pieces(file.address) if file.system is None else object_pieces(file, block_bytes)
             for position, piece in pieces:
                 if stop.is_set():
                     raise Stopped(f"{file} is not read any more")
@@ -111,20 +112,20 @@ def _download(stop: Event, file: RemoteFile, path: Path) -> None:
         ) from None
 
 
-def object_pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
-    """The bytes of an object, each piece with its position. Raises CorpusError."""
+def object_pieces(file: RemoteFile, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """The bytes of an object, each piece with its position; a request asks for `block_bytes`. Raises CorpusError."""
     address, system = file.address, file.system
     with naming_address(address):
-        source = retried(lambda: system.open(address.path, "rb", block_size=BLOCK_BYTES, cache_type="none"))
+        source = retried(lambda: system.open(address.path, "rb", block_size=block_bytes, cache_type="none"))
         version, num_bytes, position = version_of(source.details), int(source.details["size"]), 0
         if file.version not in (None, version):
             raise CorpusError(f"{address}: {CHANGED}")
         while position < num_bytes:
-            piece = retried(partial(_read, source, min(BLOCK_BYTES, num_bytes - position)))
+            piece = retried(partial(_read, source, min(block_bytes, num_bytes - position)))
             yield position, piece
             position += len(piece)
         source.close()
-        if num_bytes > BLOCK_BYTES:  # else it came as one answer
+        if num_bytes > block_bytes:  # else it came as one answer
             system.invalidate_cache()
             if version_of(retried(lambda: system.info(address.path))) != version:
                 raise CorpusError(f"{address}: {CHANGED}")

@@ -46,6 +46,7 @@ def open_filesystem(address: Address) -> Any:
         )
     for name in ("azure", "botocore", "aiobotocore", "google", "gcsfs", "httpx", "httpx2", "s3fs"):
         logging.getLogger(name).setLevel(logging.WARNING)  # they would log URLs, and botocore what it signs
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each attempt
     if address.scheme == HUB:
         from huggingface_hub import HfFileSystem
 

@@ -142,14 +142,11 @@ def test_an_object_that_is_replaced_between_listing_and_reading_is_refused(bucke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_object_that_is_replaced_while_it_is_read_is_refused(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(download, "BLOCK_BYTES", 1 << 10)
+def test_an_object_that_is_replaced_while_it_is_read_is_refused(bucket: Bucket) -> None:
     address = Address.parse(bucket.put("in/a.txt", b"a" * 3000))
     file = find_remote(address)
     assert isinstance(file, RemoteFile)
-    pieces = download.object_pieces(file)
+    pieces = download.object_pieces(file, 1 << 10)
     assert next(pieces) == (0, b"a" * 1024)
     bucket.put("in/a.txt", b"b" * 3000)
     with pytest.raises(CorpusError, match="it changed"):
@@ -159,7 +156,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_refused(
 def test_a_connection_that_breaks_is_resumed_where_it_broke(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(download, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(download, "MOST_BYTES", 1 << 20)
     content = b"".join(b'{"id": %d, "text": "%s"}\n' % (number, b"snow " * 200) for number in range(5000))
     address = bucket.put("in/a.jsonl", content)
     with Proxy(bucket.port) as proxy:
