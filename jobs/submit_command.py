@@ -21,6 +21,7 @@ from jobs.corpus.corpus import (
     default_line_bytes,
     format_of,
 )
+from jobs.corpus.sql_source import is_query, query_words
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.routing.plan import AUTO
@@ -67,7 +68,7 @@ def submit_command(job: StoredSubmit, *later: StoredSubmit) -> str | None:
     except SpecError:
         return None
     corpus, run, pipe = _corpus(job)
-    words = ["kvjobs", "submit", corpus, *run, *_job_arguments(job, spec)]
+    words = ["kvjobs", "submit", *([corpus] if corpus else []), *run, *_job_arguments(job, spec)]
     words += ["--max-rejected", allowed] if (allowed := _reading(job).get(MAX_REJECTED)) else []
     words += ["--priority", str(job.priority)] if job.priority else []
     words += [word for stage in stages for word in ("--then", stage)]
@@ -120,6 +121,8 @@ def _stage(job: StoredSubmit, before: Sequence[str]) -> str:
 
 def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
     """The corpus, the option of its run, and what follows the command."""
+    if is_query(job.source):
+        return "", query_words(job.source), ""
     if job.source in STREAMS:
         return "-", [], " < CORPUS"
     reading = _reading(job)
@@ -162,7 +165,8 @@ def _reading_arguments(job: StoredSubmit, task: Task) -> Iterator[str]:
     if reading.get("format", BEIR) == BEIR:
         return
     form = Format(reading["format"])
-    guessed = Format.JSONL if job.source in STREAMS else format_of(Path(located(job.source).name))
+    is_stream = job.source in STREAMS or is_query(job.source)
+    guessed = Format.JSONL if is_stream else format_of(Path(located(job.source).name))
     if reading["any_name"] if reading.get("files") else form is not guessed:
         yield from ("--format", form.value)
     delimiter = reading.get("delimiter", SEPARATORS.get(form))

@@ -24,7 +24,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class SubmitOptions:
     """One call of `kvjobs submit`; raises SpecError for options that exclude one another."""
 
-    corpus: str  # a path, or - for standard input
+    corpus: str | None  # a path, an address, or - for standard input
+    from_sql: str | None  # a query, in place of a corpus
+    source: str | None  # which database is asked
     wait: bool
     output: Location | None  # of the results, with `wait`
     dry_run: bool
@@ -38,6 +40,12 @@ class SubmitOptions:
             raise SpecError("-o needs --wait; without it, export the results later: kvjobs export JOB -o FILE")
         if self.openai_price_per_million is not None and not self.wait:
             raise SpecError("--price-per-million needs --wait; without it, give it to kvjobs worker")
+        if self.from_sql is not None and self.corpus is not None:
+            raise SpecError("--from-sql takes the place of CORPUS; give only one of the two")
+        if (self.from_sql is None) != (self.source is None):
+            raise SpecError("--from-sql and --source belong together: a query, and the database that is asked")
+        if self.from_sql is None and self.corpus is None:
+            raise SpecError("name a corpus: a file, a folder, a pattern, an address, or - for standard input")
         self._check_standard_output()
 
     @classmethod
@@ -77,6 +85,20 @@ def submit_options(command: Command) -> Command:
     return command
 
 
+_SQL_OPTIONS = (
+    click.option(
+        "--from-sql",
+        metavar="QUERY",
+        help="In place of CORPUS: the rows of a query, whose columns are the fields of a document: "
+        "'select id, body as text from articles order by id'.",
+    ),
+    click.option(
+        "--source",
+        metavar="DATABASE",
+        help="The database that --from-sql asks, read-only: postgresql://user@host/name, sqlite:////path/file.db, "
+        "mysql://...; with a password, the name of the environment variable that holds it, or @FILE.",
+    ),
+)
 then_option = click.option("--then", metavar="STAGE", multiple=True, help=OF_EVERY_JOB["then"].help)
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -94,6 +116,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="With --wait: the file for the results, or its address (s3://bucket/out.jsonl); - is standard output.  "
         "[default: standard output, but no file for scores]",
     ),
+    *_SQL_OPTIONS,
     *(click_option(OF_EVERY_JOB[name]) for name in ("name", "key", "priority", "queue")),
     *(click_option(OF_EVERY_JOB[name]) for name in ("format", "delimiter", "columns", "encoding", "id_field")),
     click_option(every_option()["text_field"]),

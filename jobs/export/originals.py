@@ -11,6 +11,7 @@ from typing import Any
 from jobs.addresses.address import Location, is_address, is_hidden
 from jobs.corpus.corpus import Format, format_of
 from jobs.corpus.original import AddedLines, CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
+from jobs.corpus.sql_source import is_query
 from jobs.errors import SpecError, meant
 from jobs.export.export_formats import one_line
 from jobs.export.export_options import Export
@@ -179,6 +180,8 @@ def _lines(
 
 
 def _why_not_copied(source: str) -> str:
+    if is_query(source):
+        return "is not asked again"
     if is_hidden(source):
         return "is stored without what is needed to read it again"
     if is_address(source):

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,7 @@ from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.queues import CPU
 from jobs.submission.submitted_job import PriorState, SubmittedJob
-from jobs.text.formatting import visible
+from jobs.text.formatting import counted, visible
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary
 
 
-def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
-    """The argument CORPUS, which must be a single one: a shell makes several of a pattern without quotes."""
+def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The argument CORPUS, of which there is at most one: a shell makes several of a pattern without quotes."""
     if len(values) > 1:
         raise click.UsageError(
             f"name one corpus, not {len(values)}; for several files as one, name their folder, or a pattern in quotes: "
             "'part-*.jsonl'"
         )
-    return values[0]
+    return values[0] if values else None
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("corpus", metavar="CORPUS", nargs=-1, required=True, callback=_one_corpus)
+@click.argument("corpus", metavar="CORPUS", nargs=-1, callback=_one_corpus)
 @submit_options
 @task_options
 @click.pass_obj
@@ -45,9 +45,9 @@ def submit(context: Context, /, **values: Any) -> int:
 
     CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv, parquet; .gz, .zst, .xz and .bz2 are
     unpacked), a folder of such files, a pattern in quotes ('part-*.jsonl.gz'), an address of any of these (s3://, gs://,
-    az://, hf://datasets/, https://), or - for standard input. The same corpus with the same options is the same job:
-    submit it again to continue where it was interrupted. (A cancelled job is refused: kvjobs retry continues it,
-    --again makes a new one.)
+    az://, hf://datasets/, https://), or - for standard input; or --from-sql asks a database. The same corpus with the
+    same options is the same job: submit it again to continue where it was interrupted. (A cancelled job is refused:
+    kvjobs retry continues it, --again makes a new one.)
 
     To score with a translation model, a line has "source" and "target". To rerank, a line has "query" and "candidates",
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder
@@ -89,11 +89,30 @@ def _early_worker(settings: "Settings", options: SubmitOptions) -> Iterator[Embe
 
 
 def _check_and_submit(context: Context, options: SubmitOptions, early: EmbeddedWorker | None) -> int:
-    plan = plan_submit(options.request, CorpusFile(path=options.corpus), context.settings, tell=print_message)
+    if options.from_sql is None or options.source is None:
+        return _plan_and_submit(context, options, CorpusFile(path=options.corpus or ""), early)
+    from jobs.operations.sql_corpus import opened_query
+    from jobs.operations.submit import spool_of
+
+    with opened_query(options.source, options.from_sql, spool_of(context.settings)) as query:
+        return _plan_and_submit(context, options, query.file, early, fetch=query.fetch)
+
+
+def _plan_and_submit(
+    context: Context,
+    options: SubmitOptions,
+    file: CorpusFile,
+    early: EmbeddedWorker | None,
+    fetch: Callable[[], int] | None = None,
+) -> int:
+    """`fetch` fills the file once the plan is checked, and returns the number of rows."""
+    plan = plan_submit(options.request, file, context.settings, tell=print_message)
     _check_results(options, plan)
     for sentence in advice_on(plan, context.settings):
         print_message(sentence)
-    if plan.corpus.is_stdin and sys.stdin.isatty():
+    if fetch is not None:
+        print_message(f"The query gave {counted(fetch(), 'row')}.")
+    elif plan.corpus.is_stdin and sys.stdin.isatty():
         form = "JSON Lines" if plan.corpus.format in (None, "jsonl") else plan.corpus.format
         print_message(f"Reading {form} from the terminal; end with Ctrl-D.")
     if options.dry_run:

@@ -22,7 +22,7 @@ PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
 def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = None) -> Engine:
     """An engine for a SQLAlchemy URL; `silence_s` as in `Database.open`. Raises SpecError for a URL that cannot be
     used, StoreError for a folder that cannot hold the database."""
-    url = _parse(address)
+    url = parse_url(address)
     if url.get_backend_name() == "sqlite":
         return sqlite_engine(url, busy_timeout_s)
     if url.get_backend_name() == "postgresql":
@@ -30,7 +30,8 @@ def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = N
     raise SpecError(f"the database {url.get_backend_name()!r} cannot be used; kvjobs knows sqlite and postgresql")
 
 
-def _parse(address: str) -> URL:
+def parse_url(address: str) -> URL:
+    """The URL with its driver. Raises SpecError for a text that is none."""
     # The text may hold a password, so no message repeats it.
     try:
         url = make_url(address)
