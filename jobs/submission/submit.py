@@ -6,6 +6,7 @@ Knows: when two submits are the same job, and when a corpus is refused. Does not
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -105,7 +106,8 @@ def submit(
             )
         prior_state, without_id = PriorState.NEW if is_new else _prior_state(job), 0
         if job.state == JobState.INGESTING:
-            job, without_id = _fill(database, job, reader, shard_tokens(spec.task), records, contents, reporter)
+            how = _Filling(shard_tokens(spec.task), key, is_stream=corpus.stream is not None)
+            job, without_id = _fill(database, job, reader, how, records, contents, reporter)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -166,35 +168,57 @@ def _content_key(
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How the documents of a corpus are written."""
+
+    max_shard_tokens: int
+    key: str | None  # that names the job: then another submit may write other documents into it
+    is_stream: bool  # nobody can read the corpus again: a job that it cannot fill is of no use
+
+
 def _fill(
     database: Database,
     job: IngestedJob,
     reader: RecordReader,
-    max_shard_tokens: int,
+    how: _Filling,
     records: Iterator[Record],
     contents: Contents,
     reporter: ProgressReporter,
 ) -> tuple[IngestedJob, int]:
     """Write the documents that the job lacks; the job afterwards, and how many of them have no id of the corpus. On a
-    CorpusError the job is abandoned."""
+    CorpusError the job is abandoned, of a stream it is removed, unless another submit writes it. Raises KeyTaken where
+    the key names a job into which other documents are written."""
     without_id = 0
 
     def report(documents: int) -> None:
         reporter.report(job.job_id, documents, job.rejected)
 
-    written = _Fingerprint()
+    def refuse_others() -> None:
+        if how.key is not None and job.state == JobState.INGESTING and job.ingest_digest != written.hexdigest():
+            raise KeyTaken(
+                f"other documents were sent with the key {how.key!r}, and job {job.job_id} does not have all of them "
+                f"yet; send those again, or choose another key, or cancel it: kvjobs cancel {job.job_id}"
+            )
+
+    written, before = _Fingerprint(), job.ingest_digest
     try:
         rest = _skip(records, job.ingested, written, report)
         if job.ingest_digest not in (None, written.hexdigest()):
+            refuse_others()
             raise CorpusError(
                 f"{reader.source} has changed since the first {job.ingested} documents of job {job.job_id} were read "
                 "from it; submit it again to read it from the start"
             )
-        for batch in cut_batches(rest, max_shard_tokens):
+        for batch in cut_batches(rest, how.max_shard_tokens):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
-                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest(), reader.line_name)
+                digest = written.hexdigest()
+                job = lifecycle.add_batch(database, job.job_id, batch, before, digest, reader.line_name)
+                if job.ingested == batch.start:
+                    refuse_others()
                 _check_still_ours(job, batch.stop)
+            before = written.hexdigest()
             without_id += sum(
                 [type(record) is Document and record.unnamed for shard in batch.shards for record in shard]
             )
@@ -203,8 +227,12 @@ def _fill(
         if reader.digest() != contents.digest:
             raise CorpusError(f"{reader.source} changed while it was read; submit it again once it no longer changes")
     except CorpusError as error:
-        lifecycle.abandon(database, job.job_id, str(error))
+        if how.is_stream:
+            lifecycle.remove(database, job.job_id, if_written=[before])
+        else:
+            lifecycle.abandon(database, job.job_id, str(error), if_written=[before])
         raise
+    refuse_others()
     return job, without_id
 
 

@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
 from jobs import __version__
+from jobs.operations.open_jobs import OpenJobs
 from jobs.operations.plan import Admissions
 from jobs.settings import Settings
 from jobs.store.database import Database
@@ -68,6 +69,7 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     limits: list[LimitOfRoute] = []
     if options.has_api:
         app.state.admissions = Admissions()
+        app.state.open_jobs = OpenJobs(database, settings)
         app.router.routes.extend(api.api_routes())
         limits += api.body_limits(settings)
     rendering.handle_errors(app)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, distinct, func, insert, null, select, update
+from sqlalchemy import Connection, case, delete, distinct, func, insert, null, or_, select, true, update
 
 from jobs.documents import LineName, Record
 from jobs.errors import CorpusError, LimitReached, NotFoundError, SpecError
@@ -118,13 +118,20 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
 
 
 def add_batch(
-    database: Database, job_id: int, batch: IngestBatch, digest: str, line_name: LineName | None = None
+    database: Database,
+    job_id: int,
+    batch: IngestBatch,
+    before: str | None,
+    digest: str,
+    line_name: LineName | None = None,
 ) -> IngestedJob:
-    """Write the documents and shards of a batch if it is the job's next one; the job as it is afterwards. `digest`:
-    sha256 over all documents up to the end of this batch. `line_name` names a line of the corpus for people."""
+    """Write the documents and shards of a batch if it is the job's next one; the job as it is afterwards. `before`,
+    `digest`: sha256 over all documents up to the start and to the end of this batch: behind others it is not written.
+    `line_name` names a line of the corpus for people."""
     with database.writing() as connection:
         enlarge_cache(connection)
         is_next = (Job.id == job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == batch.start)
+        is_next &= Job.ingest_digest.is_not_distinct_from(before)
         if (
             connection.execute(update(Job).where(is_next).values(ingested=batch.stop, ingest_digest=digest)).rowcount
             == 1
@@ -152,14 +159,16 @@ def finish(database: Database, job: IngestedJob, max_rejected: Tolerance | None 
         return _read(connection, job.job_id)
 
 
-def abandon(database: Database, job_id: int, reason: str) -> None:
+def abandon(database: Database, job_id: int, reason: str, *, if_written: Sequence[str | None] = ()) -> None:
     """Fail an ingest: the state of the job and of its chain is `failed`, its documents are deleted, its name is free.
-    Does nothing to a job that is not `ingesting`."""
+    Does nothing to a job that is not `ingesting`. `if_written`: nor to one whose `ingest_digest` is none of these,
+    since another submit writes it."""
     with database.writing() as connection:
         chain = chain_of(connection, job_id)
         unfinished = Job.state == JobState.INGESTING
+        ours = or_(*map(Job.ingest_digest.is_not_distinct_from, if_written)) if if_written else true()
         values = {"state": JobState.FAILED, "reason": reason, "name": null(), "finished_at": db_time()}
-        if connection.execute(update(Job).where(Job.id == job_id, unfinished).values(values)).rowcount == 0:
+        if connection.execute(update(Job).where(Job.id == job_id, unfinished, ours).values(values)).rowcount == 0:
             return
         connection.execute(update(Job).where(Job.id.in_(chain), unfinished).values(values))
         connection.execute(delete(Shard).where(Shard.job_id.in_(chain)))
@@ -170,9 +179,9 @@ def abandon(database: Database, job_id: int, reason: str) -> None:
         _remove_documents(database, stage_id)
 
 
-def remove(database: Database, job_id: int) -> None:
-    """Fail an ingest and delete the job with its chain."""
-    abandon(database, job_id, "removed")
+def remove(database: Database, job_id: int, *, if_written: Sequence[str | None] = ()) -> None:
+    """Fail an ingest as `abandon` does, and delete the job with its chain."""
+    abandon(database, job_id, "removed", if_written=if_written)
     with database.writing() as connection:
         chain = chain_of(connection, job_id)
         connection.execute(delete(Job).where(Job.id.in_(chain), Job.state == JobState.FAILED))

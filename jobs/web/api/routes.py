@@ -8,13 +8,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from jobs.settings import Settings
-from jobs.web.api import actions, events, jobs, models, results, submit
+from jobs.web.api import actions, events, jobs, models, open_jobs, results, submit
 from jobs.web.api.answers import Json
 from jobs.web.api.openapi import document
 from jobs.web.guards import LimitOfRoute, upload_limit
 from jobs.web.rendering import render
 
-PARTS = (submit, jobs, results, events, actions, models)
+PARTS = (submit, jobs, results, events, open_jobs, actions, models)
 UPLOADS = ("/api/jobs", "/api/dry-run")
 
 router = APIRouter()
@@ -31,6 +31,7 @@ def body_limits(settings: Settings) -> Iterator[LimitOfRoute]:
     """The limits of the bodies that are larger than a form."""
     for path in UPLOADS:
         yield "POST", re.compile(re.escape(path)), upload_limit(settings.max_upload_bytes)
+    yield "POST", re.compile("/api/jobs/[^/]+/(documents|outcomes)"), upload_limit(open_jobs.MOST_DOCUMENTS)
 
 
 @router.get("/api/openapi.json")

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.choices import SHOWN_STATES
+from jobs.documents import AppendState
 from jobs.store.report.job_summary import COUNTED, DERIVED, UNSHOWN
 from jobs.store.report.live_job import LiveJob
 from jobs.web.api.openapi import JSON, Schema
@@ -96,3 +97,20 @@ CORPUS: Schema = {
 ACTION: Schema = {
     "content": {JSON: {"schema": {"type": "object", "properties": {"reason": nullable(TEXT), "priority": {}}}}}
 }
+DOCUMENTS: Schema = {
+    "description": "documents as JSON Lines, each with an id",
+    "content": {LINES: {"schema": TEXT}, "application/octet-stream": {"schema": {}}},
+}
+APPENDED = whole(
+    documents=listed(
+        whole(
+            id=nullable(TEXT),
+            position=nullable(WHOLE),
+            state={"type": "string", "enum": [*AppendState]},
+            code=nullable(TEXT),
+            reason=nullable(TEXT),
+        )
+    )
+)
+IDS: Schema = {"content": {JSON: {"schema": {"type": "object", "properties": {"ids": TEXTS}}}}}
+OUTCOMES = whole(outcomes={"type": "object", "additionalProperties": nullable(OBJECT)})

@@ -3,30 +3,36 @@
 A job is made whole also where its client goes away while it is made; the same request then finds it.
 """
 
-from typing import BinaryIO
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, BinaryIO
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
 
 from jobs.choices import Role
 from jobs.corpus.corpus import UPLOAD
+from jobs.errors import CorpusError, SpecError
 from jobs.operations.option_names import with_names
 from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.operations.stalled_job import no_worker_message
 from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
+from jobs.store.schema.states import ENDED_STATES
 from jobs.submission.dry_run import dry_run_record
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.web.api.answers import Json, read_job
 from jobs.web.api.openapi import described
 from jobs.web.api.schemas import CORPUS, DRY_RUN, SUBMITTED
 from jobs.web.api.submit_options import IDEMPOTENCY_KEY, OF_DRY_RUN, OF_SUBMIT, Asked, read_submit
-from jobs.web.api.uploads import receive, upload_file
 from jobs.web.pages.actions import refuse_read_only
+from jobs.web.uploads import upload_file, write_pieces
 from jobs.web.visitors import Visitor, require
 
 router = APIRouter()
 
 KEY = {IDEMPOTENCY_KEY: "the same as `key`: with the same key and options it is the same job, however often it is sent"}
+FORM = "multipart/form-data"
 MADE = {201: "the job was made", 200: "it was made before"}
 
 # Threads: an ingest takes as long as its corpus is large, and whoever asks for less should not wait behind it.
@@ -41,15 +47,11 @@ async def submit_corpus(request: Request) -> Json:
     visitor = require(request, Role.PRODUCER)
     refuse_read_only(request)
     asked = read_submit(request)
-    spool = spool_of(request.app.state.settings)
-    with upload_file(spool) as file:
-        plan, notes = await to_thread.run_sync(_plan, request, asked, file, limiter=_planning)
-        await receive(request, file, spool, visitor.max_bytes)
-        submitted = await to_thread.run_sync(_submit, request, plan, visitor, notes, limiter=_ingesting)
-    job = await to_thread.run_sync(read_job, request, str(submitted.job_id))
-    is_new = submitted.prior_state is PriorState.NEW
-    answer = {"job": job, "prior_state": submitted.prior_state, "notes": [*map(with_names, notes)]}
-    return Json(answer, 201 if is_new else 200)
+    if asked.is_open:
+        return await _open(request, asked, visitor)
+    async with uploaded(request, asked, visitor) as (plan, notes):
+        submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=_ingesting)
+    return await _answer(request, submitted.job_id, submitted.prior_state, notes)
 
 
 @router.post(
@@ -58,28 +60,57 @@ async def submit_corpus(request: Request) -> Json:
 )
 async def dry_run(request: Request) -> Json:
     visitor = require(request, Role.PRODUCER)
-    asked = read_submit(request, OF_DRY_RUN)
-    spool = spool_of(request.app.state.settings)
-    with upload_file(spool) as file:
-        plan, notes = await to_thread.run_sync(_plan, request, asked, file, limiter=_planning)
-        await receive(request, file, spool, visitor.max_bytes)
-        state = request.app.state
-        counted, tokens_per_s = await to_thread.run_sync(
-            count_plan, state.database, plan, state.settings, limiter=_ingesting
-        )
-    record = dry_run_record(counted, plan.spec, plan.stages, tokens_per_s)
+    async with uploaded(request, read_submit(request, OF_DRY_RUN), visitor) as (plan, notes):
+        record = await to_thread.run_sync(count_upload, request, plan, limiter=_ingesting)
     return Json(record | {"notes": [*map(with_names, notes)]})
 
 
-def _plan(request: Request, asked: Asked, file: BinaryIO) -> tuple[SubmitPlan, list[str]]:
-    """The plan, before the corpus has come: what cannot be done is said before it is sent."""
+@asynccontextmanager
+async def uploaded(request: Request, asked: Asked, visitor: Visitor) -> AsyncIterator[tuple[SubmitPlan, list[str]]]:
+    """The plan of a submit whose corpus is the body, once that has come; and notes. Of a long body it is planned twice:
+    what cannot be done is said while the body comes."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+        raise HTTPException(415, "The body is a form; send the corpus itself: curl --data-binary @corpus.jsonl URL")
+    spool = spool_of(request.app.state.settings)
+
+    async def plan() -> tuple[SubmitPlan, list[str]]:
+        return await to_thread.run_sync(plan_upload, request, asked, file, limiter=_planning)
+
+    with upload_file(spool) as file:
+        declared = int(request.headers.get("content-length", 0))
+        await write_pieces(
+            request.stream(), file, spool, declared=declared, most_bytes=visitor.max_bytes, early=_tolerant(plan)
+        )
+        yield await plan()
+
+
+def plan_upload(request: Request, asked: Asked, file: BinaryIO) -> tuple[SubmitPlan, list[str]]:
+    """The plan of a submit whose corpus is in a file, and notes."""
     state, notes = request.app.state, list[str]()
     corpus = CorpusFile(path="-", stream=file, source=UPLOAD, field_types=asked.field_types)
     plan = plan_submit(asked.request, corpus, state.settings, tell=notes.append, admissions=state.admissions)
     return plan, [*notes, *advice_on(plan, state.settings)]
 
 
-def _submit(request: Request, plan: SubmitPlan, visitor: Visitor, notes: list[str]) -> SubmittedJob:
+def _tolerant(plan: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:
+    """The same, but for what is wrong with the corpus: only its beginning is there."""
+
+    async def plan_early() -> None:
+        with suppress(CorpusError):
+            await plan()
+
+    return plan_early
+
+
+def count_upload(request: Request, plan: SubmitPlan) -> dict[str, Any]:
+    """What a job of an upload would compute."""
+    state = request.app.state
+    counted, tokens_per_s = count_plan(state.database, plan, state.settings)
+    return dry_run_record(counted, plan.spec, plan.stages, tokens_per_s)
+
+
+def submit_upload(request: Request, plan: SubmitPlan, visitor: Visitor, notes: list[str]) -> SubmittedJob:
+    """Make the job of an upload, or find it; notes are added."""
     database, settings = request.app.state.database, request.app.state.settings
     submitted = submit_plan(database, plan, settings, owner=visitor.name, max_open=visitor.max_jobs)
     notes += submitted.notes(plan.request.job.name)
@@ -90,3 +121,31 @@ def _submit(request: Request, plan: SubmitPlan, visitor: Visitor, notes: list[st
     ):
         notes.append(no_worker)
     return submitted
+
+
+async def _open(request: Request, asked: Asked, visitor: Visitor) -> Json:
+    if await request.body():
+        raise SpecError("an open job has no corpus; open it without a body, then send documents to it")
+    job_id, is_new, notes = await to_thread.run_sync(_open_job, request, asked, visitor, limiter=_planning)
+    return await _answer(request, job_id, PriorState.NEW if is_new else None, notes)
+
+
+def _open_job(request: Request, asked: Asked, visitor: Visitor) -> tuple[int, bool, list[str]]:
+    state, notes = request.app.state, list[str]()
+    job_id, is_new = state.open_jobs.open(
+        asked.request,
+        tell=notes.append,
+        admissions=state.admissions,
+        owner=visitor.name,
+        max_open=visitor.max_jobs,
+    )
+    return job_id, is_new, notes
+
+
+async def _answer(request: Request, job_id: int, prior_state: PriorState | None, notes: Sequence[str]) -> Json:
+    """The job; `prior_state`: None for an open job that was there before."""
+    job = await to_thread.run_sync(read_job, request, str(job_id))
+    if prior_state is None:
+        prior_state = PriorState.COMPLETE if job["state"] in ENDED_STATES else PriorState.RUNNING
+    answer = {"job": job, "prior_state": prior_state, "notes": [*map(with_names, notes)]}
+    return Json(answer, 201 if prior_state is PriorState.NEW else 200)

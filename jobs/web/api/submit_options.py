@@ -34,7 +34,7 @@ FIELD_TYPES = Option(
     parse=_read_types,
 )
 OPEN = Option(
-    "A job that stays open, without a corpus: documents are sent to it later, until it is closed.",
+    "A job that stays open, and no body: documents are sent to it until it is closed.",
     name="open",
     type=bool,
     default=False,

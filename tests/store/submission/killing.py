@@ -31,7 +31,7 @@ def corpus_of(*texts: str) -> bytes:
 
 
 def send(database: Database, path: Path, **how: Any) -> SubmittedJob:
-    corpus = Corpus(path=path, encoding=how.pop("encoding", None))
+    corpus = Corpus(path=path, encoding=how.pop("encoding", None), stream=how.pop("stream", None))
     return submit(database, corpus, how.pop("spec", SPEC), spool=path.parent, **how)
 
 

@@ -1,5 +1,7 @@
 """Two submits of one corpus, and a submit whose job is cancelled, restarted or abandoned at the same time."""
 
+import gzip
+import io
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs.errors import KvjobsError
+from jobs.errors import CorpusError, KeyTaken, KvjobsError
 from jobs.store import jobs
 from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
@@ -146,3 +148,49 @@ def test_documents_are_removed_in_several_transactions(
 
     assert states(database) == []
     assert everything(database, 1) == {"Document": [], "Shard": [], "JobCounts": [], "Job": []}
+
+
+@pytest.mark.parametrize("documents_of_other", [3, 20, 40])
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_two_corpora_with_one_key_are_never_mixed(
+    database: Database, path: Path, tmp_path: Path, after: int, documents_of_other: int
+) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(corpus_of(*(str(1000 + number) for number in range(documents_of_other))))
+    refused, reported = list[KeyTaken](), count(1)
+
+    def send_the_other(progress: IngestProgress) -> None:
+        if next(reported) == after:
+            with pytest.raises(KeyTaken, match="order 66") as caught:
+                send(database, other, key="order 66")
+            refused.append(caught.value)
+
+    first = send(database, path, key="order 66", on_progress=send_the_other)
+
+    assert (len(refused), first.documents) == (1, 20)
+    assert send(database, other, key="order 66").prior_state == PriorState.RUNNING
+    alone = send(database, path, spec=replace(SPEC, model_revision="reference"))
+    assert everything(database, first.job_id)["Document"] == everything(database, alone.job_id)["Document"]
+
+
+def test_a_damaged_corpus_of_the_same_key_leaves_the_job_of_another_as_it_is(
+    database: Database, path: Path, tmp_path: Path
+) -> None:
+    whole = gzip.compress(path.read_bytes())
+    (tmp_path / "half.jsonl.gz").write_bytes(whole[:-8])
+
+    def send_half(progress: IngestProgress) -> None:
+        if progress.documents == 20:
+            with pytest.raises(CorpusError, match="too early"):
+                send(database, tmp_path / "half.jsonl.gz", key="k")
+
+    assert send(database, path, key="k", on_progress=send_half).documents == 20
+
+
+def test_a_stream_that_cannot_be_read_to_its_end_leaves_no_job(database: Database, path: Path) -> None:
+    half = gzip.compress(path.read_bytes())[:-8]
+
+    with pytest.raises(CorpusError, match="too early"):
+        send(database, Path("-"), stream=io.BytesIO(half))
+
+    assert states(database) == []

@@ -186,7 +186,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(client: TestClient
 def test_a_disk_without_room_is_said_and_nothing_is_kept(
     client: TestClient, database: Database, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.web.api.uploads.RESERVE", 1 << 62)
+    monkeypatch.setattr("jobs.web.uploads.RESERVE", 1 << 62)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Disk", (), {"total": 1 << 62, "free": 1 << 40}))
 
     answer = client.post("/api/jobs", content=LINES)

@@ -3,15 +3,15 @@
 Memory stays flat, however large the body is. What did not come whole is no upload.
 """
 
+import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from jobs.errors import KvjobsError, TransientError
@@ -21,7 +21,6 @@ from jobs.text.formatting import size
 PIECE = 1 << 20  # bytes that are written at a time
 CHECKED_EVERY = 1 << 26  # bytes after which the room on the disk is looked at again
 RESERVE = 1 << 30  # bytes of the disk that uploads leave free, on a small one a twentieth
-BY_A_FORM = "multipart/form-data"
 
 _writers = CapacityLimiter(8)  # threads
 
@@ -38,20 +37,32 @@ def upload_file(spool: Path) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, file)
 
 
-async def receive(request: Request, file: BinaryIO, spool: Path, most_bytes: int | None = None) -> int:
-    """Write the body of a request to the file, from its start; how many bytes it has. Raises HTTPException where it is
-    longer than its sender may send (413) or is a form (415), TransientError where the disk has no room for it,
-    ClientDisconnect where the client went away before its end."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == BY_A_FORM:
-        raise HTTPException(415, "The body is a form; send the corpus itself: curl --data-binary @corpus.jsonl URL")
-    declared = int(request.headers.get("content-length", 0))
+async def write_pieces(
+    pieces: AsyncIterator[bytes],
+    file: BinaryIO,
+    spool: Path,
+    *,
+    declared: int = 0,
+    most_bytes: int | None = None,
+    early: Callable[[], Awaitable[object]] | None = None,
+) -> int:
+    """Write what comes to the file, from its start; how many bytes it was. `declared`: how many there will be, as far
+    as the sender says; `early` is awaited once the first piece of a long upload has come, so that what cannot be is
+    said before all of it.
+
+    Raises HTTPException where it is longer than its sender may send (413), TransientError where the disk has no room
+    for it, ClientDisconnect where the client went away before its end."""
     refuse_too_long(declared, most_bytes)
     num_bytes = checked = 0
     await to_thread.run_sync(_check_room, spool, declared, limiter=_writers)
-    async for piece in _pieces(request.stream()):
+    async for piece in _joined(pieces):
         num_bytes += len(piece)
         refuse_too_long(num_bytes, most_bytes)
         await to_thread.run_sync(_write, file, piece, limiter=_writers)
+        if early is not None and num_bytes >= PIECE:
+            await early()
+            early = None
+            await to_thread.run_sync(file.seek, 0, os.SEEK_END)
         if num_bytes - checked >= CHECKED_EVERY:
             checked = num_bytes
             await to_thread.run_sync(_check_room, spool, 0, limiter=_writers)
@@ -63,7 +74,7 @@ def refuse_too_long(num_bytes: int, most_bytes: int | None) -> None:
         raise HTTPException(413, f"The upload is too long: your token allows {size(most_bytes)}.")
 
 
-async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _joined(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """What comes, joined: each piece is handed over to another thread."""
     parts, waiting = list[bytes](), 0
     async for part in stream:
