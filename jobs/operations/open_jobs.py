@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.dispatch.append_hints import AppendHints
 from jobs.documents import AppendState
+from jobs.errors import SpecError
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.operations.plan import Admissions, plan_open
 from jobs.settings import Settings
@@ -37,7 +38,7 @@ class OpenJobs:
     ) -> tuple[int, bool]:
         """The number of the open job of a request, and whether it is new. `owner`: who opens it, and may have
         `max_open` jobs that have not ended. Raises what `plan_open` and
-        `jobs.submission.open_job.open_job` raise."""
+        `jobs.submission.open_job.open_job` raise, and SpecError where the job of the key is closed."""
         plan = plan_open(request, self._settings, tell=tell, admissions=admissions)
         job = request.job
         opened, is_new = open_job(
@@ -51,6 +52,11 @@ class OpenJobs:
             owner=owner,
             max_open=max_open,
         )
+        if not opened.is_open:
+            raise SpecError(
+                f"the job of the key {job.key!r}, {opened.job_id}, is closed and takes no more documents; choose "
+                "another key"
+            )
         return opened.job_id, is_new
 
     def append(self, job_id: int, documents: Sequence[Mapping[str, Any] | bytes]) -> list[dict[str, Any]]:

@@ -61,6 +61,8 @@ def test_a_document_added_again_is_the_same_and_another_with_its_id_is_refused(k
     with pytest.raises(SpecError, match=f"job {job.id}"):
         job.add(TEXTS[0])
     assert kv.job(job.id).state == "done"
+    with pytest.raises(SpecError, match="'comments'"):
+        kv.open(key="comments")
 
 
 def test_a_job_with_a_key_goes_on_after_an_error_and_its_results_follow(kv: Client) -> None:

@@ -55,7 +55,6 @@ class Child:
             arguments = replace(self._arguments, is_early=False, first_job=self.first_job, replaces=self._worker_id)
             self._start(arguments)
             return
-        self._is_early = False
         with self._changed:
             process = self._process
             assert process is not None
@@ -63,6 +62,7 @@ class Child:
             assert self.first_job is not None
             with contextlib.suppress(OSError, ValueError):  # it has ended, or is to end
                 os.write(process.stdin.fileno(), b"%d\n" % self.first_job)
+            self._is_early = False
 
     def _start(self, arguments: WorkerArguments) -> None:
         # -P: Python must not import a folder named `worker` in the user's current directory.
@@ -107,9 +107,9 @@ class Child:
         return None
 
     def wake(self) -> None:
-        """Let every lane that waits look for work."""
+        """Let every lane that waits look for work. A process that waits for its job looks when it has it."""
         with self._changed:
-            if self._process is None or self._process.stdin is None or self._is_closed:
+            if self._process is None or self._process.stdin is None or self._is_closed or self._is_early:
                 return
             with contextlib.suppress(OSError, ValueError):  # it has just ended, or does not read
                 self._woken += os.write(self._process.stdin.fileno(), b"w")

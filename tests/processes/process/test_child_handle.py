@@ -120,6 +120,7 @@ def test_a_child_that_was_started_early_opens_no_database_before_its_job(setting
     assert not (tmp_path / "new" / "kvjobs.db").exists()
 
     child.first_job = 1
+    child.wake()  # no effect: what it reads next is the number of its job
     child.spawn()
 
     assert child.wait_idle(30)
