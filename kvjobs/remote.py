@@ -163,8 +163,10 @@ class RemoteJobs:
             kind, message = None, f"{self.where} answers {answer.status_code}: {answer.text[:200].strip()}"
         if kind is None and answer.status_code in (401, 403):
             kind = NotAllowedError
+        if kind is None and answer.status_code in (429, 502, 503, 504):
+            kind = TransientError
         if kind is None:
-            kind = TransientError if answer.status_code in (429, 502, 503, 504) else KvjobsError
+            kind = SpecError if answer.status_code < 500 else KvjobsError
         raise kind(message)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kvjobs import Client, connect
 from tests.machine import Machine
+from tests.web_here import web_here
 from tests.worker_here import worker_here
 from tools.demo.examples import lines
 
@@ -32,6 +34,17 @@ def worker(machine: Machine) -> Iterator[None]:
     """A worker that processes whatever is submitted."""
     with worker_here():
         yield
+
+
+@pytest.fixture(params=["local", "server"])
+def kv(worker: None, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A client of the database of this test, and one of a server of it."""
+    if request.param == "local":
+        with connect() as client:
+            yield client
+        return
+    with web_here() as address, connect(address) as client:
+        yield client
 
 
 @pytest.fixture

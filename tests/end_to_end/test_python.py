@@ -5,7 +5,6 @@ import datetime as dt
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from tests.command_line import Kvjobs
 from tools.demo.examples import lines
 
 TEXTS = [orjson.loads(line)["text"] for line in lines(6, seed=3, references=False)]
-
-
-@pytest.fixture
-def kv(worker: None) -> Iterator[Client]:
-    with connect() as client:
-        yield client
 
 
 def test_the_same_rows_and_options_are_the_same_job_as_a_file_of_them(

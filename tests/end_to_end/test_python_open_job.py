@@ -2,18 +2,13 @@
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from kvjobs import Client, OpenJob, SpecError, connect
+from kvjobs import Client, OpenJob, SpecError
 from tests.end_to_end.test_python import TEXTS
 
-
-@pytest.fixture
-def kv(worker: None) -> Iterator[Client]:
-    with connect() as client:
-        yield client
+pytestmark = pytest.mark.parametrize("kv", ["local"], indirect=True)
 
 
 def test_many_threads_add_documents_and_each_gets_its_own_result(kv: Client) -> None:
