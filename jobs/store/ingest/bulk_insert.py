@@ -4,66 +4,93 @@ Knows: the fastest way into each database. Does not know: when a batch may be wr
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from jobs.documents import Document, LineName, Record, Reject, Rejected, duplicate
 from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.chains import new_shard
+from jobs.store.queue.job_counters import add_to_counters
 from jobs.store.rollups import add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
-from jobs.store.schema.tables import JobCounts, Shard
+from jobs.store.schema.tables import Shard
 
 
 def insert_batch(
-    connection: Connection,
-    job_id: int,
-    shards: Sequence[Sequence[Record]],
-    line_name: LineName | None = None,
-    *,
-    grows: int | None = None,
+    connection: Connection, job_id: int, shards: Sequence[Sequence[Record]], line_name: LineName | None = None
 ) -> None:
     """Insert the documents of these shards, and those shards that have a document to process; add to the counters.
-    `line_name` names a line of the corpus for people. `grows`: the first of these shards is the end of this one."""
+    `line_name` names a line of the corpus for people."""
     records = [record for shard in shards for record in shard]
     _insert_documents(connection, job_id, records)
     duplicates = _reject_duplicates(connection, job_id, records, line_name)
-    new_shards, num_tokens = [], 0
-    for shard in shards:
-        todo = [r for r in shard if type(r) is Document and r.position not in duplicates]
-        if todo:
-            tokens = sum([document.estimated_tokens for document in todo])
-            num_tokens += tokens
-            start, stop = shard[0].position, shard[-1].position + 1
-            if grows is not None and shard is shards[0]:
-                longer = {"stop": stop, "estimated_tokens": Shard.estimated_tokens + tokens}
-                connection.execute(update(Shard).where(Shard.id == grows).values(longer))
-            else:
-                new_shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
-    if new_shards:
-        connection.execute(insert(Shard).values(new_shard(job_id)), new_shards)
+    _insert_shards(connection, job_id, shards, duplicates)
     codes = Counter(record.code for record in records if type(record) is Rejected and record.position not in duplicates)
     codes[Reject.DUPLICATE_ID] += len(duplicates)
-    connection.execute(
-        update(JobCounts)
-        .where(JobCounts.job_id == job_id)
-        .values(
-            documents=JobCounts.documents + len(records),
-            rejected=JobCounts.rejected + codes.total(),
-            shards=JobCounts.shards + len(new_shards),
-            shards_open=JobCounts.shards_open + len(new_shards),
-            estimated_tokens=JobCounts.estimated_tokens + num_tokens,
-        )
-    )
+    add_to_counters(connection, job_id, rejected=codes.total())
     add_failures(
         connection, job_id, {(DocumentStatus.REJECTED, str(code)): codes[code] for code in codes if codes[code]}
     )
+
+
+def insert_new(
+    connection: Connection, job_id: int, shards: Sequence[Sequence[Document]], *, grows: int | None = None
+) -> None:
+    """Insert documents whose ids the job does not have, while nobody else inserts; and their shards, of which the first
+    is the end of the shard `grows`, if that is given; add to the counters."""
+    documents = [document for shard in shards for document in shard]
+    if connection.dialect.name == "postgresql":
+        _copy(connection, "documents", job_id, documents)
+    else:
+        _insert_documents(connection, job_id, documents)
+    _insert_shards(connection, job_id, shards, grows=grows)
+
+
+def _insert_shards(
+    connection: Connection,
+    job_id: int,
+    shards: Sequence[Sequence[Record]],
+    duplicates: Collection[int] = (),
+    *,
+    grows: int | None = None,
+) -> None:
+    """Insert the shards that have a document to process, and count them and all documents."""
+    new_shards, num_tokens = [], 0
+    for shard in shards:
+        todo = [r for r in shard if type(r) is Document and r.position not in duplicates]
+        if not todo:
+            continue
+        tokens = sum([document.estimated_tokens for document in todo])
+        num_tokens += tokens
+        start, stop = shard[0].position, shard[-1].position + 1
+        if grows is not None and shard is shards[0]:
+            connection.execute(GROWN, {"shard": grows, "new_stop": stop, "more_tokens": tokens})
+        else:
+            new_shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
+    if new_shards:
+        connection.execute(insert(Shard).values(new_shard(job_id)), new_shards)
+    add_to_counters(
+        connection,
+        job_id,
+        documents=sum(map(len, shards)),
+        shards=len(new_shards),
+        shards_open=len(new_shards),
+        estimated_tokens=num_tokens,
+    )
+
+
+# Made once, because making it takes longer than executing it.
+GROWN = (
+    update(Shard)
+    .where(Shard.id == bindparam("shard"))
+    .values(stop=bindparam("new_stop"), estimated_tokens=Shard.estimated_tokens + bindparam("more_tokens"))
+)
 
 
 def enlarge_cache(connection: Connection) -> None:

@@ -9,22 +9,23 @@ there, with the same text.
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import BindParameter, Row, bindparam, select, update
 
 from jobs.documents import Appended, AppendState, Document, Reject, quoted
 from jobs.errors import KeyTaken, NotFoundError, SpecError
 from jobs.store.database import Database
-from jobs.store.ingest.bulk_insert import insert_batch
+from jobs.store.ingest.bulk_insert import insert_new
 from jobs.store.ingest.lifecycle import JobRequest, insert_job, refuse_too_many, take_name
 from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.batches import batch_limits
-from jobs.store.queue.job_counters import lock_counters, wait_for_turn
+from jobs.store.queue.job_counters import wait_for_turn
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard
 from jobs.system.failpoints import failpoint
+from jobs.tasks.kind import Kind
 from jobs.tasks.kinds import KINDS
 from jobs.text.json_numbers import read_fields
 
@@ -95,44 +96,48 @@ def append(database: Database, job_id: int, shards: Iterable[Sequence[Document]]
 
     Raises NotFoundError where there is no such job, SpecError where it is not open; then nothing is appended."""
     shards = list(shards)
+    this = {"this_job": job_id}
     with database.writing() as connection:
         wait_for_turn(connection, job_id)
-        lock_counters(connection, job_id)
-        _require_open(connection, job_id)
-        position = connection.execute(select(JobCounts.documents).where(JobCounts.job_id == job_id)).scalar_one()
+        position = connection.execute(LOCKED, this).scalar()
+        task = _require_open(connection.execute(STATE, this).one_or_none(), job_id)
         ids = [document.external_id for shard in shards for document in shard]
         rows = rows_of_ids(connection, job_id, ids, "d.position, d.text, d.fields")
         there = {row.external_id: _Stored(row.position, row.text, row.fields) for row in rows}
-        appended, new_shards = _place(shards, there, position)
+        appended, new_shards = _place(shards, there, position or 0)
         if new_shards:
-            grows = _growing_shard(connection, job_id, new_shards[0])
-            insert_batch(connection, job_id, new_shards, grows=grows)
+            last = connection.execute(LAST_READY, this).one_or_none()
+            grows = last.id if last is not None and _may_grow(last, new_shards[0], KINDS[task]) else None
+            insert_new(connection, job_id, new_shards, grows=grows)
         failpoint("before-append-commit")
     failpoint("after-append")
     return appended
 
 
-def _growing_shard(connection: Connection, job_id: int, new: Sequence[Document]) -> int | None:
-    """The job's last shard, if these documents make no more than a batch of it, and no worker has had it or is about to
-    take it. So documents that come one by one, while all lanes are busy, are computed together."""
-    if any(len(document.fields or "") > LARGEST_FIELDS for document in new):
-        return None  # a worker has a shard in memory
-    last = (
-        select(Shard.id, Shard.start, Shard.estimated_tokens, Job.task)
-        .join(Job, Job.id == Shard.job_id)
-        .where(Shard.job_id == job_id, Shard.state == ShardState.READY, Shard.attempts == 0)
-        .where(Shard.stop == new[0].position)
-        .order_by(Shard.id.desc())
-        .limit(1)
-    )
+# Made once, because making them takes longer than executing them; everybody who appends or records waits meanwhile.
+_OF_JOB: BindParameter[int] = bindparam("this_job")
+LOCKED = select(JobCounts.documents).where(JobCounts.job_id == _OF_JOB).with_for_update()  # as `lock_counters`
+STATE = select(Job.is_open, Job.closed_at, Job.cancel_requested_at, Job.state, Job.task).where(Job.id == _OF_JOB)
+LAST_READY = (
+    select(Shard.id, Shard.start, Shard.stop, Shard.estimated_tokens, Shard.attempts)
+    .where(Shard.job_id == _OF_JOB, Shard.state == ShardState.READY)
+    .order_by(Shard.id.desc())
+    .limit(1)
     # Whoever leases locks a shard before the counters, which are locked here: it is not waited for.
-    shard = connection.execute(last.with_for_update(skip_locked=True, of=Shard)).one_or_none()
-    if shard is None:
-        return None
-    limits = batch_limits(KINDS[shard.task], 1)
-    tokens = shard.estimated_tokens + sum(document.estimated_tokens for document in new)
-    fits = tokens <= limits.tokens and new[-1].position + 1 - shard.start <= limits.documents
-    return shard.id if fits else None
+    .with_for_update(skip_locked=True)
+)
+
+
+def _may_grow(last: Row[*tuple[Any, ...]], new: Sequence[Document], kind: Kind) -> bool:
+    """Whether these documents may join a ready shard: it ends where they begin, no worker has had it, and with them it
+    is no more than a batch. So documents that come one by one, while all lanes are busy, are computed together."""
+    if last.attempts or last.stop != new[0].position:
+        return False
+    limits = batch_limits(kind, 1)
+    tokens = last.estimated_tokens + sum(document.estimated_tokens for document in new)
+    is_batch = tokens <= limits.tokens and new[-1].position + 1 - last.start <= limits.documents
+    # A worker has a shard in memory, with the other fields of its documents.
+    return is_batch and all(len(document.fields or "") <= LARGEST_FIELDS for document in new)
 
 
 class _Stored(NamedTuple):
@@ -165,14 +170,12 @@ def _place(
     return appended, new_shards
 
 
-def _require_open(connection: Connection, job_id: int) -> None:
-    row = connection.execute(
-        select(Job.is_open, Job.closed_at, Job.cancel_requested_at, Job.state).where(Job.id == job_id)
-    ).one_or_none()
+def _require_open(row: Row[*tuple[Any, ...]] | None, job_id: int) -> str:
+    """The task of a job that is open; `row` of `STATE`."""
     if row is None:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
     if row.is_open:
-        return
+        return str(row.task)
     if row.closed_at is None:
         raise SpecError(OF_A_CORPUS.format(job_id=job_id))
     how = "cancelled" if row.cancel_requested_at or row.state == JobState.CANCELLED else "closed"
