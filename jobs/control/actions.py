@@ -21,10 +21,10 @@ class Action(enum.StrEnum):
 
     PAUSE = "pause"  # lease no more shards of it
     RESUME = "resume"  # the reverse
+    CLOSE = "close"  # an open job takes no more documents, and ends with the last one
     CANCEL = "cancel"  # end it; the results that there are stay
     RETRY = "retry"  # reopen its documents without a result
     PRIORITY = "priority"  # decides which job's shards are leased first
-    CLOSE = "close"  # an open job takes no more documents, and ends with the last one
 
 
 @dataclass(frozen=True, slots=True)

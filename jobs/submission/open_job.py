@@ -12,15 +12,17 @@ import hashlib
 import io
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import Appended, AppendState, Document, Record, Reject, reject
+from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
+from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import open_job as store
 from jobs.store.ingest.lifecycle import JobRequest
@@ -59,6 +61,7 @@ def open_job(
     priority: int = 0,
     queue: str = CPU,
     key: str | None = None,
+    stages: Sequence[Stage] = (),
     owner: str | None = None,
     max_open: int | None = None,
 ) -> tuple[OpenJob, bool]:
@@ -66,9 +69,14 @@ def open_job(
     `key` with the same options is the same job, also after it was closed (`OpenJob.is_open` says so). Without a key it
     is a new job each time. `owner`: who opens it; with `max_open` it may have at most so many jobs that have not ended.
 
-    Raises SpecError where the job that has the key has other options, or where another job has the name, LimitReached
-    where the owner has too many jobs.
+    Raises SpecError where there are `stages` of a chain, where the job that has the key has other options, or where
+    another job has the name, LimitReached where the owner has too many jobs.
     """
+    if stages:
+        raise SpecError(
+            "a job that stays open has no later stages; submit a corpus with --then, or open a job for each step and "
+            "append what the one before it gives"
+        )
     check_name(name)
     of_key = ["open", key] if key is not None else ["open", "without a key", uuid.uuid4().hex]
     content_key = hashlib.sha256(json.dumps(of_key).encode()).hexdigest()

@@ -82,7 +82,7 @@ class JobLine:
         recent = [stage.recent_tokens_per_s for stage in self.stages if stage.recent_tokens_per_s is not None]
         if recent:
             return sum(recent)
-        return self.tokens / self.elapsed_s if self.elapsed_s else None
+        return self.tokens / self.elapsed_s if self.elapsed_s and not self.first.was_opened else None
 
     @property
     def eta_s(self) -> float | None:

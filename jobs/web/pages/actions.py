@@ -95,8 +95,10 @@ def _consequence(job: JobSummary, action: Action) -> str:
         case Action.RESUME:
             return f"Workers go on with its {counted(job.waiting, 'waiting document')}."
         case Action.CLOSE:
-            left = counted(job.waiting, "waiting document")
-            return f"No document can be appended any more. It ends with its {left}; a closed job is not opened again."
+            end = (
+                f"with its {counted(job.waiting, 'waiting document')}" if job.waiting else "at once: no document waits"
+            )
+            return f"No document can be appended any more, and it is not opened again. It ends {end}."
         case Action.CANCEL:
             kept = counted(job.succeeded, "result")
             return f"Its {counted(job.waiting, 'waiting document')} will not be processed; {kept} stay."

@@ -8,16 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from jobs.documents import AppendState, Reject
 from jobs.errors import LimitReached, NotFoundError, SpecError
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.outcome import Failed
 from jobs.spec import JobSpec
+from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, close, retry
 from jobs.store.queue import leases
 from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission.open_job import OpenJob, append, corpus_of_documents, find_open_job, open_job
 from jobs.tasks.generate import GenerateOptions
@@ -389,6 +392,20 @@ def test_a_reader_gets_each_document_once_in_whatever_order_they_end(database: D
     assert read()  # the job has ended, and nothing is left
     assert seen == [[], ["3", "4"], ["5"], ["0", "1", "2", "6", "7", "8"], []]
     assert place == "0-9"
+
+
+def test_a_job_that_stays_open_has_no_later_stages(database: Database) -> None:
+    with pytest.raises(SpecError, match="stages"):
+        open_job(database, corpus_of_documents(SPEC), SPEC, stages=[Stage(SPEC, 1)])
+    assert num_jobs(database) == 0
+
+
+def test_an_open_job_that_has_ended_is_a_contradiction(database: Database, opened: Open) -> None:
+    job = opened()
+    with database.writing() as connection:
+        connection.execute(update(Job).where(Job.id == job.job_id).values(state=JobState.DONE))
+
+    assert [line for line in contradictory(database, job.job_id) if "open" in line]
 
 
 def test_tables_of_an_open_job_say_what_those_of_a_corpus_say(database: Database, opened: Open) -> None:

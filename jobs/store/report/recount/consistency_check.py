@@ -24,9 +24,11 @@ EVENTS_PER_FETCH = 10_000
 def find_contradictions(connection: Connection, job_id: int) -> list[str]:
     """The contradictions in a job's rows, one sentence each; empty when there is none. The connection's transaction
     sees one moment, so the job may be running."""
-    state, task = connection.execute(select(Job.state, Job.task).where(Job.id == job_id)).one()
+    job = select(Job.state, Job.task, Job.is_open).where(Job.id == job_id)
+    state, task, is_open = connection.execute(job).one()
     result = RESULTS[task]
     return [
+        *([f"the job is open, though it is {state}"] if is_open and state != JobState.RUNNING else []),
         *_documents(connection, result, job_id, state),
         *_results(connection, result, job_id),
         *_elsewhere(connection, result, job_id),
