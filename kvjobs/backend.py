@@ -27,6 +27,7 @@ class Backend(Protocol):
 
     where: str  # for messages: an address without secrets
     spool: Path  # the folder of temporary files
+    shortest_poll_s: float  # between two looks at a job that has just begun
 
     def submit(self, rows: Rows, options: Values) -> Submitted: ...
 

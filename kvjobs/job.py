@@ -21,7 +21,7 @@ from kvjobs.tables import arrow_table, require_pyarrow
 if TYPE_CHECKING:
     from kvjobs.backend import Backend
 
-POLL_S, SHORTEST_POLL_S = 0.5, 0.005  # between two looks at a job
+POLL_S = 0.5  # between two looks at a job
 POLLED_SHARE = 20  # of a young job it is this part of the time waited, so that the end of a small job is seen at once
 REFRESH_S = 0.25  # between two looks at all that is shown of a job
 PATIENCE_S = 120.0  # how long to wait for a database or a server that does not answer
@@ -240,7 +240,7 @@ class Job:
             waited = time.monotonic() - began
             if timeout is not None and waited >= timeout:
                 raise TimeoutError(f"job {self.id} has not ended after {timeout:g} s: {self._counts}")
-            pause_s = min(POLL_S, max(SHORTEST_POLL_S, waited / POLLED_SHARE))
+            pause_s = min(POLL_S, max(self._backend.shortest_poll_s, waited / POLLED_SHARE))
             yield pause_s if timeout is None else min(pause_s, timeout - waited), note
 
 

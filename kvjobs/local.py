@@ -36,6 +36,7 @@ class LocalJobs:
         self._database = Database.open(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
         self.where = self._database.shown_url
         self.spool = spool_of(settings)
+        self.shortest_poll_s = 0.005
         self._starting = threading.Lock()
         self._admissions = Admissions()
         self._seen: JobSummary | None = None  # of the last look: whoever waits has just looked

@@ -9,6 +9,7 @@ result <--condition-- reader thread <--outcomes of the ids that somebody waits f
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 import uuid
@@ -30,9 +31,10 @@ LINGER_S = 0.05  # that a document waits for others
 BATCH_DOCUMENTS = 500  # that are sent at a time
 MOST_BUFFERED = 10_000  # documents; `add` then waits for the sender
 POLL_S = 0.02  # between two looks at what somebody waits for
-LONGEST_POLL_S = 0.5
+LONGEST_POLL_S = 0.2
 MOST_ASKED = 1000  # ids in one look
 RETRY_S = 1.0
+LAST_FLUSH_S = 30.0  # of a job that stays open
 IDLE_S = 10.0  # without anybody who waits, until the reader ends
 
 
@@ -143,6 +145,8 @@ class OpenJob(Job):
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
+        with contextlib.suppress(KvjobsError, TimeoutError):  # the error of the block is the one to tell
+            self.flush(LAST_FLUSH_S)
 
     def _raise_problem(self) -> None:
         if self._problem:

@@ -47,6 +47,7 @@ class RemoteJobs:
             raise SpecError("the address of a server is https://HOST:PORT; a token is given as token=...")
         self.where = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
         self.spool = Path(tempfile.gettempdir())
+        self.shortest_poll_s = 0.05
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx2.Timeout(READ_S, connect=CONNECT_S)
         self._http = httpx2.Client(base_url=self.where, headers=headers, timeout=timeout, follow_redirects=False)

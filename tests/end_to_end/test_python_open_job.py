@@ -8,8 +8,6 @@ import pytest
 from kvjobs import Client, OpenJob, SpecError
 from tests.end_to_end.test_python import TEXTS
 
-pytestmark = pytest.mark.parametrize("kv", ["local"], indirect=True)
-
 
 def test_many_threads_add_documents_and_each_gets_its_own_result(kv: Client) -> None:
     expected = dict(zip(TEXTS, kv.translate(TEXTS), strict=True))
