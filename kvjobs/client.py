@@ -1,7 +1,8 @@
 """A client: submits rows and finds jobs, in the database of this machine's settings or on a server."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -59,14 +60,14 @@ class Client:
         Raises SpecError for rows or options that cannot be used (CorpusError names the lines), NotFoundError and
         ModelError for a model.
         """
-        with spooled(rows, self._spool) as corpus:
+        with _named_options(), spooled(rows, self._spool) as corpus:
             return self._job(self._backend.submit(corpus, _given(task, model, options)))
 
     def dry_run(
         self, rows: Any, *, task: str = "translate", model: str | None = None, **options: Any
     ) -> dict[str, Any]:
         """Read rows and count what a job of them would compute: documents, rejected lines, tokens, seconds."""
-        with spooled(rows, self._spool) as corpus:
+        with _named_options(), spooled(rows, self._spool) as corpus:
             return self._backend.dry_run(corpus, _given(task, model, options))
 
     def open(self, *, task: str = "translate", model: str | None = None, **options: Any) -> "OpenJob":
@@ -74,7 +75,8 @@ class Client:
         `with` block, which closes it. With `key="..."` it is the open job of this key."""
         from kvjobs.open_job import OpenJob
 
-        submitted = self._backend.open_job(_given(task, model, options))
+        with _named_options():
+            submitted = self._backend.open_job(_given(task, model, options))
         self._tell(submitted)
         return OpenJob(self._backend, submitted.job, key=options.get("key"))
 
@@ -149,6 +151,17 @@ class Client:
     def _tell(self, submitted: "Submitted") -> None:
         for note in submitted.notes:
             log.info("%s", note)
+
+
+@contextmanager
+def _named_options() -> Iterator[None]:
+    """Messages name options as Python does: `max_text`, not `--max-text`."""
+    try:
+        yield
+    except SpecError as error:
+        from jobs.operations.option_names import with_names
+
+        raise type(error)(with_names(str(error))) from None
 
 
 def _given(task: str, model: str | None, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from jobs.control.actions import Action, perform, this_user
 from jobs.corpus.corpus import PROGRAM
 from jobs.operations.embedded_worker_starter import EmbeddedWorkerStarter
 from jobs.operations.open_jobs import OpenJobs
+from jobs.operations.option_names import with_names
 from jobs.operations.plan import Admissions, CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.operations.results import ResultOptions, read_results
 from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
@@ -50,7 +51,7 @@ class LocalJobs:
         if problem := wake_workers(self._database, submitted, self._settings):
             notes.append(problem)
         self._starter.wake()
-        return Submitted(self.job(str(submitted.job_id)), submitted.prior_state, notes)
+        return Submitted(self.job(str(submitted.job_id)), submitted.prior_state, [*map(with_names, notes)])
 
     def dry_run(self, rows: Rows, options: Values) -> dict[str, Any]:
         plan, notes = self._plan(rows, options)

@@ -45,6 +45,8 @@ def test_a_key_names_a_job_and_options_are_those_of_the_command_line(kv: Client)
     assert first.info["priority"] == -10
     with pytest.raises(SpecError, match="beamsize"):
         kv.submit(TEXTS, beamsize=3)
+    with pytest.raises(SpecError, match="strict is the same as max_rejected"):
+        kv.submit(TEXTS, strict=True, max_rejected=1)
     with pytest.raises(SpecError, match="'k'"):
         kv.submit(TEXTS, key="k", beam_size=2)
     with pytest.raises(NotFoundError):
