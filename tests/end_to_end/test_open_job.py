@@ -4,6 +4,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.settings import read_settings
 from jobs.store.database import Database
@@ -36,7 +38,7 @@ def has_result(database: Database, job: OpenJob, external_id: str) -> bool:
 
 
 def test_documents_are_translated_soon_after_they_are_appended_until_the_job_is_closed(
-    machine: Machine, kvjobs: Kvjobs
+    machine: Machine, kvjobs: Kvjobs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database = Database.connect(f"sqlite:///{machine.home / 'kvjobs.db'}")
     job = opened(database)
@@ -48,7 +50,8 @@ def test_documents_are_translated_soon_after_they_are_appended_until_the_job_is_
         until(lambda number=number: has_result(database, job, str(number)))
         took.append(time.monotonic() - started)
         time.sleep(0.3)  # until the lane has looked, and found nothing
-    print("seconds from append to result:", *(f"{seconds:.2f}" for seconds in took))
+    with capsys.disabled():
+        print("\nseconds from append to result:", *(f"{seconds:.2f}" for seconds in took))
     assert (summary(database, job).state, worker.poll()) == ("running", None)
     assert max(took[1:]) < PATIENCE_S / 10  # the first also loads the model
 

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from jobs.dispatch.append_hints import AppendHints
 from jobs.dispatch.broker import make_app, send_hints
+from jobs.settings import read_settings
+from jobs.store.database import Database
+from jobs.submission.open_job import append, corpus_of_documents, open_job
+from jobs.tasks.task import Task
+from jobs.tasks.translate import TranslateOptions
+from jobs.worker_port import worker_port
 from tests.end_to_end.conftest import Bulletins
 from tests.integration.conftest import Fleet, free_port
 from tests.machine import PATIENCE_S, child_of, until
@@ -102,3 +109,21 @@ def test_a_second_sigterm_ends_a_worker_at_once(fleet: Fleet, bulletins: Bulleti
     worker.communicate(timeout=PATIENCE_S)
     assert worker.returncode == 130
     until(lambda: not Path(f"/proc/{child}/maps").exists() or not Path(f"/proc/{child}/maps").read_text())
+
+
+def test_a_document_that_is_appended_to_an_open_job_wakes_a_worker(fleet: Fleet) -> None:
+    settings, _ = read_settings({})
+    database = Database.connect(settings.database_url)
+    spec = worker_port().admit(Task.TRANSLATE, None, TranslateOptions(), settings)
+    job, _ = open_job(database, corpus_of_documents(spec), spec)
+    hints = AppendHints.of(database, settings)
+    fleet.worker()
+    for number in range(1, 4):
+        append(database, job, [{"id": str(number), "text": "Snow will fall on Monday."}])
+        hints.wake()
+        until(lambda number=number: fleet.succeeded() == number)
+    hints.close()
+    database.close()
+
+    assert fleet.kvjobs("close", "1").exit_code == 0
+    assert fleet.is_done()
