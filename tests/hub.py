@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif revision not in ("", "main", COMMIT):
             self._refuse(404, "RevisionNotFound")
         elif kind == "/tree/":
-            recursive = "recursive=True" in self.path or repository_kind == "models"
+            recursive = "recursive=true" in self.path.lower() or repository_kind == "models"
             here = [file for file in _files(folder / below) if recursive or file.parent == folder / below]
             folders = [] if recursive else [path for path in (folder / below).iterdir() if path.is_dir()]
             entries = [{"type": "directory", "path": str(path.relative_to(folder)), "oid": ""} for path in folders]

@@ -7,6 +7,7 @@ Knows: fsspec and its libraries. Does not know: corpora, results.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,9 +45,12 @@ def open_filesystem(address: Address) -> Any:
             f"{address.scheme}:// is read and written with the package {package}, which is not installed: "
             f"{install_command(package)}"
         )
-    for name in ("azure", "botocore", "aiobotocore", "google", "gcsfs", "httpx", "httpx2", "s3fs"):
+    for name in ("azure", "botocore", "aiobotocore", "google", "httpx", "httpx2", "s3fs"):
         logging.getLogger(name).setLevel(logging.WARNING)  # they would log URLs, and botocore what it signs
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each attempt
+    for name in ("gcsfs", "huggingface_hub"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they log each attempt, with a traceback
+    # Else gcsfs first asks over gRPC which kind of bucket it is: a minute where that does not answer.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     if address.scheme == HUB:
         from huggingface_hub import HfFileSystem
 
