@@ -12,6 +12,7 @@ from jobs.provider_settings.server_address import api_key, ollama_url, openai_ur
 from jobs.provider_settings.task_orders import read_orders
 from jobs.provider_settings.token_price import TokenPrice
 from jobs.routing.table import read_table
+from jobs.webhook_address import read_webhook_secret, read_webhook_url
 
 MOST_LANES = 4096
 # What the settings that are numbers may be.
@@ -97,8 +98,19 @@ def _keep_alive(value: Any) -> str:
     return text
 
 
+def _yes_or_no(value: Any) -> bool:
+    if (text := str(value).strip().lower()) in ("yes", "true", "1"):
+        return True
+    if text in ("no", "false", "0"):
+        return False
+    raise SpecError(f"{value!r} is neither yes nor no")
+
+
 # Of the settings that are more than a text or a number: they raise SpecError without the names of setting and source.
-_READERS: Mapping[str, Callable[[Any], str]] = {
+_READERS: Mapping[str, Callable[[Any], str | bool]] = {
+    "notify_url": _text(read_webhook_url),
+    "notify_secret": _text(read_webhook_secret),
+    "notify_private": _yes_or_no,
     "max_upload": _size,
     "providers": read_orders,
     "counterparts": read_counterparts,

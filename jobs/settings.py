@@ -23,8 +23,8 @@ from jobs.tasks.task import Task
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
 # May contain a password: can also be read from a file, which KVJOBS_<NAME>_FILE names, or <name>_file in kvjobs.toml.
-SECRET = ("database", "broker", "web_token", "openai_base_url", "openai_api_key", "ollama_host")
-NEVER_SHOWN = ("web_token", "openai_api_key")  # the others are URLs, shown without their passwords
+SECRET = ("database", "broker", "web_token", "notify_secret", "openai_base_url", "openai_api_key", "ollama_host")
+NEVER_SHOWN = ("web_token", "notify_secret", "openai_api_key")  # the others are URLs, shown without their passwords
 # user:password@host. An unescaped password may contain any character, also @ and /, so it ends at the last @. Of a text
 # without a scheme at its start (a message, an incomplete address) everything from the first colon on is hidden.
 _IN_AUTHORITY = re.compile(r"\A(?:[\w+.-]+://|(?![\w+.-]+://))[^:]*:(?P<secret>.*)@", re.DOTALL)
@@ -68,6 +68,9 @@ class Settings:
     log_level: str = "warning"
     web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
     max_upload: str = "16G"  # the largest body of a request that `kvjobs web` takes: 500M, 16G ...
+    notify_url: str = ""  # gets a webhook when a job ends that is submitted with this setting; empty: none
+    notify_secret: str = ""  # signs webhooks: whsec_ and base64 of 24 to 64 bytes
+    notify_private: bool = False  # whether webhooks may go to private networks, and over HTTP to http://localhost
     providers: str = ONNX  # who answers a job, in order; by task: "translate=onnx,openai; score=llamacpp"
     counterparts: str = ""  # JSON: the name that a model has at each provider, by the model's name
     routes: str = ""  # JSON: the model, or the two models, of each pair of languages: {"fr-en": "opus-mt-fr-en"}

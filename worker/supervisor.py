@@ -12,6 +12,7 @@ from types import FrameType
 
 from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.reaper import reap
+from jobs.dispatch.webhooks import WebhookSender
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import StoreError
 from jobs.store.database import Database
@@ -37,6 +38,8 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
     reaper = ReaperThread(database, arguments.settings.lease_s)
     reaper.reap()
     reaper.start(stop)
+    webhooks = WebhookSender(database, arguments.settings)
+    webhooks.start(stop)
     pause_s = 0.0
     while not stop.wait(pause_s):
         num_freed = reaper.num_freed
@@ -56,10 +59,12 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
             return 1
         if code == EXIT_DRAINED:
             log.warning("the worker was asked to drain: it has finished its shards, and ends")
+            webhooks.finish()
             return 0
         if code == 0 and arguments.drain:
             reaper.reap()
             if reaper.num_freed == num_freed:
+                webhooks.finish()
                 return 0
         if code:
             log.warning("the worker process %s; starting another", how_it_ended(code))

@@ -29,6 +29,7 @@ class SubmitOptions:
     source: str | None  # which database is asked
     wait: bool
     output: Location | None  # of the results, with `wait`
+    on_end: str | None  # a command of the shell, with `wait`
     dry_run: bool
     quiet: bool
     as_json: bool
@@ -38,6 +39,8 @@ class SubmitOptions:
     def __post_init__(self) -> None:
         if self.output and not self.wait:
             raise SpecError("-o needs --wait; without it, export the results later: kvjobs export JOB -o FILE")
+        if self.on_end is not None and not self.wait:
+            raise SpecError("--on-end needs --wait; without it, --notify URL tells you of the end")
         if self.openai_price_per_million is not None and not self.wait:
             raise SpecError("--price-per-million needs --wait; without it, give it to kvjobs worker")
         if self.from_sql is not None and self.corpus is not None:
@@ -116,6 +119,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="With --wait: the file for the results, or its address (s3://bucket/out.jsonl); - is standard output.  "
         "[default: standard output, but no file for scores]",
     ),
+    click.option(
+        "--on-end",
+        metavar="COMMAND",
+        help="With --wait: run this command of the shell after the end. Its environment has KVJOBS_JOB, the job's "
+        "number, and KVJOBS_STATE: done or cancelled.",
+    ),
     *_SQL_OPTIONS,
     *(click_option(OF_EVERY_JOB[name]) for name in ("name", "key", "priority", "queue")),
     *(click_option(OF_EVERY_JOB[name]) for name in ("format", "delimiter", "columns", "encoding", "id_field")),
@@ -126,6 +135,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print only the job's number, and errors."),
     json_option,
+    click_option(OF_EVERY_JOB["notify"]),
     click_option(OF_EVERY_JOB["again"]),
     click_option(every_option()["timing"]),
     price_option,

@@ -9,6 +9,7 @@ from jobs.documents import AppendState
 from jobs.errors import SpecError
 from jobs.export.running_results import new_results, results_of_ids
 from jobs.operations.plan import Admissions, plan_open
+from jobs.operations.submit import notified
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.report.job_summary import find_job
@@ -51,6 +52,7 @@ class OpenJobs:
             key=job.key,
             owner=owner,
             max_open=max_open,
+            notify=notified(job.notify, self._settings, owner),
         )
         if not opened.is_open:
             raise SpecError(

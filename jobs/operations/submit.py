@@ -41,6 +41,7 @@ def submit_plan(
         again=job.again,
         owner=owner,
         max_open=max_open,
+        notify=notified(job.notify, settings, owner),
         spool=spool_of(settings),
         on_progress=on_progress,
     )
@@ -50,6 +51,21 @@ def submit_plan(
             f"retry {submitted.job_id}, and for a new job submit with --again"
         )
     return submitted
+
+
+def notified(url: str | None, settings: Settings, owner: str | None) -> list[str]:
+    """The addresses that get a webhook when the job ends: that of the job, and that of the settings. Raises SpecError
+    where nothing could be signed, and where a visitor of the dashboard names this machine, which is not its own."""
+    urls = list(dict.fromkeys(filter(None, (url, settings.notify_url))))
+    if urls and not settings.notify_secret:
+        raise SpecError(
+            "webhooks are signed, and there is no secret; set KVJOBS_NOTIFY_SECRET=whsec_$(openssl rand -base64 32), "
+            "here and for workers"
+        )
+    is_user = owner is None or "@" in owner  # else a token, or a visitor without one
+    if url and url.startswith("http:") and not is_user and not settings.notify_private:
+        raise SpecError("over HTTP the address of a webhook has to be https; the setting notify_private allows http")
+    return urls
 
 
 def wake_workers(database: Database, submitted: SubmittedJob, settings: Settings) -> str | None:

@@ -19,6 +19,7 @@ from jobs.tasks.kinds import Options, every_option, read_options
 from jobs.tasks.option import EVERY, Option, option, options_of
 from jobs.tasks.task import Task
 from jobs.tolerance import Tolerance
+from jobs.webhook_address import read_webhook_url
 
 
 def _read_columns(value: Any) -> tuple[str, ...]:
@@ -131,6 +132,13 @@ class JobOptions:
         "documents ok, --wait and later kvjobs wait and watch exit with 0.",
         metavar="N|P%",
         parse=Tolerance.parse,
+    )
+    notify: str | None = option(
+        None,
+        "Send a signed webhook to this address when the job has ended: https, or http to this machine. The setting "
+        "notify_secret signs it.",
+        metavar="URL",
+        parse=read_webhook_url,
     )
     again: bool = option(False, "Make a new job even if this corpus was submitted before.")
 

@@ -64,10 +64,12 @@ def open_job(
     stages: Sequence[Stage] = (),
     owner: str | None = None,
     max_open: int | None = None,
+    notify: Sequence[str] = (),
 ) -> tuple[OpenJob, bool]:
     """Open a job that processes each document that is appended, as `spec` says; and whether it is a new one. The same
     `key` with the same options is the same job, also after it was closed (`OpenJob.is_open` says so). Without a key it
     is a new job each time. `owner`: who opens it; with `max_open` it may have at most so many jobs that have not ended.
+    `notify`: addresses that get a webhook when the job ends.
 
     Raises SpecError where there are `stages` of a chain, where the job that has the key has other options, or where
     another job has the name, LimitReached where the owner has too many jobs.
@@ -93,6 +95,7 @@ def open_job(
         again=False,
         owner=owner,
         max_open=max_open,
+        notify=notify,
     )
     job_id, is_new = store.begin_open(database, request)
     return find_open_job(database, job_id), is_new

@@ -61,6 +61,7 @@ def submit(
     again: bool = False,
     owner: str | None = None,
     max_open: int | None = None,
+    notify: Sequence[str] = (),
     spool: Path,
     on_progress: OnProgress | None = None,
 ) -> SubmittedJob:
@@ -71,6 +72,7 @@ def submit(
     complete stays as it is. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
     it allows: then nothing is stored. What it allows is stored with the job. A pipe is copied to the folder `spool`
     meanwhile. `owner`: who submits it; with `max_open` it may have at most so many jobs that have not ended.
+    `notify`: addresses that get a webhook when the job ends.
 
     Raises CorpusError where the corpus as a whole is refused, SpecError where a filter names a field that none of its
     first documents has, and where the job of the key has other options, LimitReached where the owner has too many open
@@ -97,6 +99,7 @@ def submit(
             again=again,
             owner=owner,
             max_open=max_open,
+            notify=notify,
         )
         job, is_new = lifecycle.begin(database, request)
         if key is not None and job.options_digest != spec.digest():

@@ -28,6 +28,7 @@ NAMES = (
     "after-append",  # ... committed; who appended does not know yet
     "in-prune",  # a batch of rows of a pruned job is deleted
     "in-give-back",  # the rows are gone; some pages of the SQLite file are given back to the disk
+    "after-webhook",  # a webhook was sent and answered, nothing is noted
     "before-ingest-finish",  # all documents are written, no worker sees the job yet
 )
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.end_to_end.conftest import Bulletins
 from tests.machine import Machine
 from tests.messages import line_with
 from tests.places import DEMO_MODEL, GOLDEN
+from tests.webhook_receiver import SECRET, receiving
 
 
 def records(path: Path) -> list[dict[str, object]]:
@@ -133,3 +135,23 @@ def _optimum_model(folder: Path) -> None:
         shutil.copy(GOLDEN / "tiny-swish-tied" / name, folder)
     config = json.loads((folder / "config.json").read_text())
     write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
+
+
+def test_the_end_of_a_job_is_told_to_an_address_and_to_a_command(machine: Machine, bulletins: Bulletins) -> None:
+    """No worker runs, and none is left after the command."""
+    told = {"KVJOBS_NOTIFY_SECRET": SECRET, "KVJOBS_LOG_LEVEL": "warning"}
+    with receiving() as receiver:
+        run = ("submit", str(bulletins(2)), "--wait", "--notify", receiver.url)
+        on_end = ("--on-end", 'echo "job $KVJOBS_JOB is $KVJOBS_STATE" > ended; echo said; exit 3')
+        done = machine.kvjobs(*run, "-o", "out.jsonl", *on_end, **told)
+
+        message: Any = receiver.verified()
+    assert (message["data"]["job"], message["data"]["state"]) == (1, "done")
+    assert (machine.folder / "ended").read_text() == "job 1 is done\n"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "said" in done.stderr
+    assert line_with(done.stderr, "--on-end", "3")
+    assert line_with(machine.kvjobs("show", "1").stdout, "1 of 1 webhook delivered")
+    assert [row["state"] for row in json.loads(machine.kvjobs("show", "1", "--json").stdout)["webhooks"]] == [
+        "delivered"
+    ]

@@ -94,11 +94,14 @@ def _perform(
     """Perform and log the action, and print what it changed."""
     from jobs.control.actions import COUNTING, Action, perform, this_user
     from jobs.control.messages import messages
+    from jobs.dispatch.webhooks import MOST_S_FOR_WEBHOOKS, send_due
 
     with context.database() as database:
         performed = perform(database, reference, Action(action), this_user(), reason=reason, priority=priority)
         for message in messages(performed):
             print_message(message)
+        if performed.after.has_ended:
+            send_due(database, context.settings, MOST_S_FOR_WEBHOOKS, tell=print_message)
         if as_json:
             more: dict[str, object] = {"changed": performed.documents} if performed.action in COUNTING else {}
             more |= {"was_paused": performed.before.paused} if performed.action is Action.RESUME else {}

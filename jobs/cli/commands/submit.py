@@ -1,6 +1,8 @@
 """`kvjobs submit`: make a job of a corpus; with --wait, follow it and write its results."""
 
 import contextlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.queues import CPU
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.system.process import how_it_ended
 from jobs.text.formatting import counted, visible
 
 if TYPE_CHECKING:
@@ -171,6 +174,7 @@ def _submit(context: Context, options: SubmitOptions, plan: SubmitPlan, early: E
             again = watch_command(context, job.job_id, results, tolerance, options.as_json)
             chain = wait_for_job(context.settings, database, job, results, tolerance, again=again, early=early)
             job, code = chain[0], exit_code_of_chain(chain, tolerance)
+            code = _after_the_end(context, database, options, chain, code)
         elif stays_paused:
             print_message(f"To resume it: kvjobs resume {job.job_id}")
         else:
@@ -179,6 +183,24 @@ def _submit(context: Context, options: SubmitOptions, plan: SubmitPlan, early: E
             output = str(options.results) if options.results else None
             print_ended_job(context, database, job, code, chain, already=submitted.prior_state, output=output)
     return code
+
+
+def _after_the_end(
+    context: Context, database: "Database", options: SubmitOptions, chain: "Sequence[JobSummary]", code: int
+) -> int:
+    """Send the webhooks of the job, whose worker may have ended with it, and run the command of --on-end; the exit
+    code. Where the command fails and all documents succeeded, it is that of an operational failure."""
+    from jobs.dispatch.webhooks import MOST_S_FOR_WEBHOOKS, send_due
+
+    send_due(database, context.settings, MOST_S_FOR_WEBHOOKS, tell=print_message)
+    if options.on_end is None:
+        return code
+    environ = os.environ | {"KVJOBS_JOB": str(chain[0].job_id), "KVJOBS_STATE": chain[-1].state}
+    # Standard output is that of the results.
+    ended = subprocess.run(["sh", "-c", options.on_end], env=environ, stdout=sys.stderr, check=False).returncode
+    if ended:
+        print_message(f"The command of --on-end {how_it_ended(ended)}.")
+    return code or int(bool(ended))
 
 
 def _ingest(context: Context, database: "Database", plan: SubmitPlan) -> SubmittedJob:

@@ -1,5 +1,6 @@
 """`kvjobs web`: the dashboard."""
 
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -43,6 +44,7 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
     It listens on this machine alone. On another address every visitor needs a token: one of kvjobs tokens, or the one
     that KVJOBS_WEB_TOKEN holds, or the file that KVJOBS_WEB_TOKEN_FILE names.
     """
+    from jobs.dispatch.webhooks import WebhookSender
     from jobs.web.app import Options, create_app
     from jobs.web.server import is_loopback, listen, serve
 
@@ -65,7 +67,12 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
         )
         app = create_app(database, settings, options)
         print_message(f"The dashboard is at http://{shown}:{where[1]} (Ctrl-C ends it).")
-        serve(app, bound)
+        stop = threading.Event()
+        WebhookSender(database, settings).start(stop)  # where no worker runs, too
+        try:
+            serve(app, bound)
+        finally:
+            stop.set()
 
 
 def _require_token(database: "Database", host: str) -> None:

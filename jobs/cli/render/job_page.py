@@ -30,9 +30,10 @@ def describe(
     steps: "Sequence[NextStep]",
     finishes: Mapping[str, int] | None = None,
     chain: "Sequence[LiveJob]" = (),
+    webhooks: str = "",
 ) -> Iterator[str]:
     """The lines of the page. `finishes`: of a generating job, how many continuations ended for each reason.
-    `chain`: the jobs of its chain."""
+    `chain`: the jobs of its chain. `webhooks`: what became of those, in a sentence; empty: it has none."""
     yield f"Job {job.label}: {'open, ' if job.is_open else ''}{state_in_words(job.shown_state)}{job.because}"
     known = {fact.label: fact.value for fact in asked(job)}
     lines: dict[str, str] = {name: known[name] for name in ("task", "corpus", "model") if name in known}
@@ -44,6 +45,8 @@ def describe(
     if finishes:
         lines["ended"] = _finishes(job, finishes)
     lines["time"] = _times(job, known)
+    if webhooks:
+        lines["webhooks"] = webhooks
     yield from (f"  {name:<11}{text}" for name, text in lines.items())
     if len(chain) > 1:
         yield ""

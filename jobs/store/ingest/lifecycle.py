@@ -23,6 +23,7 @@ from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_c
 from jobs.store.queue.chains import chain_of, skip_rejected
 from jobs.store.queue.completion import close_shards
 from jobs.store.queue.job_counters import lock_counters
+from jobs.store.queue.job_events import announce_end
 from jobs.store.queue.job_providers import insert_providers
 from jobs.store.rollups import FAILURES, forget_failures
 from jobs.store.schema import tables
@@ -52,6 +53,7 @@ class JobRequest:
     again: bool  # make another job where one exists
     stages: Sequence[Stage] = ()  # of the chain, behind this job
     owner: str | None = None  # who submits it
+    notify: Sequence[str] = ()  # addresses that get a webhook when it ends
     max_open: int | None = None  # jobs of this owner that may be open at a time, this one included; None: any number
 
 
@@ -107,6 +109,7 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
             if state != JobState.FAILED:
                 unnamed = update(Job).where(Job.id == job_id, Job.name.is_(None))
                 connection.execute(unnamed.values(name=request.name))
+                _notify_too(connection, request, job_id)
                 return _read(connection, job_id), False
             chain = chain_of(connection, job_id)
             if not any(_has_documents(connection, stage_id) for stage_id in chain):
@@ -175,6 +178,7 @@ def abandon(database: Database, job_id: int, reason: str, *, if_written: Sequenc
         connection.execute(update(JobCounts).where(JobCounts.job_id.in_(chain)).values(_no_counts()))
         for stage_id in chain:
             forget_failures(connection, stage_id, *FAILURES)
+        announce_end(connection, chain[-1])
     for stage_id in chain:
         _remove_documents(database, stage_id)
 
@@ -304,6 +308,7 @@ def insert_job(
             priority=request.priority,
             queue=request.queue,
             owner=request.owner,
+            notify=_notified(request),
             paused=False,
             ingested=0,
             created_at=db_time(),
@@ -328,6 +333,7 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
             priority=request.priority,
             queue=request.queue,
             owner=request.owner,
+            notify=_notified(request),
             state=JobState.INGESTING,
             paused=False,
             paused_at=null(),
@@ -338,6 +344,19 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
             finished_at=null(),
         )
     )
+
+
+def _notified(request: JobRequest) -> str | None:
+    """The addresses as they are stored."""
+    return json.dumps(list(request.notify)) if request.notify else None
+
+
+def _notify_too(connection: Connection, request: JobRequest, job_id: int) -> None:
+    """Who submits a job that there is already is told of its end as well, unless it is over."""
+    known = json.loads(connection.scalar(select(Job.notify).where(Job.id == job_id)) or "[]")
+    if more := [url for url in request.notify if url not in known]:
+        of_chain = Job.id.in_(chain_of(connection, job_id))
+        connection.execute(update(Job).where(of_chain).values(notify=json.dumps([*known, *more])))
 
 
 def _has_documents(connection: Connection, job_id: int) -> bool:

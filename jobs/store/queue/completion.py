@@ -7,6 +7,7 @@ from sqlalchemy.orm import aliased
 
 from jobs.store.queue.chains import hand_on, next_stage
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
+from jobs.store.queue.job_events import announce_end
 from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import ResultTable, in_range, open_positions, results_of
@@ -102,6 +103,8 @@ def close_shards(connection: Connection, job_id: int, count: int) -> None:
         .values(state=case((cancelled, JobState.CANCELLED), else_=JobState.DONE), finished_at=db_time())
     ).rowcount
     following = next_stage(connection, job_id) if has_ended else None
+    if has_ended and following is None:
+        announce_end(connection, job_id)
     if following is not None:
         lock_counters(connection, following)
         close_shards(connection, following, 0)

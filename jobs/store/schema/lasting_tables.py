@@ -17,7 +17,7 @@ class JobAction(Base):
 
     id: Mapped[int] = column("number of the row, in the order of writing", BigId, unit="id", primary_key=True)
     job_id: Mapped[int] = column("the job", unit="id")
-    action: Mapped[str] = column("`pause`, `resume`, `cancel`, `retry` or `priority`")
+    action: Mapped[str] = column("`pause`, `resume`, `cancel`, `retry`, `priority`, or `notify`: a webhook again")
     actor: Mapped[str] = column(
         "who: user and host of the command line, or the visitor of the dashboard: name of its token, and address"
     )

@@ -9,7 +9,7 @@ from jobs.store.schema.views import VIEW_COLUMNS, Description, describe
 
 MODULES = (
     *("lasting_tables", "token_table", "provider_tables", "result_tables", "verification_table", "tables"),
-    "rollup_tables",
+    *("webhook_table", "rollup_tables"),
 )
 HEAD = f"""# The database schema
 

@@ -18,6 +18,7 @@ from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     rollup_tables,
     token_table,
     verification_table,
+    webhook_table,
 )
 from jobs.store.schema.declarative import Base as Base
 from jobs.store.schema.declarative import BigId, column
@@ -76,6 +77,9 @@ class Job(Base):
     owner: Mapped[str | None] = column(
         "who submitted it: the name of a token (`kvjobs tokens`), or user and host of the command line; null for a job "
         "of an older version"
+    )
+    notify: Mapped[str | None] = column(
+        "where a webhook is sent when it ends, a JSON array of addresses; null: nowhere"
     )
     idle_s: Mapped[float] = column(
         "for how long it was paused before, or had ended before a retry: no part of the time that it took",

@@ -17,7 +17,7 @@ from jobs.errors import CorpusError, SpecError
 from jobs.operations.option_names import with_names
 from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.operations.stalled_job import no_worker_message
-from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
+from jobs.operations.submit import count_plan, notified, spool_of, submit_plan, wake_workers
 from jobs.store.schema.states import ENDED_STATES
 from jobs.submission.dry_run import dry_run_record
 from jobs.submission.submitted_job import PriorState, SubmittedJob
@@ -27,7 +27,7 @@ from jobs.web.api.schemas import CORPUS, DRY_RUN, SUBMITTED
 from jobs.web.api.submit_options import IDEMPOTENCY_KEY, OF_DRY_RUN, OF_SUBMIT, Asked, read_submit
 from jobs.web.pages.actions import refuse_read_only
 from jobs.web.uploads import upload_file, write_pieces
-from jobs.web.visitors import Visitor, require
+from jobs.web.visitors import Visitor, require, visitor_of
 
 router = APIRouter()
 
@@ -87,6 +87,7 @@ async def uploaded(request: Request, asked: Asked, visitor: Visitor) -> AsyncIte
 def plan_upload(request: Request, asked: Asked, file: BinaryIO) -> tuple[SubmitPlan, list[str]]:
     """The plan of a submit whose corpus is in a file, and notes."""
     state, notes = request.app.state, list[str]()
+    notified(asked.request.job.notify, state.settings, visitor_of(request).name)
     corpus = CorpusFile(path="-", stream=file, source=UPLOAD, field_types=asked.field_types)
     plan = plan_submit(asked.request, corpus, state.settings, tell=notes.append, admissions=state.admissions)
     return plan, [*notes, *advice_on(plan, state.settings)]

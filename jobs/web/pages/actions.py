@@ -22,11 +22,14 @@ from jobs.control.actions import (
     perform_on_worker,
 )
 from jobs.errors import KvjobsError, NotAllowedError, NotFoundError, SpecError
+from jobs.store.database import Database
+from jobs.store.jobs import log_action, log_outcome
 from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_lines import JobLine, lines_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_chain, find_job
 from jobs.store.report.live_job import find_live_job, live_jobs
 from jobs.store.report.worker_list import find_worker
+from jobs.store.webhooks import send_again
 from jobs.text.formatting import counted
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
@@ -65,6 +68,25 @@ def act(
     require_own(request, find_job(connection, str(job_id)))
     number = perform_form(request, form_token, action, reason, priority)(job_id)
     return RedirectResponse(f"/jobs/{job_id}?done={number}", 303)
+
+
+@router.post("/jobs/{job_id:int}/webhooks/{number:int}/again")
+def send_webhook_again(
+    request: Request,
+    connection: Reading,
+    job_id: JobId,
+    number: Annotated[int, Path(ge=1, le=LARGEST_ID)],
+    form_token: Annotated[str, Form()] = "",
+) -> Response:
+    """Let a webhook be sent once more, and go back to the page of the job."""
+    actor = require_own(request, find_job(connection, str(job_id))).actor
+    require_own_form(request, form_token)
+    refuse_read_only(request)
+    database: Database = request.app.state.database
+    send_again(database, job_id, number)
+    action = log_action(database, job_id, "notify", actor, f"webhook {number}")
+    log_outcome(database, action, "it is sent again within seconds")
+    return RedirectResponse(f"/jobs/{job_id}?done={action}#webhooks", 303)
 
 
 def perform_form(

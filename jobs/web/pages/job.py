@@ -14,6 +14,7 @@ from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.corpus.corpus import STREAMS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
+from jobs.facts.webhooks import webhook_rows
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import Failure, failures
@@ -33,6 +34,7 @@ from jobs.store.report.timings.recent_batches import MOST_BATCHES, recent_batche
 from jobs.store.report.timings.steps import calls_by_past_length, calls_by_step, summarize_steps
 from jobs.store.report.waiting_work import service_of
 from jobs.store.schema.states import ShardState
+from jobs.store.webhooks import list_deliveries
 from jobs.submit_command import submit_command
 from jobs.tasks.shared_options import Timing
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
@@ -58,6 +60,7 @@ SECTIONS = (  # in the order of the page: id, title
     ("perplexity", "Perplexity"),
     ("shards", "Shards"),
     ("events", "Events"),
+    ("webhooks", "Webhooks"),
 )
 
 router = APIRouter()
@@ -89,6 +92,7 @@ def job(
         "failures": bad,
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
+        "webhooks": webhook_rows(list_deliveries(connection, stages[0].job_id)),
         "download": {
             "forms": forms,
             "status": statuses_of(found),
@@ -106,7 +110,7 @@ def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:
     match section:
         case "chain":
             return len(shown["stages"]) > 1
-        case "failures" | "events":
+        case "failures" | "events" | "webhooks":
             return bool(shown[section])
         case "providers":
             return shown["answers"] is not None

@@ -20,7 +20,7 @@ from tests.machine import PATIENCE_S
 from tests.rows import insert_waiting_job, translated
 
 BEFORE_TOKENS = "0003"
-NEW_IN_JOBS = ("chain", "stage", "reads", "paused_at", "owner")  # null in older rows
+NEW_IN_JOBS = ("chain", "stage", "reads", "paused_at", "owner", "notify")  # null in older rows
 ASKED = ("asked_to", "asked_by", "asked_at")  # of a worker
 ADDED_LATER = (
     "segments",
@@ -103,7 +103,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     providers = [(row["job_id"], row["provider"], row["model"]) for row in after.pop("job_providers")]
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
-    assert after.pop("passes") == after.pop("tokens") == []
+    assert after.pop("passes") == after.pop("tokens") == after.pop("webhook_deliveries") == []
     assert after.pop("job_turns") == [{"job_id": 1}, {"job_id": 2}]
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in (*SUMS, RecordedBatch)}
