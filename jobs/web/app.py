@@ -4,6 +4,7 @@ A request passes, from outside to inside: headers and sizes (`guards`), the host
 that sent it (`same_origin`), the page.
 """
 
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -18,7 +19,7 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web import access, live, rendering
 from jobs.web.api import routes as api
-from jobs.web.guards import Guards, LimitOfRoute
+from jobs.web.guards import Guards, LimitOfRoute, upload_limit
 from jobs.web.known_tokens import KnownTokens
 from jobs.web.pages import (
     actions,
@@ -30,6 +31,7 @@ from jobs.web.pages import (
     jobs,
     models,
     monitoring,
+    new_job,
     overview,
     query,
     schema,
@@ -38,7 +40,7 @@ from jobs.web.pages import (
 from jobs.web.same_origin import SameOrigin
 
 PAGES = (
-    *(overview, jobs, job, compare, documents, document, export, actions, workers),
+    *(overview, jobs, new_job, job, compare, documents, document, export, actions, workers),
     *(models, query, schema, monitoring),
 )
 
@@ -66,9 +68,9 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
     app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
-    limits: list[LimitOfRoute] = []
+    limits: list[LimitOfRoute] = [("POST", re.compile("/jobs/new"), upload_limit(settings.max_upload_bytes))]
+    app.state.admissions = Admissions()
     if options.has_api:
-        app.state.admissions = Admissions()
         app.state.open_jobs = OpenJobs(database, settings)
         app.router.routes.extend(api.api_routes())
         limits += api.body_limits(settings)

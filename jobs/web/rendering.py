@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
 
 from jobs import __version__
 from jobs.choices import Role, state_in_words
@@ -92,6 +93,7 @@ def render(request: Request, template: str, data: Data, status_code: int = 200) 
             version=__version__,
             visitor=visitor,
             read_only=state.options.read_only or visitor.role is Role.VIEWER,
+            has_api=state.options.has_api,
             form_token=state.form_token,
             database=state.database.shown_url,
         ),
@@ -203,7 +205,18 @@ def handle_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def of_the_address(request: Request, error: HTTPException) -> Response:
         sentence = "there is no such page" if error.status_code == 404 else str(error.detail)
-        return _problem(request, error.status_code, sentence)
+        answer = _problem(request, error.status_code, sentence)
+        answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["allow"] = ", ".join(_methods_of(request))
+        return answer
+
+
+def _methods_of(request: Request) -> list[str]:
+    """The methods that the path of a request takes. (Starlette names those of the first route alone.)"""
+    routes = [route for route in request.app.router.routes if isinstance(route, Route)]
+    here = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in here for method in route.methods or ()})
 
 
 def status_code_of(error: KvjobsError) -> int:

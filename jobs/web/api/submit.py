@@ -25,6 +25,7 @@ from jobs.web.api.answers import Json, read_job
 from jobs.web.api.openapi import described
 from jobs.web.api.schemas import CORPUS, DRY_RUN, SUBMITTED
 from jobs.web.api.submit_options import IDEMPOTENCY_KEY, OF_DRY_RUN, OF_SUBMIT, Asked, read_submit
+from jobs.web.multipart import is_form
 from jobs.web.pages.actions import refuse_read_only
 from jobs.web.uploads import upload_file, write_pieces
 from jobs.web.visitors import Visitor, require, visitor_of
@@ -32,11 +33,10 @@ from jobs.web.visitors import Visitor, require, visitor_of
 router = APIRouter()
 
 KEY = {IDEMPOTENCY_KEY: "the same as `key`: with the same key and options it is the same job, however often it is sent"}
-FORM = "multipart/form-data"
 MADE = {201: "the job was made", 200: "it was made before"}
 
 # Threads: an ingest takes as long as its corpus is large, and whoever asks for less should not wait behind it.
-_planning, _ingesting = CapacityLimiter(4), CapacityLimiter(4)
+planning, ingesting = CapacityLimiter(4), CapacityLimiter(4)
 
 
 @router.post(
@@ -50,7 +50,7 @@ async def submit_corpus(request: Request) -> Json:
     if asked.is_open:
         return await _open(request, asked, visitor)
     async with uploaded(request, asked, visitor) as (plan, notes):
-        submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=_ingesting)
+        submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=ingesting)
     return await _answer(request, submitted.job_id, submitted.prior_state, notes)
 
 
@@ -61,7 +61,7 @@ async def submit_corpus(request: Request) -> Json:
 async def dry_run(request: Request) -> Json:
     visitor = require(request, Role.PRODUCER)
     async with uploaded(request, read_submit(request, OF_DRY_RUN), visitor) as (plan, notes):
-        record = await to_thread.run_sync(count_upload, request, plan, limiter=_ingesting)
+        record = await to_thread.run_sync(count_upload, request, plan, limiter=ingesting)
     return Json(record | {"notes": [*map(with_names, notes)]})
 
 
@@ -69,12 +69,12 @@ async def dry_run(request: Request) -> Json:
 async def uploaded(request: Request, asked: Asked, visitor: Visitor) -> AsyncIterator[tuple[SubmitPlan, list[str]]]:
     """The plan of a submit whose corpus is the body, once that has come; and notes. Of a long body it is planned twice:
     what cannot be done is said while the body comes."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+    if is_form(request):
         raise HTTPException(415, "The body is a form; send the corpus itself: curl --data-binary @corpus.jsonl URL")
     spool = spool_of(request.app.state.settings)
 
     async def plan() -> tuple[SubmitPlan, list[str]]:
-        return await to_thread.run_sync(plan_upload, request, asked, file, limiter=_planning)
+        return await to_thread.run_sync(plan_upload, request, asked, file, limiter=planning)
 
     with upload_file(spool) as file:
         declared = int(request.headers.get("content-length", 0))
@@ -127,7 +127,7 @@ def submit_upload(request: Request, plan: SubmitPlan, visitor: Visitor, notes: l
 async def _open(request: Request, asked: Asked, visitor: Visitor) -> Json:
     if await request.body():
         raise SpecError("an open job has no corpus; open it without a body, then send documents to it")
-    job_id, is_new, notes = await to_thread.run_sync(_open_job, request, asked, visitor, limiter=_planning)
+    job_id, is_new, notes = await to_thread.run_sync(_open_job, request, asked, visitor, limiter=planning)
     return await _answer(request, job_id, PriorState.NEW if is_new else None, notes)
 
 

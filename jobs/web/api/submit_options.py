@@ -61,6 +61,11 @@ def read_submit(request: Request, known: Mapping[str, Option] = OF_SUBMIT) -> As
     values = read_query(request, known)
     if (key := request.headers.get(IDEMPOTENCY_KEY)) is not None and values.setdefault("key", key) != key:
         raise SpecError(f"key and the header {IDEMPOTENCY_KEY} differ; give only one of the two")
+    return asked_for(values)
+
+
+def asked_for(values: dict[str, Any]) -> Asked:
+    """A submit with these values of options. Raises SpecError."""
     types, is_open = values.pop(FIELD_TYPES.name, None), values.pop(OPEN.name, False)
     for name in OF_MODELS:
         _refuse_path(name, values.get(name))

@@ -233,7 +233,9 @@ def test_a_path_that_is_not_there_is_told_as_json(client: TestClient) -> None:
     for path in ("/api/nothing", "/api", "/api/jobs/1/nothing"):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
-    assert client.delete("/api/jobs/1").json()["error"]["code"] == "wrong_method"
+    wrong = client.delete("/api/jobs/1")
+    assert (wrong.json()["error"]["code"], wrong.headers["allow"]) == ("wrong_method", "GET")
+    assert client.put("/api/jobs").headers["allow"] == "GET, POST"
 
 
 def test_a_table_of_results_opens_in_a_spreadsheet_as_text(client: TestClient, add_job: AddJob) -> None:

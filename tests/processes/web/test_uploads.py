@@ -1,0 +1,140 @@
+"""Uploads to a real server whose process is killed, and clients that go away: one job, each document once, no file."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from jobs.store.database import Database
+from jobs.store.report.job_summary import list_jobs
+from tests.web_process import WebProcess, web_process
+
+LINES = [
+    json.dumps({"id": str(number), "text": f"Snow {number} falls on the hills. " * 4}).encode() + b"\n"
+    for number in range(45_000)
+]
+KEY = {"Idempotency-Key": "order 66"}
+
+
+def submit(web: WebProcess, body: Any) -> dict[str, Any]:
+    answer = httpx2.post(f"{web.address}/api/jobs", content=body, headers=KEY, timeout=120)
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def jobs_of(home: Path) -> list[tuple[int, int]]:
+    """Number and documents of each job."""
+    database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
+    with database.reading() as connection:
+        found = [(job.job_id, job.documents) for job in list_jobs(connection)]
+    database.close()
+    return found
+
+
+def half_sent(web: WebProcess) -> socket.socket:
+    """A connection that has declared a body, and sent a half of it."""
+    where = urlsplit(web.address)
+    connection = socket.create_connection((where.hostname, where.port))  # type: ignore[arg-type]  # it has both
+    body = b"".join(LINES)
+    head = f"POST /api/jobs HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body[: len(body) // 2])
+    return connection
+
+
+def spooled(web: WebProcess) -> int:
+    """Bytes of the files without a name that the process holds in its spool."""
+    files = Path(f"/proc/{web.process.pid}/fd")
+    return sum(file.stat().st_size for file in files.iterdir() if "/spool/" in str(file.readlink()))
+
+
+def wait_for(is_so: Any) -> None:
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_client_that_goes_away_in_the_middle_leaves_nothing(home: Path) -> None:
+    with web_process(home) as web:
+        connection = half_sent(web)
+        wait_for(lambda: spooled(web) > 0)
+        connection.close()
+
+        wait_for(lambda: spooled(web) == 0)
+        assert httpx2.get(f"{web.address}/api/jobs").json()["jobs"] == []
+        assert [*(home / "spool").iterdir()] == []
+        assert "Traceback" not in (home / "web.log").read_text()
+
+
+def test_a_server_that_is_killed_during_an_upload_leaves_nothing(home: Path) -> None:
+    with web_process(home) as web, half_sent(web):
+        wait_for(lambda: spooled(web) > 0)
+        web.kill()
+
+    assert [*(home / "spool").iterdir()] == []
+    with web_process(home) as web:
+        assert submit(web, b"".join(LINES))["prior_state"] == "new"
+    assert jobs_of(home) == [(1, len(LINES))]
+
+
+@pytest.mark.parametrize("point", ["after-ingest-batch", "before-ingest-finish"])
+def test_a_server_that_is_killed_while_it_makes_a_job_goes_on_by_the_same_request(home: Path, point: str) -> None:
+    with web_process(home, KVJOBS_FAILPOINTS=f"{point}:kill", KVJOBS_FAILPOINTS_LOG=str(home / "hits")) as web:
+        with pytest.raises(httpx2.HTTPError):
+            submit(web, b"".join(LINES))
+        web.process.wait(30)
+
+    with web_process(home) as web:
+        found = submit(web, b"".join(LINES))
+        again = submit(web, b"".join(LINES))
+
+    assert (found["prior_state"], again["prior_state"]) == ("resumed", "running")
+    assert jobs_of(home) == [(1, len(LINES))]
+
+
+def test_a_job_is_made_whole_though_its_client_has_gone(home: Path) -> None:
+    with web_process(home) as web:
+        where = urlsplit(web.address)
+        connection = socket.create_connection((where.hostname, where.port))  # type: ignore[arg-type]
+        body = b"".join(LINES)
+        head = f"POST /api/jobs HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(f"{head}Idempotency-Key: order 66\r\n\r\n".encode() + body)
+        wait_for(lambda: httpx2.get(f"{web.address}/api/jobs").json()["jobs"])
+        connection.close()
+
+        assert submit(web, body)["prior_state"] in ("resumed", "running")
+        wait_for(lambda: httpx2.get(f"{web.address}/api/jobs/1").json()["state"] == "running")
+    assert jobs_of(home) == [(1, len(LINES))]
+
+
+def slow_reader(web: WebProcess) -> Iterator[socket.socket]:
+    where = urlsplit(web.address)
+    connection = socket.create_connection((where.hostname, where.port))  # type: ignore[arg-type]
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.sendall(f"GET /api/jobs/1/results?only=all HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+    yield connection
+
+
+def test_sixty_slow_readers_keep_nobody_out(home: Path) -> None:
+    with web_process(home) as web:
+        submit(web, b"".join(LINES))
+        readers = [next(slow_reader(web)) for _ in range(60)]
+        time.sleep(1)
+
+        took = []
+        for _ in range(20):
+            began = time.monotonic()
+            assert httpx2.get(f"{web.address}/healthz", timeout=10).status_code == 200
+            took.append(time.monotonic() - began)
+
+        assert sorted(took)[10] < 1.0, took
+        assert threading.active_count() < 20
+        for reader in readers:
+            reader.close()
