@@ -3,14 +3,17 @@
     python -m bench.producers submit [--documents 1000000] [--through file python http] [--json]
     python -m bench.producers open [--threads 8] [--per-second 2000] [--seconds 20] [--json]
     python -m bench.producers call [--calls 30] [--json]
+    python -m bench.producers batches [--documents 50000] [--json]
 
 `submit`: the same rows as a file, as dicts from a generator, and as a file over HTTP, each into a fresh SQLite
 database, by a process of its own; of HTTP also the server's processor time and peak memory. `open`: threads add single
 documents to an open job; how long an `add` takes, and from the first one to its result. `call`: `kvjobs.translate` of
-one sentence, the first call and the later ones, each of another sentence.
+one sentence, the first call and the later ones, each of another sentence. `batches`: requests as a batch of OpenAI's
+client, and the same texts as a corpus, until the results are there; a server and a worker each.
 """
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -25,6 +28,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import httpx2
 
 import kvjobs
 from bench.submit import make_lines
@@ -47,7 +52,9 @@ def main() -> None:
     opened.add_argument("--seconds", type=int, default=20)
     call = kinds.add_parser("call")
     call.add_argument("--calls", type=int, default=30)
-    for parser in (submit, opened, call):
+    batch = kinds.add_parser("batches")
+    batch.add_argument("--documents", type=int, default=50_000)
+    for parser in (submit, opened, call, batch):
         parser.add_argument("--json", action="store_true")
     arguments = main_parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -107,13 +114,7 @@ class Server:
     def __init__(self, home: Path) -> None:
         port = free_port()
         self.address = f"http://127.0.0.1:{port}"
-        environment = {**os.environ, "KVJOBS_HOME": str(home)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli.main", "web", "--port", str(port)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self._process = _process(home, "web", "--port", str(port))
         deadline = time.monotonic() + WARM_UP_S
         while time.monotonic() < deadline:
             try:
@@ -137,15 +138,28 @@ class Server:
         self._process.wait()
 
 
+def _process(home: Path, *command: str) -> "subprocess.Popen[bytes]":
+    """`kvjobs COMMAND` with a home of its own, silent."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobs.cli.main", *command],
+        env={**os.environ, "KVJOBS_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _sentences(number: int) -> list[str]:
+    """First sentences of bulletins."""
+    return [json.loads(line)["text"].partition(". ")[0] + "." for line in lines(number, seed=3, references=False)]
+
+
 def open_job(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     """Threads add single documents at a rate; how soon results come."""
-    texts = [json.loads(line)["text"] for line in lines(200, seed=3, references=False)]
-    short = [text.partition(". ")[0] + "." for text in texts]
+    short = _sentences(200)
     with kvjobs.connect(home=str(folder)) as kv:
         kv.translate(["Snow."], model=MODEL)
         took: list[float] = []
         first: list[float] = []
-        behind: list[float] = []
         with kv.open(model=MODEL) as job:
             began = time.monotonic()
             per_thread = arguments.per_second / arguments.threads
@@ -155,8 +169,6 @@ def open_job(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, 
                     due = began + count / per_thread
                     if (left := due - time.monotonic()) > 0:
                         time.sleep(left)
-                    else:
-                        behind.append(-left)
                     started = time.monotonic()
                     document = job.add(f"{number}-{count}: {short[count % len(short)]}", id=f"{number}-{count}")
                     took.append(time.monotonic() - started)
@@ -206,8 +218,56 @@ def calls(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any
         }
 
 
+def batches(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """Requests as a batch of OpenAI's client, and their texts as a corpus: until the results are there."""
+    texts = [f"{text} {number}" for number, text in zip(range(arguments.documents), itertools.cycle(_sentences(200)))]
+    for way in ("corpus", "batch"):
+        (home := folder / way).mkdir()
+        server, worker = Server(home), _process(home, "worker")
+        try:
+            started = time.perf_counter()
+            number = _as_batch(server.address, texts) if way == "batch" else _as_corpus(server.address, texts)
+            seconds = time.perf_counter() - started
+            yield {"way": way, "results": number, "seconds": round(seconds, 1), "per_s": round(number / seconds)}
+        finally:
+            worker.terminate()
+            worker.wait()
+            server.end()
+
+
+def _as_corpus(address: str, texts: list[str]) -> int:
+    with kvjobs.connect(address) as kv:
+        job = kv.submit(({"id": str(number), "text": text} for number, text in enumerate(texts)), model=MODEL)
+        return sum(1 for result in job.wait().results() if result["status"] == "ok")
+
+
+def _as_batch(address: str, texts: list[str]) -> int:
+    lines = (
+        json.dumps(
+            {
+                "custom_id": str(number),
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": {"model": MODEL, "messages": [{"role": "user", "content": text}]},
+            }
+        )
+        for number, text in enumerate(texts)
+    )
+    content = "\n".join(lines).encode()
+    with httpx2.Client(base_url=f"{address}/v1", timeout=600) as http:
+        form = {"purpose": "batch"}
+        file = http.post("/files", data=form, files={"file": ("batch.jsonl", content)}).raise_for_status().json()
+        asked = {"input_file_id": file["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        batch = http.post("/batches", json=asked).raise_for_status().json()
+        while batch["status"] not in ("completed", "failed", "expired", "cancelled"):
+            time.sleep(0.5)
+            batch = http.get(f"/batches/{batch['id']}").raise_for_status().json()
+        output = http.get(f"/files/{batch['output_file_id']}/content").raise_for_status().content
+        return sum(1 for line in output.splitlines() if json.loads(line)["response"]["status_code"] == 200)
+
+
 WAYS = ("file", "python", "http")
-KINDS = {"submit": submit_ways, "open": open_job, "call": calls}
+KINDS = {"submit": submit_ways, "open": open_job, "call": calls, "batches": batches}
 
 if __name__ == "__main__":
     main()
