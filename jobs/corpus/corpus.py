@@ -3,7 +3,6 @@
 Knows: file names, formats, options. Does not know: bytes.
 """
 
-import csv
 import enum
 import json
 import os
@@ -323,11 +322,6 @@ def format_of(path: Path) -> Format | None:
 def default_line_bytes(kind: PayloadKind, *, in_windows: bool) -> int:
     """Bytes of the longest line, where no option says it."""
     return MAX_WINDOWED_BYTES if in_windows and kind is PayloadKind.TEXT else MAX_LINE_BYTES[kind]
-
-
-def columns_of(written: str) -> tuple[str, ...]:
-    """The names that --columns gives: a row of csv."""
-    return tuple(next(csv.reader([written], skipinitialspace=True), []))
 
 
 def _format_of_all(files: Sequence[AnyFile], given: Format | None) -> Format:

@@ -3,13 +3,13 @@
 Declared as the options of a task are (`jobs.tasks.option`), so the command line, Python and HTTP take the same ones.
 """
 
+import csv
 import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.corpus.corpus import columns_of
 from jobs.errors import SpecError, meant
 from jobs.number_ranges import read_size
 from jobs.providers import ProviderOrder
@@ -25,7 +25,7 @@ from jobs.webhook_address import read_webhook_url
 def _read_columns(value: Any) -> tuple[str, ...]:
     """Names of columns, from a row of CSV or a list."""
     if isinstance(value, str):
-        return columns_of(value)
+        return tuple(next(csv.reader([value], skipinitialspace=True), []))
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         return tuple(value)
     raise SpecError(f"columns is {value!r}, and not names of columns: id,text")

@@ -16,13 +16,13 @@ from jobs.cli.render.submitted import describe_stages, describe_submitted
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, task_options
 from jobs.dispatch.embedded_worker import EmbeddedWorker
-from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
 from jobs.queues import CPU
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.system.process import how_it_ended
 from jobs.text.formatting import counted, visible
 
 if TYPE_CHECKING:
+    from jobs.operations.plan import CorpusFile, SubmitPlan
     from jobs.settings import Settings
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
@@ -92,6 +92,8 @@ def _early_worker(settings: "Settings", options: SubmitOptions) -> Iterator[Embe
 
 
 def _check_and_submit(context: Context, options: SubmitOptions, early: EmbeddedWorker | None) -> int:
+    from jobs.operations.plan import CorpusFile
+
     if options.from_sql is None or options.source is None:
         return _plan_and_submit(context, options, CorpusFile(path=options.corpus or ""), early)
     from jobs.operations.sql_corpus import opened_query
@@ -104,11 +106,13 @@ def _check_and_submit(context: Context, options: SubmitOptions, early: EmbeddedW
 def _plan_and_submit(
     context: Context,
     options: SubmitOptions,
-    file: CorpusFile,
+    file: "CorpusFile",
     early: EmbeddedWorker | None,
     fetch: Callable[[], int] | None = None,
 ) -> int:
     """`fetch` fills the file once the plan is checked, and returns the number of rows."""
+    from jobs.operations.plan import advice_on, plan_submit
+
     plan = plan_submit(options.request, file, context.settings, tell=print_message)
     _check_results(options, plan)
     for sentence in advice_on(plan, context.settings):
@@ -123,14 +127,14 @@ def _plan_and_submit(
     return _submit(context, options, plan, early)
 
 
-def _check_results(options: SubmitOptions, plan: SubmitPlan) -> None:
+def _check_results(options: SubmitOptions, plan: "SubmitPlan") -> None:
     from jobs.export.export_file import check_results_file
 
     if options.output and str(options.output) != "-":
         check_results_file(options.output, task=plan.spec.task, corpus=plan.corpus.source, is_chain=bool(plan.stages))
 
 
-def _dry_run(context: Context, options: SubmitOptions, plan: SubmitPlan) -> int:
+def _dry_run(context: Context, options: SubmitOptions, plan: "SubmitPlan") -> int:
     from jobs.cli.render.dry_run import describe
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.operations.submit import count_plan
@@ -147,7 +151,7 @@ def _dry_run(context: Context, options: SubmitOptions, plan: SubmitPlan) -> int:
     return 0
 
 
-def _submit(context: Context, options: SubmitOptions, plan: SubmitPlan, early: EmbeddedWorker | None) -> int:
+def _submit(context: Context, options: SubmitOptions, plan: "SubmitPlan", early: EmbeddedWorker | None) -> int:
     from jobs.operations.submit import wake_workers
     from jobs.store.report.job_summary import find_chain, find_job
 
@@ -203,7 +207,7 @@ def _after_the_end(
     return code or int(bool(ended))
 
 
-def _ingest(context: Context, database: "Database", plan: SubmitPlan) -> SubmittedJob:
+def _ingest(context: Context, database: "Database", plan: "SubmitPlan") -> SubmittedJob:
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.control.actions import this_user
     from jobs.operations.submit import submit_plan
