@@ -83,14 +83,14 @@ def main() -> None:
         if arguments.postgresql and not arguments.store:
             url = stack.enter_context(own_database())
         filled = fill(url, arguments.documents, arguments.recorded, folder)
-        with recording(url), serving(url, folder) as port:
+        with recording(url), serving(url, folder) as web:
             wanted = [word for word in arguments.only.split(",") if word]
             pages = {
                 name: address
                 for name, address in addresses(url).items()
                 if not wanted or any(word in name for word in wanted)
             }
-            measured = [measure(port, name, address, arguments.requests) for name, address in pages.items()]
+            measured = [measure(web.port, name, address, arguments.requests) for name, address in pages.items()]
         report(measured, filled | {"cpu": cpu_name(), "load": round(load_average(), 1)}, arguments.json)
 
 
@@ -164,8 +164,16 @@ def recording(url: str) -> Iterator[None]:
             process.join()
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A `kvjobs web`."""
+
+    port: int
+    pid: int
+
+
 @contextmanager
-def serving(url: str, folder: Path) -> Iterator[int]:
+def serving(url: str, folder: Path) -> Iterator[Serving]:
     """`kvjobs web` on a free port, until the block ends."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KVJOBS_")}
     environment |= {"KVJOBS_HOME": str(folder / "home"), "KVJOBS_DATABASE": url}
@@ -173,7 +181,7 @@ def serving(url: str, folder: Path) -> Iterator[int]:
     command = [KVJOBS, "web", "--port", "0"]
     with (folder / "web.log").open("w+") as log, subprocess.Popen(command, env=environment, stderr=log) as web:
         try:
-            yield _port(web, folder / "web.log")
+            yield Serving(_port(web, folder / "web.log"), web.pid)
         finally:
             web.terminate()
 
