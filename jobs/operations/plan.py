@@ -94,7 +94,7 @@ def plan_submit(
     Raises what `WorkerPort.admit` raises, SpecError for options that the model does not use or that contradict the
     corpus, CorpusError for files that are not there or not of one format.
     """
-    request, requests = with_requests(request, file.path, file.stream, settings)
+    request, requests = with_requests(request, file.path, file.stream, file.source, settings)
     spec = _admit(request, requests, settings, tell, admissions or Admissions())
     stages = read_stages(request.job.then, spec, settings)
     return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file, requests))

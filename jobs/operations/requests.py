@@ -1,5 +1,6 @@
 """A submit of a batch file of OpenAI: its requests say the task, the model and some options of the job."""
 
+import os
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -17,10 +18,10 @@ from jobs.worker_port import worker_port
 
 
 def with_requests(
-    request: SubmitRequest, path: str, stream: BinaryIO | None, settings: Settings
+    request: SubmitRequest, path: str, stream: BinaryIO | None, source: str, settings: Settings
 ) -> tuple[SubmitRequest, Requests | None]:
     """The submit with what the requests of a batch file ask for, and what these have in common; of another corpus the
-    submit as it is, and None. `path`, `stream`: of the corpus.
+    submit as it is, and None. `path`, `stream`, `source`: of the corpus.
 
     Raises CorpusError where the submit says that the corpus is a batch file, and it has no request, and SpecError for
     an option that the requests contradict.
@@ -28,12 +29,13 @@ def with_requests(
     is_asked = request.job.format == Format.OPENAI
     if not is_asked and (request.job.format is not None or RUN.name in request.of_task):
         return request, None
-    named = Corpus(path=path, stream=stream, format=request.job.format, encoding=request.job.encoding)
+    how = request.job
+    named = Corpus(path=path, stream=stream, stream_source=source, format=how.format, encoding=how.encoding)
     first = find_first_request(named, is_asked=is_asked)
     if first is None:
         return request, None
     _refuse_fields(request)
-    model = request.job.model or _named(first.model)
+    model = request.job.model or _named(first.model, settings)
     kind = _kind(first, request.job.task if "task" in request.given else None, model, settings)
     requests = Requests(kind=kind, model=None if request.job.model is not None else first.model)
     if request.of_task.get("chat", kind.is_chat) is not kind.is_chat:
@@ -53,10 +55,11 @@ def _refuse_fields(request: SubmitRequest) -> None:
             )
 
 
-def _named(model: str) -> str:
+def _named(model: str, settings: Settings) -> str:
     """The model of the requests, which is a name: a file of somebody else opens no folder of this machine. (At a server
     a name may have a slash.)"""
-    if model.startswith(("/", ".", "~")):
+    is_path = model.startswith(("/", ".", "~")) or ".." in model or "\0" in model
+    if is_path or (os.path.isdir(model) and not (settings.models_dir / model).is_dir()):
         raise SpecError(
             f"the requests are for the model {model!r}, and a path is not taken from a batch file; name it with --model"
         )

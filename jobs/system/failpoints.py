@@ -30,6 +30,8 @@ NAMES = (
     "in-give-back",  # the rows are gone; some pages of the SQLite file are given back to the disk
     "after-webhook",  # a webhook was sent and answered, nothing is noted
     "before-ingest-finish",  # all documents are written, no worker sees the job yet
+    "after-batch-submit",  # the job of a batch of OpenAI's API is made, its row does not say so yet
+    "before-batch-end",  # ... the job has ended and its files are written, its row does not say so yet
 )
 
 

@@ -21,6 +21,10 @@ from jobs.web import access, live, rendering
 from jobs.web.api import routes as api
 from jobs.web.guards import Guards, LimitOfRoute, upload_limit
 from jobs.web.known_tokens import KnownTokens
+from jobs.web.openai import batches
+from jobs.web.openai import files as uploaded_files
+from jobs.web.openai import models as listed_models
+from jobs.web.openai.requests import handle_api_errors
 from jobs.web.pages import (
     actions,
     compare,
@@ -43,6 +47,8 @@ PAGES = (
     *(overview, jobs, new_job, job, compare, documents, document, export, actions, workers),
     *(models, query, schema, monitoring),
 )
+OPENAI_API = (uploaded_files, batches, listed_models)
+UPLOADS = re.compile("/v1/files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Options:
     token: str | None = None  # of the settings: who knows it is an operator
     always_token: bool = False  # also where no token exists: then nobody may look. (False: everybody may, as operator)
     read_only: bool = False  # no page changes a job
-    has_api: bool = True  # /api is served
+    has_api: bool = True  # /api and /v1 are served
 
 
 def create_app(database: Database, settings: Settings, options: Options) -> FastAPI:
@@ -73,8 +79,11 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     if options.has_api:
         app.state.open_jobs = OpenJobs(database, settings)
         app.router.routes.extend(api.api_routes())
+        app.router.routes.extend(route for part in OPENAI_API for route in part.router.routes)
         limits += api.body_limits(settings)
+        limits.append(("POST", UPLOADS, upload_limit(settings.max_upload_bytes)))
     rendering.handle_errors(app)
+    handle_api_errors(app)
     app.add_middleware(SameOrigin)
     app.add_middleware(access.TokenRequired, tokens=app.state.tokens, failures=app.state.failures)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)

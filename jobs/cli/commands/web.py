@@ -1,5 +1,6 @@
 """`kvjobs web`: the dashboard."""
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,11 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
 
     It listens on this machine alone. On another address every visitor needs a token: one of kvjobs tokens, or the one
     that KVJOBS_WEB_TOKEN holds, or the file that KVJOBS_WEB_TOKEN_FILE names.
+
+    Programs upload files and make batches of them below /v1, as OpenAI's clients do (docs/http.md).
     """
     from jobs.dispatch.webhooks import WebhookSender
+    from jobs.operations.batch_runner import running_batches
     from jobs.web.app import Options, create_app
     from jobs.web.server import is_loopback, listen, serve
 
@@ -62,17 +66,17 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
         shown = f"[{where[0]}]" if ":" in where[0] else where[0]
         hosts = ("127.0.0.1", "localhost", "[::1]", shown, *names) if is_loopback(host) else ("*",)
         always_token = not is_loopback(host)  # also once the last one is revoked
-        options = Options(
-            hosts, settings.web_token or None, always_token=always_token, read_only=read_only, has_api=not no_api
-        )
+        token = settings.web_token or None
+        options = Options(hosts, token, always_token=always_token, read_only=read_only, has_api=not no_api)
         app = create_app(database, settings, options)
         print_message(f"The dashboard is at http://{shown}:{where[1]} (Ctrl-C ends it).")
         stop = threading.Event()
         WebhookSender(database, settings).start(stop)  # where no worker runs, too
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(stop.set)
+            if not (no_api or read_only):
+                app.state.batch_runner = stack.enter_context(running_batches(database, settings))
             serve(app, bound)
-        finally:
-            stop.set()
 
 
 def _require_token(database: "Database", host: str) -> None:

@@ -17,6 +17,7 @@ from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     result_tables,
     rollup_tables,
     token_table,
+    upload_tables,
     verification_table,
     webhook_table,
 )

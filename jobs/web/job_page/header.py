@@ -10,7 +10,7 @@ from jobs.store.report.document_counts import NOT_OK, OUTCOMES
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.live_job import LiveJob
 from jobs.store.schema.states import JobState
-from jobs.text.formatting import count, counted, duration, figure, moment
+from jobs.text.formatting import count, counted, duration, figure, moment, visible
 
 
 def state_sentence(job: LiveJob) -> str:
@@ -61,12 +61,15 @@ def tiles(job: LiveJob) -> list[dict[str, Any]]:
     ]
 
 
-def lines(job: JobSummary) -> list[dict[str, Any]]:
-    """The facts about what the job was asked to do, and when it ran."""
-    return [
+def lines(job: JobSummary, metadata: str | None = None) -> list[dict[str, Any]]:
+    """The facts about what the job was asked to do, and when it ran. `metadata`: of its batch, a JSON object."""
+    shown = [
         {"name": fact.label.capitalize(), "value": _drawn(fact), "is_code": fact.label == "corpus"}
         for fact in asked(job)
     ]
+    values = json.loads(metadata) if metadata else {}
+    about = ", ".join(f"{name}: {value}" for name, value in values.items())
+    return [*shown, {"name": "Metadata", "value": visible(about), "is_code": False}] if values else shown
 
 
 def _drawn(fact: Fact) -> str:

@@ -15,6 +15,7 @@ from jobs.control.actions import actions_of
 from jobs.corpus.corpus import STREAMS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.facts.webhooks import webhook_rows
+from jobs.store.openai_batches import batch_of_job
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import Failure, failures
@@ -75,7 +76,7 @@ def job(
 ) -> dict[str, Any]:
     found = find_live_job(connection, str(job_id), settings.lease_s)
     stages = live_jobs(connection, find_chain(connection, found), settings.lease_s)
-    forms, bad = forms_of(found), failures(connection, found)
+    forms, bad, batch = forms_of(found), failures(connection, found), batch_of_job(connection, job_id)
     shown = {
         "job": found,
         "actions": actions_of(found),
@@ -84,7 +85,7 @@ def job(
         "sentence": header.state_sentence(found),
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),
-        "facts": header.lines(found),
+        "facts": header.lines(found, batch.labels if batch else None),
         "commands": _commands(found, stages, bad),
         **_charts(connection, found),
         **_perplexity(connection, found, below),

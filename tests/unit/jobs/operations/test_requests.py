@@ -23,7 +23,7 @@ def planned(
     path = folder / "batch.jsonl"
     path.write_text(json.dumps({"custom_id": "a", "url": url, "body": {"model": named, **body}}))
     settings = Settings(home=folder, models_dir=folder / "models")
-    return with_requests(SubmitRequest.read(options), str(path), None, settings)
+    return with_requests(SubmitRequest.read(options), str(path), None, "", settings)
 
 
 @pytest.mark.parametrize(

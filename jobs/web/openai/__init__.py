@@ -1,0 +1,1 @@
+"""Files, batches and models as OpenAI's clients ask for them, below /v1."""
