@@ -15,6 +15,7 @@ Every function with a connection runs inside the caller's transaction, which has
 of a chain are locked in the order of its stages.
 """
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Executable,
     Integer,
     LargeBinary,
     Select,
     Text,
     and_,
+    bindparam,
     case,
     cast,
     func,
@@ -118,9 +121,11 @@ def skip_rejected(connection: Connection, job_ids: Sequence[int]) -> None:
         add_to_counters(connection, next_id, documents=number, skipped=number)
 
 
-def _link(connection: Connection, job_id: int) -> Link | None:
+@functools.cache
+def _link_statement() -> Executable:
+    """Made once: it is asked at the end of every shard, and takes longer to make than to run."""
     this, following, source = aliased(Job), aliased(Job), aliased(Job)
-    row = connection.execute(
+    return (
         select(
             this.task,
             following.id.label("next_id"),
@@ -131,8 +136,12 @@ def _link(connection: Connection, job_id: int) -> Link | None:
         )
         .join(following, and_(following.chain == this.chain, following.stage == this.stage + 1))
         .join(source, and_(source.chain == this.chain, source.stage == following.reads), isouter=True)
-        .where(this.id == job_id)
-    ).one_or_none()
+        .where(this.id == bindparam("job_id"))
+    )
+
+
+def _link(connection: Connection, job_id: int) -> Link | None:
+    row = connection.execute(_link_statement(), {"job_id": job_id}).one_or_none()
     if row is None:
         return None
     found = dict(row._mapping)
