@@ -53,7 +53,7 @@ def test_a_batch_file_comes_from_a_pipe_too(
         ({}, ["--task", "score"], 2, "/v1/chat/completions"),
         ({}, ["--id-field", "x"], 2, "--id-field"),
         ({}, ["--text-field", "x"], 2, "--text-field"),
-        ({}, ["--format", "jsonl"], 2, "'text'"),
+        ({}, ["--format", "jsonl"], 2, "--format openai"),
         ({"model": "gpt-4o"}, [], 5, "demo-en-zh"),
         ({"model": "/etc"}, [], 2, "--model"),
         ({"n": 2}, [], 2, "n: "),

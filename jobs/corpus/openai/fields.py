@@ -7,6 +7,7 @@ is null is not given. A number is what its digits say, however the line writes i
 Knows: names and values. Does not know: what is made of a prompt.
 """
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -76,6 +77,19 @@ _MOST_SEED = 2**63 - 1
 
 def check_fields(body: Mapping[str, Any], kind: RequestKind) -> Problem | None:
     """The first field of a body that asks for what is not done, if there is one."""
+    known, harmless = _fields_of(kind)
+    for name, value in body.items():
+        if name in known or value is None:
+            continue
+        allowed = harmless.get(name)
+        if allowed is None or not allowed(plain(value)):
+            return _not_done(name, value, kind, {*known, *harmless}, is_known=allowed is not None)
+    return None
+
+
+@functools.cache
+def _fields_of(kind: RequestKind) -> tuple[frozenset[str], Mapping[str, Allowed]]:
+    """The fields that are read, and by name those that may be there."""
     known = {"model", *_TEXTS[kind]}
     harmless = {**HARMLESS, **(_OF_CHAT if kind.is_chat else _OF_COMPLETIONS)}
     if kind.generates:
@@ -87,13 +101,7 @@ def check_fields(body: Mapping[str, Any], kind: RequestKind) -> Problem | None:
         known |= {*_LENGTHS}
     elif kind is RequestKind.ECHO:
         harmless |= dict.fromkeys(_LENGTHS, _is_one_of(0))
-    for name, value in body.items():
-        if name in known or value is None:
-            continue
-        allowed = harmless.get(name)
-        if allowed is None or not allowed(plain(value)):
-            return _not_done(name, value, kind, {*known, *harmless}, is_known=allowed is not None)
-    return None
+    return frozenset(known), harmless
 
 
 def own_options(body: Mapping[str, Any], number: int, options: GenerateOptions) -> dict[str, Any] | Problem:
