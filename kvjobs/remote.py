@@ -15,6 +15,7 @@ import orjson
 from jobs.addresses.address import is_address, without_secrets
 from jobs.errors import (
     CorpusError,
+    KeyTaken,
     KvjobsError,
     LimitReached,
     ModelError,
@@ -29,7 +30,16 @@ from kvjobs.rows import Rows
 
 ERRORS: Mapping[str, type[KvjobsError]] = {
     error.code: error
-    for error in (SpecError, CorpusError, NotAllowedError, LimitReached, ModelError, NotFoundError, TransientError)
+    for error in (
+        SpecError,
+        CorpusError,
+        KeyTaken,
+        NotAllowedError,
+        LimitReached,
+        ModelError,
+        NotFoundError,
+        TransientError,
+    )
 }
 CHUNK = 1 << 16  # bytes of an upload that are sent at a time
 CONNECT_S, READ_S = 10.0, 60.0

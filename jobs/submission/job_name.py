@@ -1,5 +1,8 @@
 """The name of a job, which commands take in place of its number; and the key that a producer names it by."""
 
+import hashlib
+import json
+
 from jobs.errors import SpecError
 
 MAX_LENGTH = 100
@@ -17,6 +20,13 @@ def check_name(name: str | None) -> None:
             f"the name {name!r} would be taken for something else (a job's number, the last job, an option); "
             "choose another with --name"
         )
+
+
+def key_digest(kind: str, key: str, owner: str | None) -> str:
+    """What identifies a job that its producer names. A token has keys of its own, so that nobody else's job answers
+    its request; users of a machine (`user@host`) have theirs together. `kind`: keys of open jobs are others."""
+    of_token = [] if owner is None or "@" in owner else [owner]
+    return hashlib.sha256(json.dumps([kind, key, *of_token]).encode()).hexdigest()
 
 
 def check_key(key: str | None) -> None:

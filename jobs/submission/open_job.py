@@ -8,7 +8,6 @@ Documents are read as the lines of a corpus of JSON Lines are; one that cannot b
 its sender is still there to be told.
 """
 
-import hashlib
 import io
 import json
 import uuid
@@ -26,7 +25,7 @@ from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import open_job as store
 from jobs.store.ingest.lifecycle import JobRequest
-from jobs.submission.job_name import check_name
+from jobs.submission.job_name import check_name, key_digest
 from jobs.submission.routed_records import router_of
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.text.json_text import to_json
@@ -80,8 +79,7 @@ def open_job(
             "append what the one before it gives"
         )
     check_name(name)
-    of_key = ["open", key] if key is not None else ["open", "without a key", uuid.uuid4().hex]
-    content_key = hashlib.sha256(json.dumps(of_key).encode()).hexdigest()
+    content_key = key_digest("open", uuid.uuid4().hex if key is None else key, owner)
     request = JobRequest(
         spec=spec,
         content_key=lambda _number: content_key,

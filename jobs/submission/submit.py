@@ -24,7 +24,7 @@ from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records
 from jobs.submission.filter_fields import resolve_fields
-from jobs.submission.job_name import check_name
+from jobs.submission.job_name import check_name, key_digest
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
@@ -88,7 +88,11 @@ def submit(
         request = JobRequest(
             spec=spec,
             stages=found,
-            content_key=lambda number: _content_key(corpus, contents.digest, spec, stages, number, key),
+            content_key=(
+                (lambda number: _content_key(corpus, contents.digest, spec, stages, number))
+                if key is None
+                else (lambda _number: key_digest("key", key, owner))
+            ),
             source=corpus.source,
             source_is_file=corpus.is_file,
             corpus_digest=contents.digest,
@@ -135,17 +139,8 @@ def _prior_state(job: IngestedJob) -> PriorState:
     return PriorState.CANCELLED if job.is_cancelling else PRIOR_STATES[job.state]
 
 
-def key_digest(key: str) -> str:
-    """The content key of a job that its producer names."""
-    return hashlib.sha256(json.dumps(["key", key]).encode()).hexdigest()
-
-
-def _content_key(
-    corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequence[Stage], number: int, key: str | None
-) -> str:
+def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequence[Stage], number: int) -> str:
     """sha256 of everything that identifies a job; `number` distinguishes those that were made with `again`."""
-    if key is not None:
-        return key_digest(key)
     if corpus.run is None:
         fields = corpus.payload_fields.values()
         # Keys are older than the larger default of scores.
