@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvjobs import one_call
+from kvjobs import Client, one_call
 from tests.machine import Machine
 from tests.places import CHECKOUT
 
@@ -26,8 +26,12 @@ def test_the_examples_run(machine: Machine, worker: None, own_client: None) -> N
     text = (CHECKOUT / "docs/python.md").read_text(encoding="utf-8")
     blocks = BLOCK.findall(text)
     names: dict[str, object] = {}
-    for number, block in enumerate(blocks, start=1):
-        exec(compile(block, f"docs/python.md, example {number}", "exec"), names)
+    try:
+        for number, block in enumerate(blocks, start=1):
+            exec(compile(block, f"docs/python.md, example {number}", "exec"), names)
+    finally:
+        if isinstance(client := names.get("kv"), Client):
+            client.close()
 
     assert len(blocks) > 3
     assert (machine.folder / "weather.parquet").stat().st_size > 0

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 from fastapi import FastAPI, Form, Request
@@ -178,7 +179,7 @@ def test_a_second_request_has_its_own_time() -> None:
 
 
 def test_a_form_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "MAX_BODY_S", 0.2)
+    monkeypatch.setattr(guards, "FORM", replace(guards.FORM, seconds=0.2))
     with served(Limits()) as server, server.connect() as connection:
         form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nword="
         connection.sendall(b"POST /form HTTP/1.1\r\nHost: here\r\n" + form)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from jobs.corpus.beir import BeirReader, BeirRun, digest_of_run
 from jobs.corpus.candidates import Candidate, read_payload
+from jobs.corpus.folder import CorpusFile
 from jobs.corpus.reading import hash_files
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
@@ -51,10 +52,14 @@ def lines_of(rows: Lines) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
+def reader_of(run: BeirRun, spool: Path) -> BeirReader:
+    return BeirReader(run.source, [file for file in run.files if isinstance(file, CorpusFile)], spool)
+
+
 def read(folder: Path, run: str | bytes, reading: Callable[[BeirReader], None] | None = None) -> list[Record]:
     path = folder.parent / "a.run"
     path.write_bytes(run.encode() if isinstance(run, str) else run)
-    found = BeirReader(BeirRun(folder, path), folder.parent / "spool")
+    found = reader_of(BeirRun(folder, path), folder.parent / "spool")
     records = list(found)
     assert not list((folder.parent / "spool").iterdir()), "nothing stays"
     if reading:
@@ -229,7 +234,7 @@ def test_a_spool_that_cannot_be_used_is_an_error_that_names_it(folder: Path) -> 
     (folder / "a.run").write_text(RUN)
 
     with pytest.raises(KvjobsError, match=r"candidates .*stored"):
-        list(BeirReader(BeirRun(folder, folder / "a.run"), folder / "file" / "spool"))
+        list(reader_of(BeirRun(folder, folder / "a.run"), folder / "file" / "spool"))
 
 
 # judgements ---------------------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime import native_session
 from worker.engine.runtime.native_session import Int8, exact_int8
 from worker.engine.runtime.run_context import RunContext
-from worker.graphs import matrix_products
+from worker.graphs import embeddings, matrix_products
 from worker.graphs.precision import Precision
+from worker.graphs.rounding import round_to_nearest
 from worker.models.departures.window_probe import windows_are_exact
 
 TIGHT = CallLimits(tokens=13, padded=20, head_rows=5, scores=700)  # sequences are cut often and rarely packed
@@ -187,6 +188,7 @@ def test_weights_in_uint8_give_the_bits_of_weights_in_int8(tmp_path: Path, monke
     """Of small weights, whose sums no processor cuts."""
     exact_int8()  # cached, with whole weights
     monkeypatch.setattr(matrix_products._Columns, "quantized", property(lambda columns: columns._both()[0] // 2))
+    monkeypatch.setattr(embeddings, "round_to_nearest", lambda rows, scales: round_to_nearest(rows, scales) // 2)
     folder, found = write_tiny(tmp_path, "llama", Precision.INT8).folder, []
     for kind in (Int8.SIGNED, Int8.UNSIGNED):
         monkeypatch.setattr(native_session, "exact_int8", lambda kind=kind: kind)
