@@ -4,6 +4,7 @@ import gzip
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
@@ -285,7 +286,7 @@ def test_the_command_that_makes_the_job_again_has_the_address(
 
 
 def test_nothing_of_the_credentials_is_stored(bucket: Bucket, home: Path, finished: tuple[str, int]) -> None:
-    with sqlite3.connect(home / "kvjobs.db") as connection:
+    with closing(sqlite3.connect(home / "kvjobs.db")) as connection:
         dump = "\n".join(connection.iterdump())
     assert finished[0] in dump
     assert "not-a-secret" not in dump

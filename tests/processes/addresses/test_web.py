@@ -2,6 +2,7 @@
 
 import gzip
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_signed_address_is_neither_stored_nor_shown_and_has_to_be_put_in_again
     shown = kvjobs("show", job.json["job_id"])
     exported = kvjobs("export", job.json["job_id"], "--format", "original", "--only", "all")
     assert line_with(exported.err, "***@127.0.0.1", "/a.jsonl?***", "written from the database")
-    with sqlite3.connect(home / "kvjobs.db") as connection:
+    with closing(sqlite3.connect(home / "kvjobs.db")) as connection:
         dump = "\n".join(connection.iterdump())
     for text in (job.out, job.err, shown.out, shown.err, exported.err, dump):
         assert "SECRET" not in text
