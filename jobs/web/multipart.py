@@ -3,19 +3,38 @@
 RFC 7578. (Starlette's own reader copies a file to the folder of temporary files of the machine.)
 """
 
+import enum
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
 from jobs.errors import SpecError
+from jobs.text.formatting import size
 
 FORM = "multipart/form-data"
-MOST_TEXT = 64 * 1024  # bytes of all fields but the file
-MOST_FIELDS = 200
 BROKEN = "the form cannot be read; send it anew as multipart/form-data"
+
+
+class FormProblem(enum.Enum):
+    """What is wrong with a form."""
+
+    NO_FORM = enum.auto()
+    UNREADABLE = enum.auto()
+    INCOMPLETE = enum.auto()
+    MANY_FIELDS = enum.auto()
+    LONG_FIELDS = enum.auto()
+    TWO_FILES = enum.auto()
+
+
+class BrokenForm(SpecError):
+    """A body that is not the form that was asked for."""
+
+    def __init__(self, message: str, problem: FormProblem = FormProblem.UNREADABLE) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
 @dataclass(slots=True)
@@ -23,6 +42,8 @@ class FileForm:
     """The fields of a form besides its file; they are complete once all pieces of the file were read."""
 
     file_field: str  # whose value is the file
+    most_fields: int = 200
+    most_text: int = 64 * 1024  # bytes of all fields but the file, with the heads of all
     file_name: str | None = None  # as the sender calls it; None: the form has no file
     texts: dict[str, list[str]] = field(default_factory=dict)  # by field, a text for each time that it is given
 
@@ -36,11 +57,11 @@ def is_form(request: Request) -> bool:
 
 
 async def pieces_of_file(request: Request, form: FileForm) -> AsyncIterator[bytes]:
-    """The bytes of the form's file as they come; fills `form`. Raises SpecError for a body that is no such form, or
+    """The bytes of the form's file as they come; fills `form`. Raises BrokenForm for a body that is no such form, or
     that ends in the middle."""
     _, options = parse_options_header(request.headers.get("content-type", ""))
     if not is_form(request) or not options.get(b"boundary"):
-        raise SpecError(BROKEN)
+        raise BrokenForm(BROKEN, FormProblem.NO_FORM)
     parts = _Parts(form)
     try:
         parser = MultipartParser(options[b"boundary"], parts.callbacks())  # type: ignore[arg-type]  # a TypedDict of its own
@@ -50,10 +71,10 @@ async def pieces_of_file(request: Request, form: FileForm) -> AsyncIterator[byte
                 yield b"".join(parts.of_file)
                 parts.of_file.clear()
         parser.finalize()
-    except MultipartParseError:
-        raise SpecError(BROKEN) from None
+    except FormParserError:
+        raise BrokenForm(BROKEN) from None
     if not parts.is_whole:
-        raise SpecError("the form ended in the middle; send it again")
+        raise BrokenForm("the form ended in the middle; send it again", FormProblem.INCOMPLETE)
 
 
 class _Parts:
@@ -84,8 +105,9 @@ class _Parts:
     def _begin(self) -> None:
         self._headers, self._text = {}, b""
         self._num_fields += 1
-        if self._num_fields > MOST_FIELDS:
-            raise SpecError(f"the form has more than {MOST_FIELDS} fields; leave some out")
+        most = self.form.most_fields
+        if self._num_fields > most:
+            raise BrokenForm(f"the form has more than {most} fields; leave some out", FormProblem.MANY_FIELDS)
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
         self._header += self._counted(data[start:end])
@@ -103,7 +125,7 @@ class _Parts:
         self._is_file = self._name == self.form.file_field and b"filename" in options
         if self._is_file:
             if self.form.file_name is not None:
-                raise SpecError("the form has two files; send one")
+                raise BrokenForm("the form has two files; send one", FormProblem.TWO_FILES)
             self.form.file_name = options[b"filename"].decode(errors="replace")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
@@ -121,6 +143,9 @@ class _Parts:
 
     def _counted(self, data: bytes) -> bytes:
         self._num_bytes += len(data)
-        if self._num_bytes > MOST_TEXT:
-            raise SpecError(f"the fields of the form have more than {MOST_TEXT // 1024} KiB; shorten them")
+        if self._num_bytes > self.form.most_text:
+            raise BrokenForm(
+                f"the fields of the form have more than {size(self.form.most_text)}; shorten them",
+                FormProblem.LONG_FIELDS,
+            )
         return data

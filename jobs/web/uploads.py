@@ -113,5 +113,5 @@ def _check_room(spool: Path, wanted: int) -> None:
 def _no_room(error: OSError) -> KvjobsError:
     return TransientError(
         f"the upload cannot be stored on the server ({error.strerror}), so it was not kept; ask who runs the server to "
-        "free some space in the folder spool of its KVJOBS_HOME"
+        "free some space on the disk of its KVJOBS_HOME"
     )

@@ -10,8 +10,9 @@ from starlette.responses import FileResponse
 from jobs.operations.upload_folder import FILE_ID, UploadFolder
 from jobs.store.database import Database
 from jobs.store.uploads import StoredFile, add_file, find_file, list_files, remove_file
+from jobs.web.multipart import FileForm
 from jobs.web.openai.requests import MOST_FILES, ApiError, changing, listed, not_found, owner_for, page_of
-from jobs.web.openai.upload import Form, receive_form
+from jobs.web.openai.upload import receive_form
 
 PURPOSES = ("batch", "user_data", "assistants", "vision", "fine-tune", "evals")  # that a sender may name
 EXPIRY_S = range(3600, 30 * 86_400 + 1)
@@ -24,7 +25,7 @@ async def upload(request: Request) -> dict[str, Any]:
     """Write a file as it comes. It is there once this answers, and not before."""
     visitor, folder = changing(request), UploadFolder.of(request.app.state.settings)
     with folder.new_file() as file:
-        form = await receive_form(request, folder, file)
+        form, num_bytes = await receive_form(request, folder.path, file)
         purpose, expires_after_s = _purpose(form), _expiry(form)
         file_id = f"file-{secrets.token_hex(16)}"
 
@@ -34,9 +35,9 @@ async def upload(request: Request) -> dict[str, Any]:
                 request.app.state.database,
                 id=file_id,
                 owner=visitor.name,
-                filename=form.filename or "",
+                filename=form.file_name or "",
                 purpose=purpose,
-                num_bytes=form.num_bytes,
+                num_bytes=num_bytes,
                 expires_after_s=expires_after_s,
             )
 
@@ -115,21 +116,21 @@ def _find(request: Request, file_id: str) -> StoredFile:
     return found
 
 
-def _purpose(form: Form) -> str:
-    purpose = form.values.get("purpose")
-    if purpose is None:
+def _purpose(form: FileForm) -> str:
+    purpose = form.text("purpose")
+    if not purpose:
         raise ApiError(400, "Missing required parameter: 'purpose'.", "purpose", "missing_required_parameter")
     if purpose not in PURPOSES:
         raise ApiError(400, f"'purpose' can be {', '.join(PURPOSES)}.", "purpose", "invalid_value")
     return purpose
 
 
-def _expiry(form: Form) -> float | None:
+def _expiry(form: FileForm) -> float | None:
     """Seconds until the file is deleted; None: never."""
-    written = form.values.get("expires_after[seconds]")
-    if written is None:
+    written = form.text("expires_after[seconds]")
+    if not written:
         return None
-    if form.values.get("expires_after[anchor]", "created_at") != "created_at":
+    if form.text("expires_after[anchor]") not in ("", "created_at"):
         raise ApiError(400, "'expires_after.anchor' can be created_at.", "expires_after", "invalid_value")
     if not (written.isascii() and written.isdecimal() and len(written) < 10 and int(written) in EXPIRY_S):
         message = f"'expires_after.seconds' is a number from {EXPIRY_S.start} to {EXPIRY_S.stop - 1}."
