@@ -18,7 +18,7 @@ from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_worke
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_job, state_of
-from jobs.store.report.live_job import LiveJob, find_live_job, list_live_jobs
+from jobs.store.report.live_job import find_live_job, list_live_jobs
 from jobs.store.schema.states import JobState
 from jobs.submission.dry_run import dry_run_record
 from jobs.submission.job_options import SubmitRequest
@@ -80,7 +80,7 @@ class LocalJobs:
     def job(self, reference: str) -> dict[str, Any]:
         with self._database.reading() as connection:
             self._seen = job = find_live_job(connection, reference, self._settings.lease_s)
-        return _info(job)
+        return _plain(job.as_object())
 
     def may_have_ended(self, job_id: int) -> bool:
         with self._database.reading() as connection:
@@ -89,7 +89,7 @@ class LocalJobs:
     def jobs(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]:
         with self._database.reading() as connection:
             found = list_live_jobs(connection, self._settings.lease_s, states=states, limit=limit)
-        return [_info(job) for job in found]
+        return [_plain(job.as_object()) for job in found]
 
     def act(self, job_id: int, action: str, *, reason: str | None, priority: int | None) -> dict[str, Any]:
         perform(self._database, str(job_id), Action(action), this_user(), reason=reason, priority=priority)
@@ -131,11 +131,6 @@ class LocalJobs:
 
 
 _MODEL_FIELDS = ("name", "kind", "tasks", "precision", "architecture", "is_bundled", "num_bytes", "problem")
-
-
-def _info(job: LiveJob) -> dict[str, Any]:
-    """The job as an object of JSON, with how its corpus is read."""
-    return _plain(job.as_row() | {"reading": orjson.loads(job.reading) if job.reading else None})
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

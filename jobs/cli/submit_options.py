@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from jobs.addresses.address import Location
+from jobs.addresses.address import Location, located
 from jobs.cli.job_exit import json_option
-from jobs.cli.location import LocationType
+from jobs.cli.parsed_type import Parsed
 from jobs.cli.price_option import price_option
 from jobs.cli.task_options import click_option, given_values
 from jobs.cli.then_option import stage_values
@@ -115,7 +115,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "-o",
         "--output",
-        type=LocationType(),
+        type=Parsed(located),
+        metavar="PATH",
         help="With --wait: the file for the results, or its address (s3://bucket/out.jsonl); - is standard output.  "
         "[default: standard output, but no file for scores]",
     ),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.addresses.address import Location
+from jobs.addresses.address import Location, located
 from jobs.choices import Only
 from jobs.cli.choice import SuggestingChoice
 from jobs.cli.context import Context
-from jobs.cli.location import LocationType
+from jobs.cli.parsed_type import Parsed
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.export.export_file import default_format, export_file, write_results
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     "path",
-    type=LocationType(),
+    type=Parsed(located),
+    metavar="PATH",
     help="The file to write, or its address (s3://bucket/out.jsonl). Its name sets the format: .jsonl, .csv, .tsv, "
     ".txt, .parquet or .run; a further .gz, .zst, .xz or .bz2 compresses it (not parquet).  [default: standard output]",
 )

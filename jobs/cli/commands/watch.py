@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.addresses.address import Location
+from jobs.addresses.address import Location, located
 from jobs.cli.context import Context
 from jobs.cli.job_exit import (
     exit_code_of_chain,
@@ -16,8 +16,8 @@ from jobs.cli.job_exit import (
     print_ended_job,
     watch_command,
 )
-from jobs.cli.location import LocationType
 from jobs.cli.number_types import number_type
+from jobs.cli.parsed_type import Parsed
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.number_ranges import SECONDS
@@ -36,7 +36,8 @@ TIMED_OUT = 4
 @click.option(
     "-o",
     "--output",
-    type=LocationType(),
+    type=Parsed(located),
+    metavar="PATH",
     help="With --work: the file for the results; - is standard output.  [default: no results are written]",
 )
 @max_rejected_option

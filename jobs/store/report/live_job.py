@@ -3,6 +3,7 @@
 What shows a job that runs reads it here, so that pages and commands say the same.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -59,6 +60,10 @@ class LiveJob(JobSummary):
 
     def as_row(self) -> dict[str, Any]:
         return super().as_row() | {"shown_state": self.shown_state}
+
+    def as_object(self) -> dict[str, Any]:
+        """The row, and how the corpus was read: a job as programs get it."""
+        return self.as_row() | {"reading": json.loads(self.reading) if self.reading else None}
 
     @property
     def shown_tokens_per_s(self) -> float | None:

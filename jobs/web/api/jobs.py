@@ -9,7 +9,7 @@ from jobs.errors import SpecError, meant
 from jobs.number_ranges import EVERY_ID, Whole
 from jobs.store.report.live_job import list_live_jobs
 from jobs.tasks.option import option, options_of
-from jobs.web.api.answers import Json, job_object, read_job
+from jobs.web.api.answers import Json, read_job
 from jobs.web.api.openapi import described
 from jobs.web.api.query import read_query
 from jobs.web.api.schemas import JOB, JOBS
@@ -45,7 +45,7 @@ def list_jobs(request: Request) -> Json:
         )
     page = found[: asked.limit]
     return Json(
-        {"jobs": [job_object(job) for job in page], "next": page[-1].job_id if len(found) > asked.limit else None}
+        {"jobs": [job.as_object() for job in page], "next": page[-1].job_id if len(found) > asked.limit else None}
     )
 
 
