@@ -1,12 +1,16 @@
 """One database, and the two kinds of transaction on it: `reading` and `writing`."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from jobs.settings import hide_passwords
 from jobs.store.connection.database_errors import explain, locked_error
@@ -30,6 +34,8 @@ class Database:
         self._busy_timeout_s = busy_timeout_s
         self._write_lock = FairLock()
         self._sockets = Sockets(engine)
+        self._closed = threading.Event()
+        event.listen(engine, "checkin", partial(_close_if, self._closed))
 
     @classmethod
     def open(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
@@ -92,6 +98,8 @@ class Database:
         return self._sockets.cut(silence_s)
 
     def close(self) -> None:
+        """Close every connection; one that another thread has just now is closed at the end of its transaction."""
+        self._closed.set()
         self.engine.dispose()
 
     @contextmanager
@@ -116,3 +124,10 @@ class Database:
             yield
         finally:
             self._write_lock.release()
+
+
+def _close_if(closed: threading.Event, _: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+    """Close a connection that comes back when its database is closed: the pool would keep it until the garbage
+    collector finds it."""
+    if closed.is_set():
+        entry.close()

@@ -1,6 +1,7 @@
 """Opening, migrating and locking a database."""
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -58,6 +59,19 @@ def test_a_refused_database_is_closed_at_once(tmp_path: Path) -> None:
         Database.open(f"sqlite:///{file}")
 
     assert _open_files_below(tmp_path) == [], refused.traceback
+
+
+def test_a_connection_that_is_in_use_when_the_database_is_closed_is_closed_after_its_transaction(
+    tmp_path: Path, empty_database: Path
+) -> None:
+    shutil.copy(empty_database, tmp_path / "kvjobs.db")
+    database = Database.open(sqlite_url(tmp_path / "kvjobs.db"))
+
+    with database.reading() as connection:
+        database.close()
+        assert connection.scalar(text("SELECT 1")) == 1
+
+    assert _open_files_below(tmp_path) == []
 
 
 def _open_files_below(folder: Path) -> list[str]:
