@@ -21,7 +21,6 @@ from jobs.errors import SpecError, TransientError
 from jobs.settings import hide_passwords
 
 DRAIN = "kvjobs.drain"  # the task that a hint runs
-SUBMIT = "kvjobs.submit"  # the task that a Celery application sends, and its queue
 ANSWER_S = 2.0  # time limit for connecting to the broker, and for its answer
 
 _LISTENING = {
@@ -90,20 +89,9 @@ def make_queue(queue: str) -> Queue:
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
 
 
-def make_submit_queue() -> Queue:
-    """The Celery queue of messages that ask for a job; declared as an application without settings of its own does."""
-    return Queue(SUBMIT, Exchange(SUBMIT, type="direct"), routing_key=SUBMIT)
-
-
-def waiting_submits(app: Celery) -> int:
-    """The number of messages that ask for a job. Raises BrokerError, after a few seconds at most."""
-    with _answering(app) as connection:
-        return int(connection.default_channel.client.llen(SUBMIT))
-
-
 def send_hints(app: Celery, queue: str, count: int) -> None:
     """Send `count` hints to a queue. Raises BrokerError, after a few seconds at most."""
-    with _answering(app) as connection:
+    with answering(app) as connection:
         producer = app.amqp.Producer(connection)
         for _ in range(count):
             # Without `expires`: a receiver whose clock is ahead would discard hints.
@@ -112,20 +100,20 @@ def send_hints(app: Celery, queue: str, count: int) -> None:
 
 def waiting_hints(app: Celery, queue: str) -> int:
     """The number of hints that no worker has received yet. Raises BrokerError, after a few seconds at most."""
-    with _answering(app) as connection:
+    with answering(app) as connection:
         return int(connection.default_channel.client.llen(queue_name(queue)))
 
 
 def ping_nodes(app: Celery, nodes: list[str], seconds: float) -> set[str]:
     """Which of these Celery workers answer. Raises BrokerError where the broker does not."""
-    with _answering(app) as connection:
+    with answering(app) as connection:
         replies = app.control.ping(destination=nodes, timeout=seconds, connection=connection) or []
     return {node for reply in replies for node in reply}
 
 
 def configuration(app: Celery, *names: str) -> dict[str, str] | None:
     """The broker's settings of these names; None where it does not allow CONFIG GET. Raises BrokerError."""
-    with _answering(app) as connection:
+    with answering(app) as connection:
         client = connection.default_channel.client
         try:
             return {name: str(client.config_get(name).get(name, "")) for name in names}
@@ -135,10 +123,10 @@ def configuration(app: Celery, *names: str) -> dict[str, str] | None:
 
 
 @contextmanager
-def _answering(app: Celery) -> Iterator[Any]:
+def answering(app: Celery, **more: Any) -> Iterator[Any]:
     """A connection for one call with short timeouts. It is not shared, so a half-open connection affects no other
-    call."""
-    quick = {"socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S, "max_retries": 0}
+    call. `more`: options of the transport. Raises BrokerError."""
+    quick = {"socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S, "max_retries": 0, **more}
     options = {**app.conf.broker_transport_options, **quick}
     connection = app.connection_for_write(connect_timeout=ANSWER_S, transport_options=options)
     try:

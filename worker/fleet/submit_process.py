@@ -3,8 +3,8 @@
     app.send_task("kvjobs.submit", [documents], {"task": "score", "model": "gpt2"}, queue="kvjobs.submit").get()
 
 The process here is started where the queue has a message (`worker.fleet.submit_starter`), and ends when nothing has
-come for a while. A message is acknowledged when its job is there: if the process dies, the message comes again, and the
-same documents and options are the same job.
+come for a while. A message is acknowledged when its job is there: if the process dies, the next one gets the message
+again, and the same documents and options are the same job.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from celery.worker import WorkController, state
 
 from jobs.corpus.corpus import PROGRAM, Format
-from jobs.dispatch.broker import SUBMIT, make_app, make_submit_queue
+from jobs.dispatch.submit_messages import SUBMIT, make_submit_app, return_submits
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.operations.plan import Admissions, CorpusFile, plan_submit
@@ -32,7 +32,6 @@ from jobs.system.private import make_folder
 OWNER = "a Celery application"
 IDLE_S = 60.0  # without a message, until the process ends
 LOOK_S = 1.0
-LOST_AFTER_S = 300  # until a message that a dead process had comes again
 log = logging.getLogger(__name__)
 
 
@@ -86,21 +85,14 @@ def main() -> int:
     logging.basicConfig(level=settings.log_level.upper(), format="kvjobs submit: %(message)s")
     database = Database.open(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
     submitter = Submitter(settings, database)
-    app = make_app(settings.broker)
-    app.conf.update(
-        task_queues=[make_submit_queue()],
-        task_acks_late=True,
-        task_reject_on_worker_lost=True,
-        task_ignore_result=False,
-        result_backend=app.broker_url,
-        broker_transport_options={**app.conf.broker_transport_options, "visibility_timeout": LOST_AFTER_S},
-    )
+    app = make_submit_app(settings.broker)
 
     @app.task(name=SUBMIT, shared=False)  # type: ignore[untyped-decorator]
     def submit(documents: str | list[Any], options: dict[str, Any] | None = None, /, **more: Any) -> int:
         return submitter.submit(documents, {**(options or {}), **more})
 
     app.set_default()
+    return_submits(app)
     threading.Thread(target=_end_when_idle, args=(submitter,), daemon=True).start()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     WorkController(
