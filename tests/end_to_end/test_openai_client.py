@@ -108,6 +108,7 @@ def test_the_script_of_the_documentation_works_with_another_address(machine: Mac
         client.batches.create(input_file_id="file-none", endpoint="/v1/completions", completion_window="24h")
 
 
+@pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize(
     "where", ["after-ingest-batch", "before-ingest-finish", "after-batch-submit", "before-batch-end"]
 )
@@ -119,7 +120,6 @@ def test_a_batch_survives_the_dashboard_that_is_killed_anywhere(
     dashboard.kill()
     dashboard.start(KVJOBS_FAILPOINTS=f"{where}:kill", KVJOBS_FAILPOINTS_LOG=str(machine.folder / "hits"))
     batch = dashboard.client.batches.create(input_file_id=uploaded.id, endpoint=COMPLETIONS, completion_window="24h")
-    machine.worker()
     assert dashboard.process is not None
     dashboard.process.wait(PATIENCE_S)
     dashboard.start()

@@ -14,7 +14,7 @@ from jobs.text.formatting import counted, figure
 
 @contextmanager
 def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
-    """The function for `submit` to call after each batch."""
+    """The function for `submit` to call after each batch. What is fetched from elsewhere before is shown too."""
     if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
         yield lambda progress: None
         return
@@ -37,7 +37,13 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
             text = f"{counted(progress.documents, 'document')}, {figure(speed)}/s, {counted(progress.lines, 'line')}"
             bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, text=text)
 
-        yield update
+        def update_fetched(text: str) -> None:
+            nonlocal started
+            started = time.monotonic()
+            bar.update(task, text=text)
+
+        with _logged("jobs.addresses", update_fetched):
+            yield update
 
 
 @contextmanager
@@ -71,19 +77,24 @@ def status_line() -> Iterator[Callable[[str], None]]:
 @contextmanager
 def logged_status(logger: str) -> Iterator[None]:
     """Show what `logger` and those below it log at level INFO as a status line, and nowhere else."""
+    with status_line() as tell, _logged(logger, tell):
+        yield
+
+
+@contextmanager
+def _logged(logger: str, tell: Callable[[str], None]) -> Iterator[None]:
     log = logging.getLogger(logger)
-    with status_line() as tell:
-        handler = _Told(tell)
-        level, propagates = log.level, log.propagate
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
-        log.propagate = False
-        try:
-            yield
-        finally:
-            log.removeHandler(handler)
-            log.setLevel(level)
-            log.propagate = propagates
+    handler = _Told(tell)
+    level, propagates = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagates
 
 
 class _Told(logging.Handler):

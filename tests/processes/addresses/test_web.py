@@ -1,6 +1,7 @@
 """Corpora on a web server, which may break off, change its mind, or ask who is there."""
 
 import gzip
+import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from jobs.addresses.web import url_pieces
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.reading import open_corpus, read_corpus
 from jobs.errors import CorpusError
+from jobs.text.formatting import size
 from tests.command_line import Kvjobs
 from tests.file_server import FileServer
 from tests.messages import line_with
@@ -134,3 +136,13 @@ def test_a_signed_address_is_neither_stored_nor_shown_and_has_to_be_put_in_again
         assert "SECRET" not in text
     assert "/a.jsonl?***" in dump
     assert kvjobs("submit", f"{signed}2", "--json").json["job_id"] == job.json["job_id"]
+
+
+def test_what_has_come_is_logged_and_counts_what_comes_again_once(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jobs.addresses.download.LOG_EVERY_S", 0.0)
+    server.files["/a.jsonl"], server.cuts, server.cut_after, server.knows_ranges = LINES, 1, 5000, False
+    with caplog.at_level(logging.INFO, "jobs.addresses"), open_corpus(Corpus(path=f"{server.url}/a.jsonl"), tmp_path):
+        pass
+    assert [size(5000), size(len(LINES))] == [record.getMessage().removesuffix(" fetched") for record in caplog.records]
