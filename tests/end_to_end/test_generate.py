@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from openai import OpenAI
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
-from tests.machine import Machine
+from tests.machine import Machine, until
 from tests.messages import line_with
+from tests.web_here import web_here
 from worker.model_tools.add.add import Request, add_model
 
 TEMPLATE = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant] "
@@ -71,6 +73,44 @@ def test_a_seed_gives_a_chat_the_same_answers_again(machine: Machine, kvjobs: Kv
     assert len(first) == 2
     assert first == again
     assert first != other
+
+
+@pytest.mark.usefixtures("worker")
+def test_openais_client_gets_the_answers_that_its_chats_get_as_documents(
+    machine: Machine, kvjobs: Kvjobs, tiny: str
+) -> None:
+    question = {"role": "user", "content": "Rain?"}
+    answer = {"role": "assistant", "content": "Yes."}
+    chats = [[{"role": "system", "content": "Be brief."}, question], [question, answer, question]]
+    (machine.folder / "c.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    done = kvjobs("submit", "c.jsonl", "--task", "generate", "--model", tiny, "--chat", "--max-new-tokens", 8, "--wait")
+    wanted = [json.loads(line) for line in done.out.splitlines()]
+    endpoint = "/v1/chat/completions"
+    lines = [
+        {
+            "custom_id": f"{n}",
+            "method": "POST",
+            "url": endpoint,
+            "body": {"model": tiny, "messages": c, "max_tokens": 8},
+        }
+        for n, c in enumerate(chats)
+    ]
+
+    with web_here() as address, OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
+        file = client.files.create(file="".join(json.dumps(line) + "\n" for line in lines).encode(), purpose="batch")
+        batch = client.batches.create(input_file_id=file.id, endpoint=endpoint, completion_window="24h")
+        until(lambda: client.batches.retrieve(batch.id).status not in ("validating", "in_progress", "finalizing"))
+        ended = client.batches.retrieve(batch.id)
+        assert ended.output_file_id is not None, ended.errors
+        bodies = [
+            json.loads(line)["response"]["body"]
+            for line in client.files.content(ended.output_file_id).text.splitlines()
+        ]
+
+    chosen = [body["choices"][0] for body in bodies]
+    assert [choice["message"]["content"] for choice in chosen] == [record["generation"] for record in wanted]
+    reason = {"eos": "stop", "length": "length"}
+    assert [choice["finish_reason"] for choice in chosen] == [reason[record["finish"]] for record in wanted]
 
 
 @pytest.mark.usefixtures("worker")
