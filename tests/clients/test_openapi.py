@@ -4,11 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.web_process import web_process
-
-pytest.importorskip("schemathesis", reason="needs the extra http")
 
 # A request that its schema allows may be refused: options exclude one another, and jobs do not exist.
 SETTINGS = """
@@ -17,7 +13,6 @@ expected-statuses = ["2xx", 400, 401, 403, 404, 409, 429]
 """
 
 
-@pytest.mark.may_skip
 def test_the_api_answers_what_it_says_it_does(home: Path, tmp_path: Path) -> None:
     settings = tmp_path / "schemathesis.toml"
     settings.write_text(SETTINGS)
