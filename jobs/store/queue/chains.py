@@ -88,9 +88,15 @@ def chain_of(connection: Connection, job_id: int) -> list[int]:
 
 def next_stage(connection: Connection, job_id: int) -> int | None:
     """The job that follows; None behind the last stage, and for a job without a chain."""
+    return connection.execute(_next_statement(), {"job_id": job_id}).scalar()
+
+
+@functools.cache
+def _next_statement() -> Select[Any]:
+    """Made once, as `_link_statement`."""
     this, following = aliased(Job), aliased(Job)
     follows = and_(following.chain == this.chain, following.stage == this.stage + 1)
-    return connection.execute(select(following.id).join(this, follows).where(this.id == job_id)).scalar()
+    return select(following.id).join(this, follows).where(this.id == bindparam("job_id"))
 
 
 def hand_on(connection: Connection, job_id: int, start: int, stop: int) -> NewShard | None:

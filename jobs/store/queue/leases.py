@@ -6,6 +6,7 @@ its shard. The token is random, so no other lease has it, even where a prune or 
 jobs and shards away again. Times are by the database's clock.
 """
 
+import functools
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Executable,
     Row,
     ScalarSelect,
     Select,
+    bindparam,
     exists,
     or_,
     select,
@@ -40,7 +43,7 @@ from jobs.store.queue.pauses import paused_values
 from jobs.store.queue.shard_events import log_event
 from jobs.store.queue.work import Work, fence, finish_shard, ready_values, set_in_flight
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import RESULTS, ResultTable, in_range
+from jobs.store.schema.results import RESULTS, Number, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Shard
 from jobs.system.failpoints import failpoint
@@ -75,30 +78,14 @@ def lease(
 
     `batches_at_once`: a translation's batches have so many times the usual size. Not in a shard whose last lease ended
     in a crash: the fewer documents are suspect, the better."""
-    candidates = select(Job.id).where(leasable(queues)).order_by(*order(warm, first_job))
-    next_shard = _next_on_sqlite(candidates) if database.is_sqlite else _next_unlocked(candidates)
+    find, take = _lease_statements(queues, tuple(sorted(warm)), first_job, lease_s, database.is_sqlite)
     if database.is_sqlite:  # an idle worker asks often, and should not wait for the write lock
         with database.reading() as connection:
-            if connection.execute(select(next_shard)).scalar() is None:
+            if connection.execute(find).scalar() is None:
                 return None
     with database.writing() as connection:
-        taken = connection.execute(
-            update(Shard)
-            .where(Shard.id == next_shard)
-            .values(
-                state=ShardState.LEASED,
-                lease_owner=worker_id,
-                lane=lane,
-                lease_epoch=Shard.lease_epoch + 1,
-                lease_token=secrets.token_hex(16),
-                lease_until=db_time(lease_s),
-                attempts=Shard.attempts + 1,
-            )
-            .returning(
-                *(Shard.id, Shard.job_id, Shard.start, Shard.stop),
-                *(Shard.lease_epoch, Shard.lease_token, Shard.crashes),
-            )
-        ).one_or_none()
+        holder = {"of_worker": worker_id, "of_lane": lane, "new_token": secrets.token_hex(16)}
+        taken = connection.execute(take, holder).one_or_none()
         if taken is None:
             return None
         work = _begin(connection, taken, worker_id, lane, batches_at_once)
@@ -159,6 +146,34 @@ def refuse(database: Database, work: Work, reason: str) -> None:
         if _release(connection, work):
             running = (Job.id == work.job_id, Job.state == JobState.RUNNING)
             connection.execute(update(Job).where(*running).values(paused_values(reason)))
+
+
+@functools.lru_cache(maxsize=64)
+def _lease_statements(
+    queues: Queues, warm: tuple[str, ...], first_job: int | None, lease_s: float, is_sqlite: bool
+) -> tuple[Executable, Executable]:
+    """Two statements: the shard that is to be leased next, and its lease. Kept, because making them takes longer than
+    executing them."""
+    candidates = select(Job.id).where(leasable(queues)).order_by(*order(warm, first_job))
+    next_shard = _next_on_sqlite(candidates) if is_sqlite else _next_unlocked(candidates)
+    take = (
+        update(Shard)
+        .where(Shard.id == next_shard)
+        .values(
+            state=ShardState.LEASED,
+            lease_owner=bindparam("of_worker"),
+            lane=bindparam("of_lane"),
+            lease_epoch=Shard.lease_epoch + 1,
+            lease_token=bindparam("new_token"),
+            lease_until=db_time(lease_s),
+            attempts=Shard.attempts + 1,
+        )
+        .returning(
+            *(Shard.id, Shard.job_id, Shard.start, Shard.stop),
+            *(Shard.lease_epoch, Shard.lease_token, Shard.crashes),
+        )
+    )
+    return select(next_shard), take
 
 
 def _next_on_sqlite(candidates: Select[Any]) -> ScalarSelect[Any]:
@@ -224,14 +239,10 @@ def _begin(
 def _unfinished_batches(
     connection: Connection, result: ResultTable, job_id: int, start: int, stop: int, limits: BatchLimits
 ) -> tuple[Batch, ...]:
-    with_result = set(
-        connection.execute(select(result.position).where(in_range(result, job_id, start, stop))).scalars()
-    )
-    rows = connection.execute(
-        select(Document.position, Document.text, Document.estimated_tokens, Document.status, Document.route)
-        .where(in_range(Document, job_id, start, stop))
-        .order_by(Document.position)
-    )
+    here = {"of_job": job_id, "first": start, "behind": stop}
+    ended, documents = _shard_statements(result)
+    with_result = set(connection.execute(ended, here).scalars())
+    rows = connection.execute(documents, here)
     planned = (
         PlannedDocument(
             row.position,
@@ -243,6 +254,18 @@ def _unfinished_batches(
         for row in rows
     )
     return plan_batches(planned, limits.tokens, limits.documents)
+
+
+@functools.cache
+def _shard_statements(result: ResultTable) -> tuple[Executable, Executable]:
+    """Two statements, made once: the positions of a range that have a result, and its documents."""
+    here: tuple[Number, Number, Number] = bindparam("of_job"), bindparam("first"), bindparam("behind")
+    documents = (
+        select(Document.position, Document.text, Document.estimated_tokens, Document.status, Document.route)
+        .where(in_range(Document, *here))
+        .order_by(Document.position)
+    )
+    return select(result.position).where(in_range(result, *here)), documents
 
 
 def _release(connection: Connection, work: Work) -> bool:

@@ -1,17 +1,18 @@
 """`Work`: a leased shard as plain values; the conditions by which a lost lease is noticed; writes to a leased shard."""
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Select, bindparam, select, update
 
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
 from jobs.store.queue.completion import close_cancelled, close_shards, pass_on
 from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import RESULTS, open_positions
+from jobs.store.schema.results import RESULTS, ResultTable, open_positions
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Shard
 
@@ -73,8 +74,8 @@ def finish_shard(connection: Connection, work: Work) -> None:
     """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
     shard becomes ready again. The caller has locked the job's counters."""
     shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
-    left = open_positions(RESULTS[work.spec.task], work.job_id, shard.start, shard.stop).exists()
-    if connection.execute(select(left)).scalar():
+    here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
+    if connection.execute(_is_open_statement(RESULTS[work.spec.task]), here).scalar():
         connection.execute(update(Shard).where(*fence(work)).values(ready_values()))
         log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
         close_cancelled(connection, work.job_id, [work.shard_id])
@@ -87,6 +88,12 @@ def finish_shard(connection: Connection, work: Work) -> None:
     log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
     pass_on(connection, work.job_id, shard.start, shard.stop)
     close_shards(connection, work.job_id, 1)
+
+
+@functools.cache
+def _is_open_statement(result: ResultTable) -> Select[Any]:
+    """Whether a document of a range is open. Made once: it is asked at the end of every shard."""
+    return select(open_positions(result, bindparam("of_job"), bindparam("first"), bindparam("behind")).exists())
 
 
 def ready_values() -> dict[str, Any]:

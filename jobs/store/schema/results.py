@@ -9,7 +9,7 @@ Knows: outcomes, tables of results, and which counters their columns feed. Does 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Connection, and_, exists, select
+from sqlalchemy import BindParameter, ColumnElement, CompoundSelect, Connection, and_, exists, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs import outcome
@@ -21,6 +21,7 @@ from jobs.tasks.kind import Exported, NotFinite
 from jobs.tasks.kinds import OF_OUTCOMES
 
 Row = dict[str, Any]
+Number = int | BindParameter[int]  # of a job or a position; a parameter in a statement that is kept
 
 # The columns of a result that an export reads.
 EXPORTED: Mapping[ResultTable, tuple[InstrumentedAttribute[Any], ...]] = {
@@ -70,12 +71,12 @@ def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
         return Failed("non-finite", "the model gave numbers that are not finite (NaN or infinity)")
 
 
-def in_range(table: Any, job_id: int, start: int, stop: int) -> ColumnElement[bool]:
+def in_range(table: Any, job_id: Number, start: Number, stop: Number) -> ColumnElement[bool]:
     """The condition that a document or a result of a job is at one of the positions `start` to `stop` - 1."""
     return and_(table.job_id == job_id, table.position >= start, table.position < stop)
 
 
-def open_positions(result: ResultTable, job_id: int, start: int, stop: int) -> CompoundSelect[Any]:
+def open_positions(result: ResultTable, job_id: Number, start: Number, stop: Number) -> CompoundSelect[Any]:
     """The positions of a range whose documents are open.
 
     Two reads by primary key, one subtracted from the other. A join is planned by statistics, which after a large submit
