@@ -6,10 +6,11 @@
     python -m bench.producers batches [--documents 50000] [--json]
 
 `submit`: the same rows as a file, as dicts from a generator (and how long that takes alone), and as a file over HTTP,
-each into a fresh SQLite database, by a process of its own; of HTTP also the server's processor time and peak memory. `open`: threads add single
-documents to an open job; how long an `add` takes, and from the first one to its result. `call`: `kvjobs.translate` of
-one sentence, the first call and the later ones, each of another sentence. `batches`: requests as a batch of OpenAI's
-client, and the same texts as a corpus, until the results are there; a server and a worker each.
+each into a fresh SQLite database, by a process of its own; of HTTP also the server's processor time and peak memory.
+`open`: threads add single documents to an open job; how long an `add` takes, and from the first one to its result.
+`call`: `kvjobs.translate` of one sentence, the first call and the later ones, each of another sentence. `batches`:
+requests as a batch of OpenAI's client, and the same texts as a corpus, until the results are there; a server and a
+worker each.
 """
 
 import argparse
