@@ -1,0 +1,52 @@
+"""Which format a file has, by the end of its name. A format is loaded where a file of it is read, because the libraries
+of some are not installed with kvjobs itself (the extra `files`).
+
+Knows: names. Does not know: what is in a file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jobs.errors import SpecError
+from jobs.files.translatable import FileFormat
+from jobs.system.requirements import install_command, is_installed
+
+
+def _properties() -> FileFormat:
+    from jobs.files.properties import FORMAT
+
+    return FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class LazyFormat:
+    """A format that is not loaded yet."""
+
+    load: Callable[[], FileFormat]
+    packages: tuple[str, ...] = ()  # that it imports and that kvjobs does not require, under the names of an import
+
+
+FORMATS: Mapping[str, LazyFormat] = {
+    ".properties": LazyFormat(_properties),
+}
+_LONGEST_FIRST = sorted(FORMATS, key=len, reverse=True)
+
+
+def suffix_of(name: str) -> str | None:
+    """The end of a file's name that says its format, in lower case: ".po"; None for a file that is not translated."""
+    lower = name.lower()
+    return next((suffix for suffix in _LONGEST_FIRST if lower.endswith(suffix)), None)
+
+
+def format_of(name: str) -> FileFormat:
+    """The format of a file that has a `suffix_of`. Raises SpecError, with the command that installs it, where a package
+    is missing."""
+    suffix = suffix_of(name)
+    assert suffix is not None
+    found = FORMATS[suffix]
+    for package in found.packages:
+        if not is_installed(package):
+            raise SpecError(
+                f"{suffix} is read with the package {package}, which is not installed: {install_command(package)}"
+            )
+    return found.load()
