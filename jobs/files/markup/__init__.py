@@ -1,0 +1,1 @@
+"""Files of tags: web pages, Markdown, exchange formats of translators, office documents."""
