@@ -13,13 +13,12 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 from jobs.errors import CorpusError, SpecError
+from jobs.files.formats import FORMATS, format_of
 from jobs.files.translatable import FileFormat
 
-MODULES = ("jobs.files.markup.html_pages",)
 LARGEST = 50_000_000  # bytes of a file
 
 
@@ -30,7 +29,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--list", action="store_true", help="name the files that do not come back")
     asked = arguments.parse_args()
-    formats: list[FileFormat] = [import_module(module).FORMAT for module in MODULES]
+    formats = list({form.name: form for form in map(format_of, FORMATS)}.values())
     by_format = files_by_format(asked.folders, formats)
     print(f"{'format':10} {'files':>6} {'equal':>6} {'found again':>11} {'refused':>7} {'units':>8} {'MB/s':>6}")
     for form in formats:

@@ -18,6 +18,18 @@ def _properties() -> FileFormat:
     return FORMAT
 
 
+def _html() -> FileFormat:
+    from jobs.files.markup.html_pages import FORMAT
+
+    return FORMAT
+
+
+def _markdown() -> FileFormat:
+    from jobs.files.markup.markdown_text import FORMAT
+
+    return FORMAT
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -27,7 +39,12 @@ class LazyFormat:
 
 
 FORMATS: Mapping[str, LazyFormat] = {
+    ".htm": LazyFormat(_html),
+    ".html": LazyFormat(_html),
+    ".markdown": LazyFormat(_markdown),
+    ".md": LazyFormat(_markdown),
     ".properties": LazyFormat(_properties),
+    ".xhtml": LazyFormat(_html),
 }
 _LONGEST_FIRST = sorted(FORMATS, key=len, reverse=True)
 

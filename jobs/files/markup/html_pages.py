@@ -51,7 +51,7 @@ class HtmlPages:
     """The format."""
 
     name = "html"
-    suffixes = (".html", ".htm", ".xhtml")
+    suffixes: tuple[str, ...] = (".html", ".htm", ".xhtml")
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
         """The texts of a page, however broken it is. Raises CorpusError for bytes that its encoding does not have and
