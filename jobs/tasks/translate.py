@@ -31,8 +31,6 @@ class TranslateOptions:
     )
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
     max_new_tokens: int | None = option(None, shared.MAX_NEW_TOKENS)  # per segment, end-of-sentence included
-    repetition_penalty: float | None = option(None, shared.REPETITION_PENALTY)
-    no_repeat_ngram_size: int | None = option(None, shared.NO_REPEAT_NGRAM_SIZE)
     allow_pad: bool = option(
         False,
         "Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",

@@ -9,7 +9,7 @@ such sentences alone. So "unseen" holds by construction, for every seed and ever
 
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -36,6 +36,24 @@ class Pair(NamedTuple):
 
     english: str
     chinese: str
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How the rules made a sentence and its translation, or a part of both: the words of a rule, with what stands in
+    its slots; without slots, a word."""
+
+    english: str  # with {slots}
+    chinese: str
+    slots: Mapping[str, "Derivation"]
+
+    @property
+    def pair(self) -> Pair:
+        pairs = {slot: part.pair for slot, part in self.slots.items()}
+        return Pair(
+            self.english.format_map({slot: pair.english for slot, pair in pairs.items()}),
+            self.chinese.format_map({slot: pair.chinese for slot, pair in pairs.items()}),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,13 @@ def unseen_bulletins(count: int, seed: int) -> Iterator[Bulletin]:
         yield bulletin(rng, is_held_out)
 
 
+def unseen_derivations(count: int, seed: int) -> Iterator[tuple[Pair, Derivation]]:
+    """Sentences that training never uses, and how each was made."""
+    rng = Random(f"derivations {seed}")
+    for _ in range(count):
+        yield _draw_derived(rng, {}, rng.choice(SECTIONS), is_held_out)
+
+
 def is_held_out(english: str) -> bool:
     """Whether a sentence is never used for training."""
     return zlib.crc32(english.encode()) % HELD_OUT_PART == 0
@@ -99,26 +124,28 @@ def bulletin(rng: Random, accept: Accept = lambda english: True) -> Bulletin:
 
 def _draw(rng: Random, focus: Focus, symbol: str, accept: Accept) -> Pair:
     """Draw sentences of a symbol until one is accepted."""
+    return _draw_derived(rng, focus, symbol, accept)[0]
+
+
+def _draw_derived(rng: Random, focus: Focus, symbol: str, accept: Accept) -> tuple[Pair, Derivation]:
     full_stop = Pair("", "") if symbol == "title" else Pair(".", "。")
     while True:
-        english, chinese = _expand(symbol, _Words(rng, focus))
+        derivation = _expand(symbol, _Words(rng, focus))
+        english, chinese = derivation.pair
         english = english[0].upper() + english[1:] + full_stop.english
         english = _WRONG_ARTICLE.sub(r"\1n ", english)
         if len(english.split()) <= MAX_WORDS and accept(english):
-            return Pair(english, chinese + full_stop.chinese)
+            return Pair(english, chinese + full_stop.chinese), derivation
 
 
-def _expand(symbol: str, words: "_Words") -> Pair:
+def _expand(symbol: str, words: "_Words") -> Derivation:
     if symbol in _NUMBERS:
-        return _NUMBERS[symbol](words.rng)
+        return Derivation(*_NUMBERS[symbol](words.rng), {})
     if symbol in WORDS:
-        return Pair(*words.take(symbol))
+        return Derivation(*words.take(symbol), {})
     english, chinese = words.rng.choice(RULES[symbol])
     slots = {slot: _expand(slot.rstrip("0123456789"), words) for slot in _slots(english)}
-    return Pair(
-        english.format_map({slot: pair.english for slot, pair in slots.items()}),
-        chinese.format_map({slot: pair.chinese for slot, pair in slots.items()}),
-    )
+    return Derivation(english, chinese, slots)
 
 
 @cache

@@ -24,7 +24,7 @@ GGUF = "gguf"
 LAYOUTS = ("kv", "optimum", GGUF)
 
 _SHA256 = re.compile("[0-9a-f]{64}")
-_DRIFT = re.compile(rb'^  "drift": .*\n', re.MULTILINE)
+_MEASURED = re.compile(rb'^  "(?:attention|drift)": .*\n', re.MULTILINE)
 
 
 def is_gguf(folder: Path) -> bool:
@@ -82,6 +82,28 @@ class Split:
         return tuple(range(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionChoice:
+    """Which weights of a translation model's cross-attention tell which words belong together."""
+
+    layers: tuple[int, ...]  # of the decoder, from 0; the mean of their weights is taken
+    reads: bool  # a token is aligned by the step that reads it; else by the step that writes it
+    agreement: float | None = None  # as measured when the model was added, 0 to 1; None: not measured
+
+    @classmethod
+    def unmeasured(cls, num_layers: int) -> Self:
+        """For models that were added without a measurement: the mean of all layers, at the step that writes."""
+        return cls(tuple(range(num_layers)), reads=False)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """As `kvjobs.json` has it; raises KeyError, TypeError or ValueError where it is damaged."""
+        layers, agreement = tuple(map(int, content["layers"])), content["agreement"]
+        if not layers or min(layers) < 0:
+            raise ValueError("attention without layers")
+        return cls(layers, content["reads"] is True, None if agreement is None else float(agreement))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The fields of kvjobs.json."""
@@ -103,6 +125,7 @@ class Manifest:
     checkpoint: str | None = None  # absolute path of the checkpoint that the export was compared with
     split: Split | None = None  # None: in one piece
     drift: AnyDrift | None = None  # from fp32; None: not measured, or not in int8
+    attention: AttentionChoice | None = None  # of a translation model; None: not measured, or an export
 
     @property
     def is_native(self) -> bool:
@@ -141,6 +164,8 @@ class Manifest:
             del fields["split"]  # so that manifests of models in one piece stay as in earlier versions
         if self.drift is None:
             del fields["drift"]
+        if self.attention is None:
+            del fields["attention"]
         lines = (
             f"  {json.dumps(name)}: {json.dumps(fields[name], sort_keys=True, ensure_ascii=False)}"
             for name in sorted(fields)
@@ -190,13 +215,14 @@ class Manifest:
             checkpoint=str(content["checkpoint"]) if content.get("checkpoint") else None,
             split=Split.of(content["split"]) if content.get("split") else None,
             drift=read_drift(content["drift"]) if content.get("drift") else None,
+            attention=AttentionChoice.of(content["attention"]) if content.get("attention") else None,
         )
 
 
 def deciding_content(content: bytes) -> bytes:
     """The bytes of kvjobs.json without what was measured: its last digits depend on the processor, and a model has the
     same revision on every machine."""
-    return _DRIFT.sub(b"", content)
+    return _MEASURED.sub(b"", content)
 
 
 def records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:

@@ -65,6 +65,21 @@ def test_decoded_text_is_that_of_transformers(folders, kind):
         assert tokenizer.decode(case["ids"]) == case["text"]
 
 
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_every_id_of_a_source_has_its_place_in_the_text_or_none(folders, kind):
+    tokenizer, golden = opened(folders, kind)
+    text = "Wind über den Bergen"
+
+    spans = tokenizer.source_spans(text, golden["target"])
+
+    assert len(spans) == len(tokenizer.encode(text, golden["target"]))
+    places = [span for span in spans if span is not None]
+    assert len(spans) - len(places) == len(tokenizer.encode("", golden["target"]))
+    assert places[0][0] == 0
+    assert places[-1][1] == len(text.encode())
+    assert all(left[1] <= right[0] for left, right in pairwise(places))
+
+
 @pytest.mark.parametrize("kind", PLAIN)
 def test_the_places_of_target_pieces_cover_the_text(folders, kind):
     tokenizer, _golden = opened(folders, kind)

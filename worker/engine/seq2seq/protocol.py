@@ -18,6 +18,7 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.batches import IdPair
+from worker.models.manifest import AttentionChoice
 
 BATCH_SIZE = 32  # segments that run at a time, where neither the user nor the model's sizes say how many
 Decoded = list[tuple[int, list[Hypothesis]]]  # the index of each segment, and its hypotheses, best first
@@ -59,6 +60,25 @@ class TargetScorer(Protocol):
         """
 
 
+class AttentionReader(Protocol):
+    """Reads where the decoder attends in given translations, for one lane. It keeps no memory between calls."""
+
+    @property
+    def num_layers(self) -> int:
+        """The layers of the decoder."""
+
+    @property
+    def choice(self) -> AttentionChoice:
+        """The attention by which this model aligns words."""
+
+    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[NDArray[np.float32]]:
+        """For each pair, where the decoder attends: (T, S), the mean over heads and layers, so that a row sums to 1.
+        Row t is the step that reads the target's token t - 1 (the start token at first) and writes its token t.
+
+        The pairs are a batch of `make_pair_batches`. Raises what the model raises.
+        """
+
+
 class Seq2SeqModel(Protocol):
     """An open translation model, shared by the lanes of a process."""
 
@@ -90,6 +110,9 @@ class Seq2SeqModel(Protocol):
 
     def new_scorer(self) -> TargetScorer:
         """A scorer of given targets, for one lane."""
+
+    def new_attention_reader(self) -> AttentionReader | None:
+        """A reader of cross-attention, for one lane; None where the graphs do not tell it, as those of an export."""
 
 
 def decode_all(

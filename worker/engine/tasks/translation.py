@@ -24,8 +24,10 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
+from worker.engine.tasks.word_aligning import WordAligner
 from worker.text.loops import has_loop
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
+from worker.text.word_alignment import Alignment
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +105,15 @@ class Translator:
             computed=computed.keys(),
             learned={keys[index]: results[index] for index in unknown if options.reuse and is_finite(results[index])},
         )
+
+    def align(
+        self, pairs: Sequence[tuple[str, str]], options: TranslateOptions, run: RunContext
+    ) -> list[Alignment | None]:
+        """The alignment of each sentence with its translation, word by word, in order; None where the model cannot tell
+        it: a sentence that it had to translate in pieces, the graphs of an export. Raises Stopped if the run is to
+        end."""
+        aligner = WordAligner.of(self.model, self._tokenizer.for_source(options.source_language))
+        return [None] * len(pairs) if aligner is None else aligner.align(pairs, options.target_language, run)
 
     def check(self, options: TranslateOptions) -> GenerationConfig:
         """The search's settings for these options. Raises SpecError before any work is done."""

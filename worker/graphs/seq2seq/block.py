@@ -57,14 +57,22 @@ class MaskedCrossAttention:
     def attend(self, q: str, layer: int, cached: int) -> str:
         """Queries (M, D), grouped by source -> (B, M / B, D). `cached`: the number of the layer among those that the
         graph has."""
-        net = self._net
-        q = net.op("Reshape", q, self._by_source, name=f"{q}.by_source")
-        dtype = kv_dtype(net, layer, self._dtype)
+        return self.attend_to(q, self.borrow(layer, cached))
+
+    def borrow(self, layer: int, cached: int) -> tuple[str, str]:
+        """The inputs for keys and values of a layer (B, N, S, H)."""
+        net, dtype = self._net, kv_dtype(self._net, layer, self._dtype)
         key, value = (net.input(f"cross.{cached}.{part}", dtype, self._shape) for part in PARTS)
         if dtype != self._dtype:
             key, value = (dequantize_cross(net, x, layer, part) for x, part in zip((key, value), PARTS, strict=True))
+        return key, value
+
+    def attend_to(self, q: str, cross: tuple[str, str]) -> str:
+        """Queries (M, D), grouped by source -> (B, M / B, D). `cross`: from `borrow`."""
+        net = self._net
+        q = net.op("Reshape", q, self._by_source, name=f"{q}.by_source")
         return net.op(
-            "MultiHeadAttention", q, key, value, "", "source_mask",
+            "MultiHeadAttention", q, *cross, "", "source_mask",
             name=f"{q}.attended", domain=CONTRIB, num_heads=self._heads.number, scale=self._heads.scale,
         )  # fmt: skip
 

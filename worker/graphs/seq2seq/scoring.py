@@ -62,36 +62,81 @@ def body_graph(
     `layers`: the layers of one stage, as in `graphs.decoder_graph`; only the first stage reads ids and positions.
     """
     layers = range(network.decoder_layers) if layers is None else layers
-    net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
-    weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
-    block = Seq2SeqBlock(net, products, network, weights, precision.float_dtype)
-    if layers.start == 0:
-        x = net.input("ids", np.int64, ["M"])
-        net.input("positions", np.int64, ["M"])
-    else:
-        x = block.residual("M")
-    net.input("places", np.int64, ["B", "T"])
-    net.input("tokens", np.int64, ["M"])
-    net.input("ends", np.int32, ["B"])
-    net.input("length", np.int32, [1])
-    source = MaskedCrossAttention(net, network.decoder_heads, block.dtype)
-    if layers.start == 0:
-        x = block.begin_layers(block.embed_targets(x, "scoring"), "decoder")
-    for cached, layer in enumerate(layers):
+    body = TargetLayers(network, store, precision, layers, "scoring")
+    x = body.begin()
+    for layer in layers:
+        x = body.layer(x, layer)
+    body.end(x)
+    return body.net
+
+
+class TargetLayers:
+    """The layers of a decoder over packed targets, in a graph under construction."""
+
+    def __init__(self, network: Seq2SeqNetwork, store: Store, precision: Precision, layers: range, name: str) -> None:
+        """`layers`: of the whole decoder, or of one stage of it; `name`: of the graph."""
+        self.net = net = GraphBuilder(name, store)
+        self.dtype = precision.float_dtype
+        self._network, self._layers = network, layers
+        weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
+        self._block = Seq2SeqBlock(net, products_in(precision, "tokens"), network, weights, self.dtype)
+
+    def begin(self) -> str:
+        """The inputs of the graph; the residual before the first layer."""
+        net, block, is_first = self.net, self._block, self._layers.start == 0
+        if is_first:
+            x = net.input("ids", np.int64, ["M"])
+            net.input("positions", np.int64, ["M"])
+        else:
+            x = block.residual("M")
+        net.input("places", np.int64, ["B", "T"])
+        net.input("tokens", np.int64, ["M"])
+        net.input("ends", np.int32, ["B"])
+        net.input("length", np.int32, [1])
+        self.source = MaskedCrossAttention(net, self._network.decoder_heads, block.dtype)
+        return block.begin_layers(block.embed_targets(x, "scoring"), "decoder") if is_first else x
+
+    def layer(self, x: str, layer: int) -> str:
+        """The residual behind a layer."""
+        x = self.attend_to_targets(x, layer)
+        q = self.query_of_source(x, layer)
+        return self.end_layer(x, q, self.source.borrow(layer, layer - self._layers.start), layer)
+
+    def end_layer(self, x: str, q: str, cross: tuple[str, str], layer: int) -> str:
+        """The residual behind cross-attention and feed-forward. q: from `query_of_source`, cross: keys and values."""
         name = f"decoder.layers.{layer}"
-        attended = _attend_to_all_before(net, block, x, layer)
-        x = block.end_attention(x, attended, name, "self_attn")
-        q = block.query_of_source(x, layer)
-        q = net.op("Gather", q, "places", name=f"{name}.encoder_attn.q_by_row")  # (B, T, D)
-        attended = _by_token(net, block, source.attend(q, layer, cached), f"{name}.encoder_attn")
-        x = block.end_attention(x, attended, name, "encoder_attn")
-        x = block.feed_forward(x, name)
-    is_last = layers.stop == network.decoder_layers
-    if is_last:
-        net.output(block.end_layers(x, "decoder"), "hidden", block.dtype, ["M", network.width])
-    else:
-        net.output(x, "next_residual", block.residual_dtype, ["M", network.width])
-    return net
+        attended = self.source.attend_to(q, cross)
+        x = self._block.end_attention(x, self._by_token(attended, f"{name}.encoder_attn"), name, "encoder_attn")
+        return self._block.feed_forward(x, name)
+
+    def attend_to_targets(self, x: str, layer: int) -> str:
+        """The residual behind self-attention: every token attends to itself and those before it in its row; padding is
+        at the end."""
+        net, block, name = self.net, self._block, f"decoder.layers.{layer}"
+        read = block.read(x, name, "self_attn")
+        packed = block.linear(read, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
+        packed = net.op("Gather", packed, "places", name=f"{name}.qkv")  # (B, T, 3 D)
+        attended = self._by_token(block.attend_to_all_before(packed, layer), name)
+        return block.end_attention(x, attended, name, "self_attn")
+
+    def query_of_source(self, x: str, layer: int) -> str:
+        """The queries of cross-attention, by row: (B, T, D)."""
+        q = self._block.query_of_source(x, layer)
+        return self.net.op("Gather", q, "places", name=f"decoder.layers.{layer}.encoder_attn.q_by_row")
+
+    def end(self, x: str) -> None:
+        """The output behind the last layer."""
+        net, block, width = self.net, self._block, self._network.width
+        if self._layers.stop == self._network.decoder_layers:
+            net.output(block.end_layers(x, "decoder"), "hidden", block.dtype, ["M", width])
+        else:
+            net.output(x, "next_residual", block.residual_dtype, ["M", width])
+
+    def _by_token(self, attended: str, name: str) -> str:
+        """(B, T, D) -> (M, D)."""
+        net = self.net
+        rows = net.op("Reshape", attended, self._block.attended_shape, name=f"{name}.attended_rows")
+        return net.op("Gather", rows, "tokens", name=f"{name}.attended_tokens")
 
 
 def head_graph(network: Seq2SeqNetwork, store: Store, precision: Precision) -> GraphBuilder:
@@ -110,18 +155,3 @@ def head_graph(network: Seq2SeqNetwork, store: Store, precision: Precision) -> G
     log_probs = net.op("LogSoftmax", logits, name="log_softmax", axis=-1)
     net.output(net.op("GatherElements", log_probs, "next", name="log_prob", axis=1), "log_probs", np.float32, ["M", 1])
     return net
-
-
-def _attend_to_all_before(net: GraphBuilder, block: Seq2SeqBlock, x: str, layer: int) -> str:
-    """Self-attention: every token attends to itself and those before it in its row; padding is at the end."""
-    name = f"decoder.layers.{layer}"
-    x = block.read(x, name, "self_attn")
-    packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
-    packed = net.op("Gather", packed, "places", name=f"{name}.qkv")  # (B, T, 3 D)
-    return _by_token(net, block, block.attend_to_all_before(packed, layer), name)
-
-
-def _by_token(net: GraphBuilder, block: Seq2SeqBlock, attended: str, name: str) -> str:
-    """(B, T, D) -> (M, D)."""
-    rows = net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")
-    return net.op("Gather", rows, "tokens", name=f"{name}.attended_tokens")

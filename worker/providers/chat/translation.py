@@ -18,7 +18,6 @@ from jobs.providers import Reason
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
-from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.text.loops import has_loop
 from worker.text.segments import segment
 
@@ -85,8 +84,6 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return "a chat model gives one translation, and --n-best asks for more"
     if spec.options.beam_size is not None and spec.options.beam_size > 1:
         return "a chat model has no beam search, and --beam-size asks for one"
-    if why := why_not_against_repetition(spec.options):
-        return why
     return NO_TARGET if language_pair(spec) is None else None
 
 

@@ -27,7 +27,13 @@ from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
 from worker.text.translation.piece_cutter import read_sentencepiece, read_tokenizer_file
-from worker.text.translation.sentence_pieces import TargetPiece, UntoldTargets, share_of_characters, split_pieces
+from worker.text.translation.sentence_pieces import (
+    SourceSpan,
+    TargetPiece,
+    UntoldTargets,
+    share_of_characters,
+    split_pieces,
+)
 
 _WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")
@@ -128,6 +134,10 @@ class MarianTokenizer(UntoldTargets):
         """The ids of a target sentence, as the decoder takes them: the pieces of target.spm with the ids of the
         target's vocabulary, and EOS; never a label."""
         return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
+
+    def source_spans(self, text: str, language: str | None) -> list[SourceSpan]:
+        label: list[SourceSpan] = [] if language is None else [None]
+        return [*label, *((start, stop) for _piece, start, stop in _piece_spans(self._source, text)), None]
 
     def cut_target(self, text: str) -> list[TargetPiece]:
         target_ids = self._target_ids

@@ -40,7 +40,14 @@ from worker.text.translation.piece_cutter import (
     read_tokenizer_config,
     read_tokenizer_file,
 )
-from worker.text.translation.sentence_pieces import PieceTokenizer, TargetBeginning, draw_ids, split_ids
+from worker.text.translation.sentence_pieces import (
+    PieceTokenizer,
+    SourceSpan,
+    TargetBeginning,
+    draw_ids,
+    spans_of,
+    split_ids,
+)
 
 _OWNER = "an M2M100, NLLB or mBART-50 model"
 _VOCABULARY, _TOKENIZER, _CONFIG = "vocab.json", "tokenizer.json", "tokenizer_config.json"
@@ -111,6 +118,10 @@ class MultilingualTokenizer(PieceTokenizer):
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence."""
         return self._wrap([piece.id for piece in self.cutter.cut(text)])
+
+    def source_spans(self, text: str, language: str | None) -> list[SourceSpan]:
+        before, behind = self._ends()
+        return [*(None for _ in before), *spans_of(self.cutter.cut(text)), *(None for _ in behind)]
 
     def shorten(self, ids: Sequence[int], max_tokens: int) -> list[int]:
         """The first ids of an encoded sentence, with its language and end."""

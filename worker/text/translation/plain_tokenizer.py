@@ -29,7 +29,14 @@ from worker.text.translation.piece_cutter import (
     read_sentencepiece,
     read_tokenizer_config,
 )
-from worker.text.translation.sentence_pieces import PieceTokenizer, UntoldTargets, draw_ids, split_ids
+from worker.text.translation.sentence_pieces import (
+    PieceTokenizer,
+    SourceSpan,
+    UntoldTargets,
+    draw_ids,
+    spans_of,
+    split_ids,
+)
 
 _TOKENIZER, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 _PEGASUS_OFFSET = 103  # ids that pretraining alone uses
@@ -60,6 +67,9 @@ class PlainTokenizer(UntoldTargets, PieceTokenizer):
         """The ids of a sentence."""
         self.check_language(language)
         return self._wrap([piece.id for piece in self.cutter.cut(text)])
+
+    def source_spans(self, text: str, language: str | None) -> list[SourceSpan]:
+        return [*(None for _ in self.before), *spans_of(self.cutter.cut(text)), None]
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with its ends (`split_pieces`)."""

@@ -38,7 +38,14 @@ from worker.text.translation.piece_cutter import (
     read_sentencepiece,
     read_tokenizer_config,
 )
-from worker.text.translation.sentence_pieces import PieceTokenizer, UntoldTargets, draw_ids, split_ids
+from worker.text.translation.sentence_pieces import (
+    PieceTokenizer,
+    SourceSpan,
+    UntoldTargets,
+    draw_ids,
+    spans_of,
+    split_ids,
+)
 
 _TOKENIZER = "tokenizer.json"
 _LABEL = re.compile(r"▁?<2([A-Za-z]{2,}(?:[_-][A-Za-z]+)*)>")
@@ -73,6 +80,10 @@ class PrefixTokenizer(UntoldTargets, PieceTokenizer):
         """The ids of a sentence."""
         before, pieces = self._cut(text, language)
         return [*before, *(piece.id for piece in pieces), self.eos_id]
+
+    def source_spans(self, text: str, language: str | None) -> list[SourceSpan]:
+        before, pieces = self._cut(text, language)
+        return [*(None for _ in before), *spans_of(pieces, -len(self._prefix(language).encode())), None]
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with the prefix and the end."""

@@ -16,6 +16,9 @@ _WORD_START = "▁"  # how SentencePiece writes a space
 _BEFORE_MARKS = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
+SourceSpan = tuple[int, int] | None  # start and stop in UTF-8 bytes; None: of no part of the text
+
+
 @dataclass(frozen=True, slots=True)
 class TargetPiece:
     """A piece of a target text with start and stop in UTF-8 bytes. If several pieces make up one character, all but the
@@ -46,6 +49,11 @@ def split_ids(
         raise SpecError(f"max_tokens is {max_tokens}; no piece fits between {around}")
     parts = split_pieces([piece.text for piece in pieces], room)
     return [wrap([piece.id for piece in pieces[part]]) for part in parts]
+
+
+def spans_of(pieces: Iterable[CutPiece], offset: int = 0) -> list[SourceSpan]:
+    """The spans of pieces in a text that begins `offset` bytes behind what was cut."""
+    return [(max(piece.start + offset, 0), max(piece.stop + offset, 0)) for piece in pieces]
 
 
 def draw_ids(rng: Random, by_frequency: Sequence[int], num_pieces: int) -> list[int]:

@@ -11,7 +11,7 @@ from worker.text.translation.marian_tokenizer import MarianTokenizer
 from worker.text.translation.multilingual_tokenizer import open_multilingual
 from worker.text.translation.plain_tokenizer import open_plain
 from worker.text.translation.prefix_tokenizer import open_prefixed
-from worker.text.translation.sentence_pieces import TargetBeginning, TargetPiece
+from worker.text.translation.sentence_pieces import SourceSpan, TargetBeginning, TargetPiece
 
 _MULTILINGUAL, _PLAIN, _PREFIXED = (M2M100, MBART), (BART, PEGASUS), (T5, MT5)
 
@@ -54,6 +54,9 @@ class Seq2SeqTokenizer(Protocol):
 
     def unknown_share(self, text: str) -> float:
         """The share of a sentence's characters that the vocabulary lacks, 0 to 1 (`share_of_characters`)."""
+
+    def source_spans(self, text: str, language: str | None) -> list[SourceSpan]:
+        """Where each id of `encode` stands in the text, in UTF-8 bytes; None: the end, a language, a prefix."""
 
     def cut_target(self, text: str) -> list[TargetPiece]:
         """The pieces of a target sentence with their ids and spans in the text; without EOS and language."""

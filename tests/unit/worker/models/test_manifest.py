@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.messages import line_with
-from worker.models.manifest import Manifest, records
+from worker.models.manifest import AttentionChoice, Manifest, deciding_content, records
 
 
 @pytest.fixture
@@ -47,6 +47,17 @@ def test_a_manifest_is_read_back_as_it_was_written(folder, manifest):
     assert Manifest.read(folder) == manifest
 
 
+def test_what_was_measured_is_read_back_and_decides_nothing(folder, manifest):
+    measured = dataclasses.replace(manifest, attention=AttentionChoice((1, 2), reads=True, agreement=0.5))
+    (folder / "kvjobs.json").write_bytes(measured.to_bytes())
+
+    assert Manifest.read(folder) == measured
+    assert deciding_content(measured.to_bytes()) == manifest.to_bytes()
+    write(folder, measured, attention={"layers": [], "reads": True, "agreement": None})
+    with pytest.raises(ModelError, match="attention without layers"):
+        Manifest.read(folder)
+
+
 def test_the_bytes_are_json_with_sorted_names_and_without_a_time(folder, manifest):
     written = json.loads(manifest.to_bytes())
     shuffled = dataclasses.replace(manifest, files=dict(reversed(manifest.files.items())))
@@ -54,7 +65,8 @@ def test_the_bytes_are_json_with_sorted_names_and_without_a_time(folder, manifes
     assert list(written) == sorted(written)
     assert written["format"] == 1
     assert written["files"]["weights.data"]["bytes"] == 3
-    assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} - {"split", "drift"} | {"format"}
+    optional = {"split", "drift", "attention"}
+    assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} - optional | {"format"}
     assert shuffled.to_bytes() == manifest.to_bytes()
 
 

@@ -57,3 +57,6 @@ class ExportedSeq2Seq:
 
     def new_scorer(self) -> ExportedScorer:
         return ExportedScorer(self.graphs, self.generation.start_id, self.pad_id)
+
+    def new_attention_reader(self) -> None:
+        """None: the graphs have no outputs of attention."""

@@ -5,7 +5,7 @@ Knows: sessions, the file whose weights they share. Does not know: rows, the oth
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape, Slots
 from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.attention_weights import rebuild_attention
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder
 from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_exact_head, rebuild_head
@@ -27,6 +28,13 @@ from worker.graphs.seq2seq.uncached import rebuild_uncached
 
 # Graphs besides the decoders with a cache.
 UNCACHED, BODY, HEAD, EXACT_HEAD = "uncached", "scoring body", "scoring head", "exact head"
+_ATTENTION = "attention "  # and the numbers of layers
+
+
+def attention_of(layers: Iterable[int]) -> str:
+    """The kind of the graph with the mean weights of cross-attention in some layers, numbered as in the whole
+    decoder."""
+    return _ATTENTION + ",".join(map(str, sorted(layers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +101,18 @@ class DecoderGraphs:
         return self._session(StepKind(beams), lambda: self._open(self._rebuild(beams)))
 
     def other(self, kind: str) -> InferenceSession:
-        """One of UNCACHED, BODY, HEAD and EXACT_HEAD."""
+        """One of UNCACHED, BODY, HEAD, EXACT_HEAD, and `attention_of` layers."""
         file, rebuild = self._file, {UNCACHED: rebuild_uncached, BODY: rebuild_body}
         if kind == HEAD:
             return self._session(kind, lambda: self._open(rebuild_head(file.file, file.config, file.precision)))
         if kind == EXACT_HEAD:
             return self._session(kind, lambda: self._open(rebuild_exact_head(file.file, file.config)))
+        if kind.startswith(_ATTENTION):
+            wanted = {int(layer) for layer in kind.removeprefix(_ATTENTION).split(",")}
+            return self._session(
+                kind,
+                lambda: self._open(rebuild_attention(file.file, file.config, file.precision, file.layers, wanted)),
+            )
         return self._session(
             kind, lambda: self._open(rebuild[kind](file.file, file.config, file.precision, file.layers))
         )

@@ -5,7 +5,7 @@ Knows: which stages the model has, which ids the head has. Does not know: rows, 
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,15 @@ from jobs.errors import ModelError
 from worker.engine.runtime.device import Device, Provider, providers
 from worker.engine.runtime.native_session import Int8, attends_to_int8, exact_int8, open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
-from worker.engine.seq2seq.native.decoder_graphs import BODY, EXACT_HEAD, HEAD, UNCACHED, DecoderFile, DecoderGraphs
+from worker.engine.seq2seq.native.decoder_graphs import (
+    BODY,
+    EXACT_HEAD,
+    HEAD,
+    UNCACHED,
+    DecoderFile,
+    DecoderGraphs,
+    attention_of,
+)
 from worker.engine.seq2seq.native.decoder_stage import DecoderStage, SessionDecoder
 from worker.engine.seq2seq.native.kv_slots import slot_count
 from worker.engine.seq2seq.native.lane_decoder import ChainedGraph, LaneDecoder
@@ -132,6 +140,15 @@ class NativeSeq2SeqGraphs:
     def scoring_body(self) -> ChainedGraph:
         """The decoder's layers over all tokens of given targets."""
         return ChainedGraph(BODY, self._parts.stages(), self._layers, "hidden")
+
+    def attention(self, wanted: Sequence[int]) -> Iterator[tuple[ChainedGraph, int]]:
+        """Graphs of the mean weights of cross-attention over all tokens of given targets: for each stage that has some
+        of the layers `wanted`, its graph behind the stages before it, and how many of them it has."""
+        stages = self._parts.stages()
+        for number, layers in enumerate(self._layers, 1):
+            if own := [layer for layer in wanted if layer in layers]:
+                chained = stages[:number], self._layers[:number]
+                yield ChainedGraph(BODY, *chained, "attention", last_kind=attention_of(own)), len(own)
 
     def score_head(self, hidden: NDArray[Any], next_rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """hidden (M, D), next_rows (M, 1) of the head -> log-probabilities (M, 1)."""

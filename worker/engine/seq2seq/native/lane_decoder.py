@@ -92,9 +92,17 @@ class ChainedGraph:
     """A graph without a cache that is split into stages, in place of a session: the stages run one after the other.
     Layers are numbered as in the whole model."""
 
-    def __init__(self, kind: str, stages: Sequence[DecoderStage], layers: Sequence[range], last: str) -> None:
-        """`last`: the output of the last stage."""
-        self._kind = kind
+    def __init__(
+        self,
+        kind: str,
+        stages: Sequence[DecoderStage],
+        layers: Sequence[range],
+        last: str,
+        *,
+        last_kind: str | None = None,
+    ) -> None:
+        """`last`: the output of the last stage, `last_kind`: the kind of its graph, where it is another."""
+        self._kind, self._last_kind = kind, last_kind or kind
         self._stages = stages
         self._layers = layers
         self._last = last
@@ -123,7 +131,7 @@ class ChainedGraph:
                 for part in ("key", "value")
                 if (name := f"present.{layer}.{part}") in names
             }
-            x, *kept = stage.run(self._kind, [gives, *present], shared | own)
+            x, *kept = stage.run(self._last_kind if is_last else self._kind, [gives, *present], shared | own)
             outputs |= dict(zip(present.values(), kept, strict=True)) | ({self._last: x} if is_last else {})
             shared = shared | {RESIDUAL: x}
         return [outputs[name] for name in names]

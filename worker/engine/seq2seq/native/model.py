@@ -15,6 +15,7 @@ from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.runtime.device import providers as device_providers
 from worker.engine.runtime.native_session import native_precision
 from worker.engine.search.generation_config import GenerationConfig, read_generation
+from worker.engine.seq2seq.native.attention_reader import NativeAttentionReader
 from worker.engine.seq2seq.native.continuous_batching import ContinuousDecoder
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import NativeScorer
@@ -25,7 +26,7 @@ from worker.graphs.file_names import DECODER
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Positions
 from worker.models.json_file import read_json
-from worker.models.manifest import Manifest
+from worker.models.manifest import AttentionChoice, Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class NativeSeq2Seq:
     generation: GenerationConfig
     max_positions: int  # of source and of target
     is_batch_invariant: bool  # on CPUs; a GPU's products may depend on the number of rows
+    attention: AttentionChoice | None = None  # by which words are aligned; None: not measured
 
     @classmethod
     def open(
@@ -72,7 +74,7 @@ class NativeSeq2Seq:
             )
         devices = [providers] if split is None else [device_providers(stage.device) for stage in split.stages]
         on_cpu = all(Device.of(device).kind == "cpu" for device in devices)
-        return cls(graphs, generation, max_positions, is_batch_invariant=on_cpu)
+        return cls(graphs, generation, max_positions, is_batch_invariant=on_cpu, attention=manifest.attention)
 
     @property
     def is_running(self) -> bool:
@@ -93,6 +95,9 @@ class NativeSeq2Seq:
 
     def new_scorer(self) -> NativeScorer:
         return NativeScorer(self.graphs, self.generation.start_id)
+
+    def new_attention_reader(self) -> NativeAttentionReader:
+        return NativeAttentionReader(self.graphs, self.generation.start_id, self.attention)
 
 
 def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfig, int]:

@@ -34,7 +34,7 @@ class NativeScorer:
         body = self._graphs.scoring_body()
         cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
         feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
-        targets = _PackedTargets(pairs, self._start_id)
+        targets = PackedTargets(pairs, self._start_id)
         with run.measure("prefill", rows=len(pairs), tokens=len(targets.ids)):
             hidden = body.run(["hidden"], feed | targets.feed())[0]  # (M, D)
         log_probs = targets.split(self._run_head(hidden, targets.next_ids, run))
@@ -53,7 +53,7 @@ class NativeScorer:
         return log_probs
 
 
-class _PackedTargets:
+class PackedTargets:
     """The targets of a batch, packed one after the other without padding."""
 
     def __init__(self, pairs: Sequence[IdPair], start_id: int) -> None:

@@ -1,0 +1,44 @@
+"""
+Where the decoder of a native model attends in given translations.
+
+Shapes: B pairs · S longest source · T longest target.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair
+from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
+from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
+from worker.engine.seq2seq.native.scorer import PackedTargets
+from worker.models.manifest import AttentionChoice
+
+
+class NativeAttentionReader:
+    """One lane's reader; it keeps no memory between calls."""
+
+    def __init__(self, graphs: NativeSeq2SeqGraphs, start_id: int, choice: AttentionChoice | None) -> None:
+        """`choice`: of the model's manifest; None: it was added before there was one."""
+        self._graphs = graphs
+        self._start_id = start_id
+        self.choice = choice or AttentionChoice.unmeasured(graphs.shape.num_layers)
+
+    @property
+    def num_layers(self) -> int:
+        return self._graphs.shape.num_layers
+
+    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[NDArray[np.float32]]:
+        cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
+        feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
+        targets = PackedTargets(pairs, self._start_id)
+        feed |= targets.feed()
+        with run.measure("align", rows=len(pairs), tokens=len(targets.ids)):
+            found = sum(  # (B, T, S)
+                graph.run(["attention"], feed)[0] * np.float32(count / len(layers))
+                for graph, count in self._graphs.attention(layers)
+            )
+        assert isinstance(found, np.ndarray)  # there is a layer
+        return [weights[: len(pair.target), : len(pair.source)] for weights, pair in zip(found, pairs, strict=True)]
