@@ -30,6 +30,24 @@ def _markdown() -> FileFormat:
     return FORMAT
 
 
+def _tbx() -> FileFormat:
+    from jobs.files.markup.entries import TBX
+
+    return TBX
+
+
+def _tmx() -> FileFormat:
+    from jobs.files.markup.entries import TMX
+
+    return TMX
+
+
+def _xliff() -> FileFormat:
+    from jobs.files.markup.xliff import FORMAT
+
+    return FORMAT
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -44,7 +62,11 @@ FORMATS: Mapping[str, LazyFormat] = {
     ".markdown": LazyFormat(_markdown),
     ".md": LazyFormat(_markdown),
     ".properties": LazyFormat(_properties),
+    ".tbx": LazyFormat(_tbx),
+    ".tmx": LazyFormat(_tmx),
     ".xhtml": LazyFormat(_html),
+    ".xlf": LazyFormat(_xliff),
+    ".xliff": LazyFormat(_xliff),
 }
 _LONGEST_FIRST = sorted(FORMATS, key=len, reverse=True)
 

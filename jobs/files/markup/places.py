@@ -38,14 +38,15 @@ class _Node:
     within: "list[_Node]" = field(default_factory=list)
 
 
-def rewritten(text: str, places: Sequence[Place], texts: Sequence[str | None]) -> str:
-    """`text` with `texts` in `places`, which stand in the order of `numbered`: each within another one or apart."""
+def rewritten(text: str, places: Sequence[Place], texts: Sequence[str | None], *, equal_too: bool = False) -> str:
+    """`text` with `texts` in `places`, which stand in the order of `numbered`: each within another one or apart. A text
+    that its place has already changes nothing, unless `equal_too`."""
     outermost: list[_Node] = []
     around: list[_Node] = []
     for place, other in zip(places, texts, strict=True):
         while around and around[-1].place.stop <= place.start:
             around.pop()
-        node = _Node(place, None if other == place.text else other)
+        node = _Node(place, None if other == place.text and not equal_too else other)
         (around[-1].within if around else outermost).append(node)
         around.append(node)
     return _rendered(text, 0, len(text), outermost)

@@ -1,0 +1,79 @@
+"""An XML file that was read: its units, and the file with other texts and the language of these.
+
+Knows: places. Does not know: formats.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import quoteattr
+
+from jobs.files.markup.encodings import encoded, within
+from jobs.files.markup.places import Place, Render, rewritten
+from jobs.files.markup.xml_tree import Element, XmlText
+from jobs.files.translatable import Markup, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlace:
+    """The place of a unit that has a name in its file, or "" for one without."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class XmlFile:
+    """A file that was read."""
+
+    xml: XmlText
+    named: Sequence[NamedPlace]  # in the order of the file
+    languages: Sequence[Place]  # where the file says the language of the translations
+    units: Sequence[Unit] = field(init=False)
+
+    def __post_init__(self) -> None:
+        seen: dict[str, int] = {}
+        units = []
+        for number, each in enumerate(self.named, 1):
+            name = each.name or str(number)
+            seen[name] = count = seen.get(name, 0) + 1
+            name = name if count == 1 else f"{name} ({count})"
+            units.append(Unit(name=name, text=each.place.text, markup=Markup.XML, context=each.place.context))
+        object.__setattr__(self, "units", units)
+
+    def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
+        """The file with these texts. With a language, a text that equals its source is written, too. Raises SpecError
+        for a text that is no XML."""
+        pairs = list(zip((each.place for each in self.named), texts, strict=True))
+        if language is not None:
+            pairs += [(place, language) for place in self.languages]
+        pairs.sort(key=lambda pair: (pair[0].start, -pair[0].stop))
+        others = [None if other is None else within(other, self.xml.encoding) for _, other in pairs]
+        places = [place for place, _ in pairs]
+        return encoded(rewritten(self.xml.text, places, others, equal_too=language is not None), self.xml.encoding)
+
+
+def with_attribute(tag: str, name: str, value: str) -> str:
+    """A first tag with an attribute, in place of one of that name or behind all."""
+    written, count = re.subn(rf"(?<=\s){name}\s*=\s*(?:\"[^\"]*\"|'[^']*')", f"{name}={quoteattr(value)}", tag, count=1)
+    if count:
+        return written
+    end = len(tag) - (2 if tag.endswith("/>") else 1)
+    return f"{tag[:end].rstrip()} {name}={quoteattr(value)}{tag[end:]}"
+
+
+def language_place(xml: XmlText, element: Element, name: str) -> Place:
+    """The first tag of an element, where an attribute says the language."""
+    tag = xml.text[element.start : element.inner]
+
+    def fill(language: str, render: Render) -> str:
+        return with_attribute(tag, name, language)
+
+    return Place(element.start, element.inner, xml.value(element, name.lower()) or "", fill)
+
+
+def indentation(text: str, at: int) -> str:
+    """The end of line and the blanks that stand in front of an element; "" where other text does."""
+    start = text.rfind("\n", 0, at)
+    start -= start > 0 and text[start - 1] == "\r"
+    return text[start:at] if start >= 0 and text[start:at].isspace() else ""
