@@ -42,6 +42,7 @@ class Reject(enum.StrEnum):
     BAD_REQUEST = "bad-request"  # a line of a batch file of OpenAI
     NO_LANGUAGE = "no-language"  # --model auto: neither the line nor the command says it
     NO_ROUTE = "no-route"  # --model auto: no model translates from the line's language
+    BAD_FILE = "bad-file"  # a file that is translated as a file: it is broken
     NO_ID = "no-id"  # of a document that is appended to an open job
 
 

@@ -112,7 +112,7 @@ def _write(database: Database, stages: Sequence[JobSummary], output: Location | 
     job, whole = stages[0], Export(stages=stages if len(stages) > 1 else ())
     if str(output) == "-":
         sys.stdout.flush()  # the results bypass its text buffer
-        form = default_format(whole, job, Format.JSONL)
+        form = default_format(whole, job.reading, Format.JSONL)
         write_results(database, job, sys.stdout.buffer, form, whole, tell=print_message)
     else:
         export_file(database, job, output, whole, tell=print_message)

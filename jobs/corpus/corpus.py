@@ -20,6 +20,8 @@ from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder import AnyFile, find_files, find_remote_files, is_pattern, printable
 from jobs.corpus.openai.requests import ID, Requests
 from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
+from jobs.corpus.translatable.file_list import find_translatable
+from jobs.corpus.translatable.reader import UnitReading
 from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted, repeated
 from jobs.errors import CorpusError, SpecError, meant
@@ -45,6 +47,7 @@ class Format(enum.StrEnum):
     TSV = "tsv"  # likewise
     PARQUET = "parquet"  # a row a document
     OPENAI = "openai"  # a batch file: a request per line
+    FILES = "files"  # files that come back as they were, translated: a document per unit
 
 
 FORMATS = ", ".join(Format)
@@ -92,6 +95,7 @@ class Corpus:
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates, or its address: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
     in_windows: bool = False  # whether the model reads a text of any length, in windows
+    units: UnitReading = field(default_factory=UnitReading)  # of files that are translated as files
     shown: str | None = None  # its name in messages, where that is not its path: of a copy
     files: tuple[AnyFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
     remote_file: RemoteFile | None = field(init=False, default=None, repr=False)  # the one file at an address
@@ -108,7 +112,8 @@ class Corpus:
                 raise SpecError("a BEIR folder has JSON Lines in UTF-8; leave --columns and --encoding out")
             object.__setattr__(self, "beir_run", BeirRun(located(os.fspath(self.path)), located(os.fspath(self.run))))
             return
-        self._find_files()
+        if not self._find_translatable():
+            self._find_files()
         names = [self.id_field, *self.payload_fields.values()]
         if twice := repeated(names):
             what = " and the ".join(["id", *self.payload_fields])
@@ -122,6 +127,8 @@ class Corpus:
         self._check_columns(names)
         if self.decoded_as and read_as is Format.PARQUET:
             raise SpecError(f"--encoding is for text, and {self.source} is read as parquet; leave it out")
+        if read_as is Format.FILES:
+            self._check_translatable()
         if self.payload_kind is PayloadKind.PAIRS and read_as is Format.TXT:
             raise SpecError(
                 f"a pair needs two fields, and {self.source} is read as txt, which has one; write jsonl or csv"
@@ -190,6 +197,7 @@ class Corpus:
         how |= self.requests.reading if self.requests is not None else {}
         how |= {"packing": self.packing} if self.packing else {}
         how |= {"files": True, "any_name": self.format is not None} if self.files is not None else {}
+        how |= {"units": self.unit_reading} if self.is_translatable else {}
         how |= {"delimiter": self.separator} if self.has_own_separator else {}
         how |= {"columns": self.columns} if self.columns is not None else {}
         how |= {"encoding": self.decoded_as} if self.decoded_as is not None else {}
@@ -197,6 +205,18 @@ class Corpus:
         how |= {"language_field": self.language_field} if self.language_field is not None else {}
         how |= {FIELD_TYPES: self.field_types} if self.field_types else {}
         return json.dumps(how | {"fields": self.payload_fields})
+
+    @property
+    def is_translatable(self) -> bool:
+        """Whether it is made of files that come back as they were, translated."""
+        return self._format_of_files is Format.FILES
+
+    @property
+    def unit_reading(self) -> dict[str, object]:
+        """How the units of translated files are found, and whether there is one file without a folder."""
+        one = os.path.isfile(self.path)
+        given = {"again": self.units.again, "target_language": self.units.target_language, "one": one}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def is_stdin(self) -> bool:
@@ -291,6 +311,32 @@ class Corpus:
                     f"--columns has no {quoted(name)} (it has {have}); name a column so, or say which one it is with "
                     f"--{role}-field"
                 )
+
+    def _find_translatable(self) -> bool:
+        """Look whether the path is of files that are translated as files, and which. Raises CorpusError for one that
+        may be both, or that has none although they are asked for."""
+        path, is_asked = os.fspath(self.path), self.format == Format.FILES
+        if self.requests is not None or self.is_stdin or is_address(path) or self.format not in (None, Format.FILES):
+            return False
+        with naming(self.source):
+            files = find_translatable(path, is_asked=is_asked, documents=tuple(SUFFIXES))
+        if files is None:
+            return False
+        object.__setattr__(self, "files", tuple(files))
+        object.__setattr__(self, "_format_of_files", Format.FILES)
+        return True
+
+    def _check_translatable(self) -> None:
+        """Raise SpecError for what files that are translated as files do not have."""
+        if not self.is_translatable:
+            raise SpecError(f"--format files is for a file or a folder on this machine, and {self.source} is none")
+        if self.payload_kind is not PayloadKind.TEXT:
+            raise SpecError(
+                f"{self.source} is read as files, whose units are texts to translate; write "
+                f"{self.payload_kind} as JSON Lines"
+            )
+        if self.decoded_as:
+            raise SpecError("--encoding is for text, and the formats of files say theirs; leave it out")
 
     def _find_files(self) -> None:
         """Look which files a folder or a pattern names. Raises CorpusError where they are not of one format."""

@@ -113,8 +113,8 @@ def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
         case Format.CSV | Format.TSV:
             assert corpus.separator
             return read_delimited(stream, corpus.separator, corpus.id_field, fields, limit, take, corpus.columns)
-        case Format.PARQUET:
-            raise AssertionError("ParquetReader reads it")
+        case Format.PARQUET | Format.FILES:
+            raise AssertionError("another reader reads it")
 
 
 @contextmanager

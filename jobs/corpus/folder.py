@@ -49,6 +49,11 @@ def is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
+def folder_of(path: str) -> str:
+    """The folder of a corpus that is a folder or a pattern: of a pattern the one that its first sign stands in."""
+    return os.path.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0]) or "." if is_pattern(path) else path
+
+
 def find_files(path: str, *, any_name: bool) -> list[CorpusFile]:
     """The files of a folder or of a pattern, in their order. `any_name`: the format is known, so that names that say
     nothing of it are not left out (part-00000, part-0.json). Raises CorpusError where there is none."""
@@ -116,8 +121,7 @@ def natural_key(name: str) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _matching(pattern: str) -> Iterator[tuple[str, str]]:
-    before_signs = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    folder = os.path.dirname(before_signs) or "."
+    folder = folder_of(pattern)
     for path in glob.iglob(pattern, recursive=True):
         if not os.path.isdir(path):
             yield path, os.path.relpath(path, folder)

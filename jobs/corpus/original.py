@@ -101,6 +101,8 @@ class CorpusLayout:
         values = orjson.loads(reading)
         if values["format"] == BEIR:
             raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
+        if values["format"] == Format.FILES:
+            raise SpecError("the corpus is of files, which are written with their translations: --format files")
         payload_kind = PayloadKind(values["holds"])
         return cls(
             format=Format(values["format"]),
@@ -120,7 +122,7 @@ class CorpusLayout:
 
 def has_lines(reading: str | None) -> bool:
     """Whether `CorpusLayout.parse` takes it, so that the lines of the corpus can be exported."""
-    return reading is not None and orjson.loads(reading)["format"] != BEIR
+    return reading is not None and orjson.loads(reading)["format"] not in (BEIR, Format.FILES)
 
 
 def is_text(reading: str | None) -> bool:

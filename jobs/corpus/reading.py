@@ -21,6 +21,7 @@ from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.file_reader import CorpusReader, open_bytes, reader_of
 from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, local_files
 from jobs.corpus.parquet.reader import ParquetReader
+from jobs.corpus.translatable.reader import UnitReader
 from jobs.corpus.unpacking import Contents, OnBytes, hash_contents, naming
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError
@@ -67,6 +68,8 @@ def read_corpus(corpus: Corpus) -> Iterator[Record]:
         files = stack.enter_context(local_files(_files(corpus), spool))
         if corpus.beir_run:
             yield from BeirReader(corpus.source, files, spool)
+        elif corpus.is_translatable:
+            yield from UnitReader(corpus.source, files, corpus.units, corpus.line_limit)
         elif corpus.files is not None:
             yield from FolderReader(corpus, files)
         else:
@@ -85,6 +88,9 @@ def open_corpus(
     with local_files(_files(corpus), spool) as files:
         if corpus.beir_run:
             yield hash_files(files, digest_of_run), BeirReader(corpus.source, files, spool)
+        elif corpus.is_translatable:
+            units = UnitReader(corpus.source, files, corpus.units, corpus.line_limit)
+            yield units.contents, units
         elif corpus.files is not None:
             yield hash_files(files, digest_of_all), FolderReader(corpus, files, on_bytes)
         else:

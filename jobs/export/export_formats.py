@@ -45,6 +45,7 @@ class Format(enum.StrEnum):
     TREC = "trec"  # rankings as a TREC run
     COHERE = "cohere"  # rankings as the answers of Cohere's rerank endpoint
     OPENAI = "openai"  # the output lines of OpenAI's Batch API
+    FILES = "files"  # the files of the corpus with their translations; to a stream one file, or a zip of several
 
 
 # What Python, a terminal or another program takes for the end of a line.

@@ -13,6 +13,7 @@ from jobs.export.originals import NO_TERMINAL, original_lines
 from jobs.export.parquet.results import parquet_results
 from jobs.export.rankings import ranking_format
 from jobs.export.result_columns import Extra
+from jobs.export.translated_files import content_stream
 from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names, find_source, read_documents
 from jobs.store.report.job_summary import JobSummary
@@ -40,6 +41,9 @@ def result_lines(
         return
     if form is Format.ORIGINAL:
         yield from original_lines(database, job, export, tell=tell, to_terminal=to_terminal)
+        return
+    if form is Format.FILES:
+        yield from content_stream(database, job, export, tell=tell, to_terminal=to_terminal)
         return
     only, condition = export.only, export.condition
     if form is Format.TXT and only is None and condition is None:

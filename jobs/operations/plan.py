@@ -3,6 +3,7 @@
 values --SubmitRequest.read--> SubmitRequest --plan_submit--> SubmitPlan --submit_plan--> job
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any, BinaryIO
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.openai.requests import Requests
+from jobs.corpus.translatable.file_list import links_below
+from jobs.corpus.translatable.reader import UnitReading
+from jobs.documents import listed
 from jobs.errors import SpecError
+from jobs.files.formats import suffix_of
 from jobs.operations.requests import with_requests
 from jobs.operations.stages import read_stages
 from jobs.routing.plan import AUTO, PivotRequest, PlannedRoute, plan_by_language
 from jobs.routing.table import RouteTable
+from jobs.routing.target_language import target_language_of
 from jobs.settings import Settings
 from jobs.spec import JobSpec
 from jobs.stage import Stage
@@ -28,6 +34,7 @@ from jobs.tasks.rerank import RUN
 from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
 from jobs.tasks.shared_options import TEXT_FIELD
 from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, TranslateOptions
+from jobs.text.formatting import counted
 from jobs.worker_port import worker_port
 
 MOST_ADMISSIONS = 100
@@ -132,6 +139,19 @@ def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
         yield from worker_port().advise(model_spec, settings.models_dir, job.queue)
         if model_spec is spec and job.model is None and spec.model == spec.models[0].model:
             yield f"No --model was given: {spec.kind.words.doing} with the bundled {spec.model}."
+    if plan.corpus.is_translatable:
+        yield from _about_files(plan.corpus)
+
+
+def _about_files(corpus: Corpus) -> Iterator[str]:
+    """Which files of a corpus of files are translated, and what becomes of the others."""
+    files = corpus.files or ()
+    others = [file.name for file in files if suffix_of(file.name) is None]
+    if len(files) > 1:
+        copied = f", and {counted(len(others), 'other')} copied as they are ({listed(others, 3)})" if others else ""
+        yield f"{counted(len(files) - len(others), 'file')} to translate{copied}."
+    if os.path.isdir(corpus.path) and (links := links_below(os.fspath(corpus.path))):
+        yield f"{counted(len(links), 'link')} left out ({listed(links, 3)})."
 
 
 def _admit(
@@ -207,12 +227,21 @@ def _corpus(request: SubmitRequest, spec: JobSpec, file: CorpusFile, requests: R
         encoding=job.encoding,
         max_line_bytes=job.max_text,
         in_windows=spec.kind.in_windows,
+        units=_unit_reading(request, spec),
         payload_kind=spec.payload_kind,
         requests=requests,
         id_field=job.id_field,
         run=request.value(RUN),
         **_fields(request, spec),
     )
+
+
+def _unit_reading(request: SubmitRequest, spec: JobSpec) -> UnitReading:
+    """How the units of translated files are found, where the corpus is of such files."""
+    options = spec.options
+    if not isinstance(options, TranslateOptions):
+        return UnitReading(again=request.job.again)
+    return UnitReading(again=request.job.again, target_language=target_language_of(spec.model, options.target_language))
 
 
 def _fields(request: SubmitRequest, spec: JobSpec) -> dict[str, Any]:

@@ -29,6 +29,8 @@ def check_records(corpus: Corpus, reader: RecordReader) -> Iterator[Record]:
             held.append(record)
     assert first  # the reader refuses an empty corpus
     lines = "its one line cannot be used" if count == 1 else f"none of its {count:,} lines can be used"
+    if corpus.is_translatable:
+        raise CorpusError(f"{corpus.source}: none of its texts can be used; {first.reason}")
     why = _guess(corpus, reader) or f"{reader.line_name(first.line)}: {first.reason}"
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
 

@@ -90,8 +90,8 @@ class JobOptions:
     )
     format: str | None = option(
         None,
-        "jsonl, txt, csv, tsv, parquet, or openai: a batch file of OpenAI.  [default: by the file's name, or its "
-        "first line]",
+        "jsonl, txt, csv, tsv, parquet, openai: a batch file of OpenAI, or files: that come back translated.  "
+        "[default: by the file's name, or its first line]",
         metavar="FORMAT",
         of_corpus=True,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
 from jobs.corpus.reading import RecordReader, open_corpus
+from jobs.corpus.translatable.reader import UnitReader, content_of
 from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KeyTaken, KvjobsError
@@ -21,6 +22,7 @@ from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
 from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
+from jobs.store.job_files import StoredFile, store_files
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records
 from jobs.submission.filter_fields import resolve_fields
@@ -81,6 +83,7 @@ def submit(
     check_name(name)
     reporter = ProgressReporter(on_progress)
     with open_corpus(corpus, spool, reporter.saw_bytes) as (contents, reader):
+        units = reader if isinstance(reader, UnitReader) else None
         reader = with_routes(reader, corpus, spec)
         reporter.begin(reader, contents)
         records = check_records(corpus, reader)  # before there is a job: a corpus without a document makes none
@@ -115,6 +118,8 @@ def submit(
         if job.state == JobState.INGESTING:
             how = _Filling(shard_tokens(spec.task), key, is_stream=corpus.stream is not None)
             job, without_id = _fill(database, job, reader, how, records, contents, reporter)
+            if units is not None:
+                store_files(database, job.job_id, _with_content(units))
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -156,6 +161,8 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequ
             read.append(["encoding", corpus.decoded_as])
         if corpus.requests is not None:
             read.append([*corpus.requests.reading.items()])
+        if corpus.is_translatable and corpus.units.again:
+            read.append("units with a translation")
         if corpus.language_field is not None:
             read += ["language", corpus.language_field, corpus.default_language or ""]
     else:
@@ -232,6 +239,26 @@ def _fill(
         raise
     refuse_others()
     return job, without_id
+
+
+def _with_content(reader: UnitReader) -> Iterator[tuple[StoredFile, bytes | None]]:
+    """The files that were read to the end, with the bytes of those that are translated. Raises CorpusError where one
+    has changed since."""
+    for number, read in enumerate(reader.files):
+        content = content_of(read.file) if read.is_translated else None
+        if content is not None and hashlib.sha256(content).hexdigest() != read.digest:
+            raise CorpusError(f"{read.file} changed while it was read; submit it again once it no longer changes")
+        row = StoredFile(
+            number=number,
+            path=read.file.name,
+            digest=read.digest,
+            num_bytes=read.num_bytes,
+            first=read.first,
+            documents=read.documents,
+            translated=read.is_translated,
+            error=read.error,
+        )
+        yield row, content
 
 
 class _Fingerprint:

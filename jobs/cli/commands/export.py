@@ -13,7 +13,7 @@ from jobs.cli.context import Context
 from jobs.cli.parsed_type import Parsed
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
-from jobs.export.export_file import default_format, export_file, write_results
+from jobs.export.export_file import export_file, format_for_job, write_results
 from jobs.export.export_formats import Format
 from jobs.export.export_options import Export
 from jobs.export.result_columns import Extra
@@ -126,6 +126,9 @@ def export(
     of the corpus has the type that its first 10,000 documents have; lists, objects and mixed values are JSON text. With
     --format original, rows of a parquet corpus are written as parquet, with the types that they had.
 
+    --format files writes the files of a corpus of files with their translations in them, to a folder, or of several a
+    .zip; a unit without a translation keeps its text. Of such a job it is the format where the name says no other.
+
     --format openai writes the output lines of OpenAI's Batch API, which results of a batch file have without it.
 
     For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
@@ -152,7 +155,6 @@ def export(
         spool=context.settings.home / "spool",
     )
     to_file = path is not None and str(path) != "-"
-    form = export.format_for(path if to_file else None)
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
@@ -160,14 +162,16 @@ def export(
                 export = replace(export, condition=condition.of_job(connection, job.job_id))
             if whole:
                 export = replace(export, stages=_stages_of(job, find_chain(connection, job)))
-                form = export.format_for(path if to_file else None)
+        form = format_for_job(export, job.reading, path if to_file else None)
         if path is not None and to_file:
             what = f"the chain of job {job.job_id}" if whole else f"job {job.job_id}"
             num_written = export_file(database, job, path, export, tell=print_message)
-            print_message(f"Wrote {counted(num_written, 'document')} of {what} to {path}.")
+            if form is Format.FILES:
+                print_message(f"Wrote the files of {what} to {path}.")
+            else:
+                print_message(f"Wrote {counted(num_written, 'document')} of {what} to {path}.")
         else:
             sys.stdout.flush()  # the results bypass its text buffer
-            form = default_format(export, job, form)
             write_results(database, job, sys.stdout.buffer, form, export, tell=print_message)
         if not whole and job.waiting and only not in (Only.WAITING, Only.ALL):
             missing = "with an empty line each" if form is Format.TXT else "and left out"

@@ -56,6 +56,9 @@ def submit(context: Context, /, **values: Any) -> int:
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder
     (corpus.jsonl and queries.jsonl), and --run names the first stage's run.
 
+    Files whose texts are to be translated (docs/files.md), one or a folder of them, come back as they were: with
+    --wait -o FOLDER, or by kvjobs export.
+
     A batch file of OpenAI, lines of {"custom_id", "method", "url", "body"}, says task and model itself; its results are
     written as OpenAI's output lines.
 
@@ -131,7 +134,10 @@ def _check_results(options: SubmitOptions, plan: "SubmitPlan") -> None:
     from jobs.export.export_file import check_results_file
 
     if options.output and str(options.output) != "-":
-        check_results_file(options.output, task=plan.spec.task, corpus=plan.corpus.source, is_chain=bool(plan.stages))
+        corpus, is_chain = plan.corpus, bool(plan.stages)
+        check_results_file(
+            options.output, task=plan.spec.task, corpus=corpus.source, reading=corpus.reading, is_chain=is_chain
+        )
 
 
 def _dry_run(context: Context, options: SubmitOptions, plan: "SubmitPlan") -> int:

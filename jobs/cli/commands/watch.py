@@ -93,7 +93,9 @@ def _work(
     from jobs.export.export_file import check_results_file
 
     if output and str(output) != "-":
-        check_results_file(output, task=job.task, corpus=job.source, is_chain=job.chain is not None)
+        check_results_file(
+            output, task=job.task, corpus=job.source, reading=job.reading, is_chain=job.chain is not None
+        )
     if job.state == "ingesting":
         print_message(
             f"The corpus of job {job.label} is not read completely. If no submit is reading it: {submit_again(job)}"

@@ -12,6 +12,7 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
+    file_table,
     lasting_tables,
     provider_tables,
     result_tables,

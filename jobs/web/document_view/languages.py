@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jobs.routing.routes import BETWEEN
 from jobs.routing.table import pair_of
+from jobs.routing.target_language import target_language_of
 from jobs.store.report.job_summary import JobSummary
 
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
@@ -32,12 +33,12 @@ def languages_of(job: JobSummary, route: str | None = None) -> Languages:
         taken = by_language.get(route, {})
         return Languages(_tag(route), _tag(options.get("target_language")), _tag(taken.get("via")))
     pairs = [pair_of(model) or (None, None) for model in job.model.split(BETWEEN)]
-    first, last = pairs[0], pairs[-1]
+    first = pairs[0]
     routes = options.get("routes") or [{}]
     # The option's default is English, whatever the corpus is, so the name of a model for one pair counts more.
     return Languages(
         source=_tag(first[0] or options.get("source_language")),
-        target=_tag(options.get("target_language") or last[1]),
+        target=_tag(target_language_of(job.model, options.get("target_language"))),
         via=_tag(routes[0].get("via")) if len(pairs) > 1 else None,
     )
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from jobs.corpus.openai.request_kind import kind_in
 from jobs.corpus.original import has_lines, is_parquet
+from jobs.corpus.translatable.stored_reading import reading_of_files
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS
@@ -56,6 +57,7 @@ FORMS = {  # the forms of a download
     Format.COHERE: "Answers of Cohere's rerank",
     Format.OPENAI: "Output lines of OpenAI",
     Format.ORIGINAL: "Lines of the corpus",
+    Format.FILES: "Files, translated",
 }
 PlaceText = Annotated[str, Query(max_length=60)]
 
@@ -143,6 +145,8 @@ def forms_of(job: JobSummary) -> dict[str, str]:
         kept.add(Format.PARQUET)
     if kind_in(job.reading) is not None:
         kept.add(Format.OPENAI)
+    if job.kind.is_between_languages and reading_of_files(job.reading) is not None:
+        kept.add(Format.FILES)
     if has_lines(job.reading) and (is_installed("pyarrow") or not is_parquet(job.reading)):
         kept.add(Format.ORIGINAL)
     return {str(form): name for form, name in FORMS.items() if form in kept}

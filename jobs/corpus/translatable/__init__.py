@@ -1,0 +1,1 @@
+"""A corpus of files whose texts are translated, and which come back as they were."""

@@ -1,0 +1,105 @@
+"""Which files of a path are translated as files, and which come along as they are.
+
+    app.properties       one file
+    manual/              every file in it and in the folders in it, but names that begin with a dot, and links; those of
+                         a format are translated, the others (pictures) copied on export
+    'manual/*.po'        the files that the pattern matches
+
+A folder that has files of documents (.jsonl, .csv, .txt ...) is read as those, unless the format `files` is asked for.
+
+Knows: names. Does not know: what is in the files.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jobs.corpus.folder import IGNORED, CorpusFile, find_files, is_pattern, natural_key, printable
+from jobs.documents import quoted
+from jobs.errors import CorpusError
+from jobs.files.formats import FORMATS, suffix_of
+
+
+def has_translatable_name(path: str) -> bool:
+    """Whether the name is that of a file which is translated."""
+    return suffix_of(os.path.basename(path)) is not None
+
+
+def find_translatable(path: str, *, is_asked: bool, documents: Sequence[str]) -> list[CorpusFile] | None:
+    """The files of a path, by their names below it; None where it is read as documents, or does not exist. `is_asked`:
+    the format `files` is; `documents`: the suffixes of files of documents. Raises CorpusError where both are meant,
+    where no file is translated, and for a name that no row of the database can hold."""
+    if is_pattern(path):
+        found = [file for file in find_files(path, any_name=True) if not os.path.islink(file.path)]
+        if not is_asked and not (found and all(suffix_of(file.name) for file in found)):
+            return None
+    elif os.path.isdir(path):
+        found = [CorpusFile(Path(path, name), name) for name in sorted(_below(path), key=natural_key)]
+        if not is_asked and not _is_of_files(path, [file.name for file in found], documents):
+            return None
+    elif not os.path.exists(path) or (path.lower().endswith(tuple(documents)) and not is_asked):
+        return None
+    elif suffix_of(os.path.basename(path)) is None:
+        if not is_asked:
+            return None
+        raise CorpusError(f"its name ends in none of the formats of files: {', '.join(FORMATS)}")
+    else:
+        found = [CorpusFile(Path(os.path.realpath(path)), os.path.basename(path))]
+    if not any(suffix_of(file.name) for file in found):
+        raise CorpusError(f"none of its files is of a format that is translated: {', '.join(FORMATS)}")
+    for file in found:
+        _check_name(file.name)
+    return found
+
+
+def links_below(folder: str) -> list[str]:
+    """The names of the links in a folder, which are left out: what they lead to may lie anywhere."""
+    return [name for name in _names_below(folder) if os.path.islink(os.path.join(folder, name))]
+
+
+def _below(folder: str) -> Iterator[str]:
+    for name in _names_below(folder):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and not os.path.islink(path):
+            yield name
+
+
+def _names_below(folder: str) -> Iterator[str]:
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for here, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
+        for name in (*names, *links):
+            if not name.startswith("."):
+                yield os.path.relpath(os.path.join(here, name), folder)
+
+
+def _is_of_files(folder: str, names: Sequence[str], documents: Sequence[str]) -> bool:
+    """Whether a folder is one of translated files. Those that lie beside data sets (README.md) do not make it one."""
+    translated = [name for name in names if suffix_of(name)]
+    of_documents = [name for name in names if name.lower().endswith(tuple(documents)) and not _is_beside(name)]
+    if not of_documents:
+        return bool(translated)
+    if (first := next((name for name in translated if not _is_beside(name)), None)) is None:
+        return False
+    raise CorpusError(
+        f"there are files that are translated as files ({quoted(first)}) and files of documents "
+        f"({quoted(of_documents[0])}) in {printable(folder)}; --format files translates the first and copies the "
+        "others, and a pattern names some of them: 'FOLDER/*.jsonl'"
+    )
+
+
+def _is_beside(name: str) -> bool:
+    return any(part.startswith("_") for part in name.split("/")) or bool(IGNORED.fullmatch(os.path.basename(name)))
+
+
+def _check_name(name: str) -> None:
+    if printable(name) != name:
+        raise CorpusError(
+            f"the file {printable(name)} has a name with a character that cannot be printed, or that is not UTF-8; "
+            "rename it"
+        )
+    if name.startswith("/") or ".." in name.split("/"):
+        raise CorpusError(f"the file {name} lies outside of the folder that the pattern begins with; name its folder")
