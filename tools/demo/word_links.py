@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tools.demo.grammar import Derivation, unseen_derivations
 from worker.text.word_alignment import words
@@ -42,9 +43,9 @@ def unseen_linked_pairs(count: int, seed: int) -> Iterator[LinkedPair]:
         yield LinkedPair(pair.english, pair.chinese, frozenset(sure), frozenset(possible))
 
 
-def error_rate(found: Collection[Link], sure: Collection[Link], possible: Collection[Link]) -> float:
-    """The alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003, equation 21). Sum the sizes
-    over a corpus by giving links of all its sentences, each with the number of its sentence."""
+def error_rate(found: Collection[Any], sure: Collection[Any], possible: Collection[Any]) -> float:
+    """The alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003, section 6). Of a corpus, give
+    the links of all its sentences, each with the number of its sentence."""
     found, sure, possible = set(found), set(sure), set(possible)
     return 1 - (len(found & sure) + len(found & possible)) / (len(found) + len(sure))
 

@@ -6,6 +6,7 @@ Knows: which words a token covers, weights. Does not know: models, how tokens ar
 Shapes: T tokens of the target · S tokens of the source.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -29,8 +30,8 @@ def words_covered(tokens: Sequence[tuple[int, int] | None], words: Sequence[tupl
             found.append(range(0))
         else:
             start, stop = span[0], max(span[1], span[0] + 1)
-            first = int(np.searchsorted(stops, start, "right")) if words else 0
-            found.append(range(first, max(first, int(np.searchsorted(starts, stop, "left")) if words else 0)))
+            first = bisect_right(stops, start)
+            found.append(range(first, max(first, bisect_left(starts, stop))))
     return found
 
 

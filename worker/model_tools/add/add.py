@@ -23,6 +23,7 @@ from pathlib import Path
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
+from worker.model_tools.add.attention_choice import measure_attention
 from worker.model_tools.add.built_tokenizer import built_from
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
@@ -127,6 +128,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
             _try_out(ModelFolder(name, stage.path))
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
             manifest, drift_note = _record_drift(stage, ModelFolder(name, stage.path), manifest, origin)
+            manifest = _record_attention(stage.path, manifest)
         kind = ModelKind.of_architecture(manifest.architecture)
         num_ids = head_size(stage.path, manifest)
         is_translation = kind is ModelKind.TRANSLATION
@@ -227,6 +229,16 @@ def _record_drift(
     manifest = replace(manifest, drift=drift)
     (model.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest, None
+
+
+def _record_attention(folder: Path, manifest: Manifest) -> Manifest:
+    """Write by which attention a translation model aligns words into its manifest, unless that says it already."""
+    is_translation = ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION
+    if not (manifest.is_native and is_translation) or manifest.attention or manifest.split:
+        return manifest
+    manifest = replace(manifest, attention=measure_attention(folder))
+    (folder / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest
 
 
 def _name(request: Request) -> str:

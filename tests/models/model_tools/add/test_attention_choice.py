@@ -1,0 +1,79 @@
+"""Which attention aligns words: chosen by what the tokens of a translation depend on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.places import DEMO_MODEL
+from tests.seq2seq_checkpoints import FAMILIES
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.seq2seq.batches import IdPair
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.add.attention_choice import Dependence, best_choice, measure_attention
+from worker.models.manifest import AttentionChoice, Manifest
+
+NUM_LAYERS, NUM_TOKENS = 3, 8
+
+
+class MadeUpReader:
+    """Attends to the token at the same place in one layer, at the step that writes a token or at the one that reads
+    it, and anywhere in the others."""
+
+    num_layers = NUM_LAYERS
+    choice = AttentionChoice.unmeasured(NUM_LAYERS)
+
+    def __init__(self, layer: int, reads: bool, noise: float) -> None:
+        self._layer, self._reads, self._noise = layer, reads, noise
+
+    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[np.ndarray]:
+        rng = np.random.default_rng(layers[0])
+        found = []
+        for pair in pairs:
+            weights = rng.random((len(pair.target), len(pair.source))) * self._noise
+            if layers[0] == self._layer:
+                weights += np.eye(*weights.shape, k=-self._reads)
+            found.append(weights.astype(np.float32))
+        return found
+
+
+def dependences(count: int = 20) -> list[Dependence]:
+    """Of which each token depends on the one at its place."""
+    ids, places = [*range(5, 5 + NUM_TOKENS), 0], np.arange(NUM_TOKENS)
+    return [Dependence(IdPair(ids, ids), range(NUM_TOKENS), places, places) for _ in range(count)]
+
+
+@pytest.mark.parametrize("layer", range(NUM_LAYERS))
+@pytest.mark.parametrize("reads", [False, True])
+def test_the_layer_and_the_step_that_agree_are_chosen(layer: int, reads: bool) -> None:
+    chosen = best_choice(MadeUpReader(layer, reads, noise=3.0), dependences())
+
+    assert (chosen.layers, chosen.reads) == ((layer,), reads)
+
+
+def test_the_mean_of_all_layers_is_chosen_where_no_layer_agrees_clearly_better() -> None:
+    chosen = best_choice(MadeUpReader(1, reads=True, noise=0.01), dependences())
+
+    assert chosen == AttentionChoice((0, 1, 2), reads=True, agreement=1.0)
+
+
+def test_the_bundled_model_has_the_choice_that_is_measured() -> None:
+    stored, measured = Manifest.read(DEMO_MODEL).attention, measure_attention(DEMO_MODEL)
+
+    assert stored is not None
+    assert measured is not None
+    assert (measured.layers, measured.reads) == (stored.layers, stored.reads)
+    assert measured.agreement == pytest.approx(stored.agreement, abs=0.05)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_of_every_family_are_measured_and_those_without_training_may_have_no_choice(
+    family: str, tmp_path: Path
+) -> None:
+    checkpoint = FAMILIES[family](tmp_path / "checkpoint")
+
+    folder = Path(add_model(Request(source=str(checkpoint), name="model"), tmp_path / "models").path)
+
+    found = Manifest.read(folder).attention
+    assert found is None or max(found.layers) < 6
