@@ -30,6 +30,18 @@ def _markdown() -> FileFormat:
     return FORMAT
 
 
+def _docx() -> FileFormat:
+    from jobs.files.markup.docx import FORMAT
+
+    return FORMAT
+
+
+def _odt() -> FileFormat:
+    from jobs.files.markup.odt import FORMAT
+
+    return FORMAT
+
+
 def _tbx() -> FileFormat:
     from jobs.files.markup.entries import TBX
 
@@ -57,10 +69,12 @@ class LazyFormat:
 
 
 FORMATS: Mapping[str, LazyFormat] = {
+    ".docx": LazyFormat(_docx),
     ".htm": LazyFormat(_html),
     ".html": LazyFormat(_html),
     ".markdown": LazyFormat(_markdown),
     ".md": LazyFormat(_markdown),
+    ".odt": LazyFormat(_odt),
     ".properties": LazyFormat(_properties),
     ".tbx": LazyFormat(_tbx),
     ".tmx": LazyFormat(_tmx),

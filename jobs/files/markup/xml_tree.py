@@ -17,6 +17,7 @@ from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.markup.tags import Attribute, Kind, Token, attributes, xml_tokens
 
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.-]+)")
+MOST_ELEMENTS = 2_000_000  # of a file: 475 bytes of memory each
 _HEAD = 200  # bytes of an XML declaration, and more
 
 
@@ -104,12 +105,16 @@ def _refuse(parser: expat.XMLParserType, what: str) -> NoReturn:
 
 def _elements(text: str) -> Iterator[Element]:
     open_element: Element | None = None
+    count = 0
     for token in xml_tokens(text):
         if token.kind in (Kind.OPEN, Kind.EMPTY):
             prefix, colon, name = token.name.rpartition(":")
             element = Element(name, prefix + colon, token, open_element, token.stop, token.stop, token.stop)
             if open_element is not None:
                 open_element.children.append(element)
+            count += 1
+            if count > MOST_ELEMENTS:
+                raise CorpusError(f"the file has more than {MOST_ELEMENTS:,} elements; split it")
             yield element
             if token.kind is Kind.OPEN:
                 open_element = element

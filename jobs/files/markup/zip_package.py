@@ -1,0 +1,81 @@
+"""A zip of parts, as office programs write it: read within limits, and written with other contents of some parts.
+
+Knows: zip. Does not know: what the parts are.
+"""
+
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.errors import CorpusError
+
+MOST_PARTS = 20_000
+LARGEST = 1 << 30  # bytes of all parts, unpacked
+LARGEST_RATIO = 200  # of these to the file: deflate reaches 1032; a book of text has about 10, an empty sheet 50
+ALWAYS_FINE = 10 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ZipPackage:
+    """A file that was read: what it says of its parts, not yet their contents."""
+
+    content: bytes
+    infos: tuple[zipfile.ZipInfo, ...]
+
+    @classmethod
+    def read(cls, content: bytes) -> "ZipPackage":
+        """Raises CorpusError for what is no zip, is encrypted, or is out of all proportion when it is unpacked."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                infos = tuple(archive.infolist())
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
+            raise CorpusError(f"not a zip of parts, which it has to be ({error})") from error
+        if any(info.flag_bits & 1 for info in infos):
+            raise CorpusError("the file is encrypted; save it without a password")
+        if len({info.filename for info in infos}) < len(infos):
+            raise CorpusError("the file has two parts of one name; save it again with an office program")
+        size = sum(info.file_size for info in infos)
+        if len(infos) > MOST_PARTS or size > LARGEST or size > max(ALWAYS_FINE, LARGEST_RATIO * len(content)):
+            raise CorpusError(
+                f"unpacked, the file has {len(infos):,} parts and {size:,} bytes; the limits are {MOST_PARTS:,} parts, "
+                f"{LARGEST:,} bytes and {LARGEST_RATIO} times the size of the file"
+            )
+        return cls(content, infos)
+
+    def parts(self, names: set[str]) -> dict[str, bytes]:
+        """The contents of parts. Raises CorpusError for one that is broken. No more is unpacked than `read` has seen:
+        zipfile stops at the size that a part says."""
+        contents: dict[str, bytes] = {}
+        try:
+            with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
+                for info in self.infos:
+                    if info.filename in names:
+                        contents[info.filename] = archive.read(info)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            NotImplementedError,
+            EOFError,
+            RuntimeError,
+            OSError,
+        ) as error:
+            raise CorpusError(f"a part of the file is broken ({error})") from error
+        return contents
+
+    def with_parts(self, changed: Mapping[str, bytes]) -> bytes:
+        """The file with other contents of some parts; the others, their order, dates and ways of packing stay."""
+        if not changed:
+            return self.content
+        others = self.parts({info.filename for info in self.infos} - set(changed))
+        target = io.BytesIO()
+        with zipfile.ZipFile(target, "w") as archive:
+            for info in self.infos:
+                copy = zipfile.ZipInfo(info.filename, info.date_time)
+                copy.compress_type, copy.external_attr = info.compress_type, info.external_attr
+                copy.create_system, copy.comment = info.create_system, info.comment
+                archive.writestr(copy, changed.get(info.filename, others.get(info.filename, b"")))
+        return target.getvalue()

@@ -1,0 +1,213 @@
+"""Word's and OpenDocument's texts."""
+
+import io
+import re
+import time
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import CorpusError, SpecError
+from jobs.files.markup.docx import FORMAT as DOCX
+from jobs.files.markup.odt import FORMAT as ODT
+
+RUNS = st.lists(
+    st.sampled_from(
+        [
+            "<w:r><w:t>words </w:t></w:r>",
+            "<w:r><w:rPr><w:b/></w:rPr><w:t>bold</w:t></w:r>",
+            "<w:r><w:rPr><w:lang w:val='en'/></w:rPr><w:t xml:space='preserve'> &amp; </w:t></w:r>",
+            "<w:r><w:br/><w:t>Ä</w:t><w:tab/></w:r>",
+            "<w:bookmarkStart w:id='1'/>",
+            "<w:hyperlink r:id='x'><w:r><w:t>link</w:t></w:r></w:hyperlink>",
+            "<w:r><w:fldChar w:fldCharType='begin'/></w:r>",
+            "<w:r><w:fldChar w:fldCharType='end'/></w:r>",
+            "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del>",
+            "<w:r><w:pict><w:p><w:r><w:t>In a box</w:t></w:r></w:p></w:pict></w:r>",
+            "<w:proofErr/>",
+        ]
+    )
+).map("".join)
+SPANS = st.lists(
+    st.sampled_from(
+        [
+            "words ",
+            "&amp;",
+            "<text:span>bold <text:tab/></text:span>",
+            "<text:s text:c='2'/>",
+            "<text:a>a<text:span>b</text:span></text:a>",
+            "\n",
+            "<text:note><text:p>Of it</text:p></text:note>",
+            "<!-- no -->",
+        ]
+    )
+).map("".join)
+
+
+def package(parts: dict[str, str], *, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name, content in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
+    return target.getvalue()
+
+
+def docx(*paragraphs: str, **parts: str) -> bytes:
+    body = "".join(f"<w:p><w:pPr/>{each}</w:p>" for each in paragraphs)
+    document = f"<?xml version='1.0'?>\r\n<w:document xmlns:w='w' xmlns:r='r'><w:body>{body}</w:body></w:document>"
+    return package({"[Content_Types].xml": "<Types/>", "word/document.xml": document, **parts})
+
+
+def odt(*paragraphs: str) -> bytes:
+    body = "".join(f"<text:p>{each}</text:p>" for each in paragraphs)
+    return package(
+        {
+            "mimetype": "application/vnd.oasis.opendocument.text",
+            "content.xml": f"<o:d xmlns:o='o' xmlns:text='t'>{body}</o:d>",
+        }
+    )
+
+
+def body_of(content: bytes) -> str:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(("document.xml", "content.xml")))
+        document = archive.read(name).decode()
+    return document.split("<w:body>")[-1].split("</w:body>")[0]
+
+
+def words(text: str) -> str:
+    return re.sub("<[^>]*>", "", text)
+
+
+@given(st.lists(RUNS).map(lambda texts: docx(*texts)))
+def test_a_docx_file_with_its_own_texts_comes_back_byte_for_byte(content):
+    file = DOCX.read(content)
+
+    assert file.write([unit.text for unit in file.units]) == content
+    assert file.write([None] * len(file.units)) == content
+
+
+@given(st.lists(SPANS).map(lambda texts: odt(*texts)))
+def test_an_odt_file_with_its_own_texts_comes_back_byte_for_byte(content):
+    file = ODT.read(content)
+
+    assert file.write([unit.text for unit in file.units]) == content
+    assert file.write([None] * len(file.units)) == content
+
+
+@given(RUNS.map(docx))
+def test_the_texts_of_a_written_docx_file_are_those_that_were_written(content):
+    file = DOCX.read(content)
+    texts = [f"{unit.text}!" for unit in file.units]
+
+    again = DOCX.read(file.write(texts))
+
+    assert [words(unit.text) for unit in again.units] == [words(text) for text in texts]
+
+
+@given(SPANS.map(odt))
+def test_the_texts_of_a_written_odt_file_are_those_that_were_written(content):
+    file = ODT.read(content)
+    texts = [f"{unit.text}!" for unit in file.units]
+
+    assert [words(unit.text) for unit in ODT.read(file.write(texts)).units] == [words(text) for text in texts]
+
+
+def test_formats_are_pairs_of_marks_and_what_is_no_text_is_one():
+    file = DOCX.read(
+        docx(
+            "<w:bookmarkStart/><w:r><w:t>One </w:t></w:r><w:r><w:rPr><w:lang w:val='en'/></w:rPr><w:t>more </w:t></w:r>"
+            "<w:r><w:rPr><w:b/></w:rPr><w:t>bold</w:t></w:r><w:r><w:footnoteReference/></w:r><w:r><w:t>.</w:t></w:r>"
+        )
+    )
+
+    assert [unit.text for unit in file.units] == ["One more <1>bold</1><2/>."]
+    assert body_of(file.write(["<1>Fett</1> eins<2/>."])) == (
+        '<w:p><w:pPr/><w:bookmarkStart/><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Fett</w:t></w:r>'
+        '<w:r><w:t xml:space="preserve"> eins</w:t></w:r><w:r><w:footnoteReference/></w:r>'
+        '<w:r><w:t xml:space="preserve">.</w:t></w:r></w:p>'
+    )
+
+
+def test_a_mark_that_a_translation_lost_stands_at_the_end():
+    for form, content, mark in (
+        (DOCX, docx("<w:r><w:t>One</w:t><w:br/><w:t>two</w:t></w:r>"), "<w:r><w:br/></w:r></w:p>"),
+        (ODT, odt("One<text:tab/>two"), "zwei<text:tab/></text:p>"),
+    ):
+        assert mark in body_of(form.read(content).write(["Eins zwei"]))
+
+
+def test_a_text_box_within_a_paragraph_is_translated_with_it():
+    box = "<w:r><w:pict><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:pict></w:r>"
+    file = DOCX.read(docx(f"<w:r><w:t>One</w:t></w:r>{box.format('Box')}<w:r><w:t>two</w:t></w:r>"))
+
+    assert [unit.text for unit in file.units] == ["One<1/>two", "Box"]
+    written = body_of(file.write(["Eins<1/>zwei", "Kasten"]))
+    assert '<w:pict><w:p><w:r><w:t xml:space="preserve">Kasten</w:t></w:r></w:p></w:pict>' in written
+
+
+def test_headers_and_footnotes_are_translated_and_other_parts_stay():
+    parts = {
+        name: f"<w:x><w:p><w:r><w:t>Of {name}</w:t></w:r></w:p></w:x>"
+        for name in ("word/header1.xml", "word/footnotes.xml", "word/styles.xml")
+    }
+    file = DOCX.read(content := docx("<w:r><w:t>One</w:t></w:r>", **parts))
+
+    assert [unit.name for unit in file.units] == ["document/1", "footnotes/1", "header1/1"]
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as before,
+        zipfile.ZipFile(io.BytesIO(file.write([None, "Zwei", None]))) as after,
+    ):
+        assert before.namelist() == after.namelist()
+        assert [name for name in before.namelist() if before.read(name) != after.read(name)] == ["word/footnotes.xml"]
+
+
+def test_nested_spans_of_odt_stay_nested_and_are_closed():
+    file = ODT.read(odt("One <text:span>two <text:a>three</text:a></text:span>"))
+
+    assert [unit.text for unit in file.units] == ["One <1>two <2>three</2></1>"]
+    assert "<text:p><text:span><text:a>Drei</text:a></text:span> x</text:p>" in body_of(
+        file.write(["<1><2>Drei</1> x</2>"])
+    )
+
+
+@pytest.mark.parametrize("text", ["a & b", "<b>a</b>", "<7/>", "a < b", "\x01"])
+def test_a_text_that_would_break_the_file_is_refused(text):
+    for form, content in ((DOCX, docx("<w:r><w:t>One</w:t></w:r>")), (ODT, odt("One"))):
+        with pytest.raises(SpecError, match="unit 1"):
+            form.read(content).write([text])
+
+
+NESTED = "<w:p><w:r><w:t>x</w:t>" * 5000 + "</w:r></w:p>" * 5000
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"PK\x03\x04 no zip", "zip"),
+        (b"", "zip"),
+        (package({"x": "y"}), "none of the parts"),
+        (package({"word/document.xml": " " * 30_000_000}), "limits"),
+        (package({"word/document.xml": "<w:p>"}), "document.xml: line 1"),
+        (package({"word/document.xml": "<!DOCTYPE x [<!ENTITY a 'b'>]><w:p>&a;</w:p>"}), "document.xml: line 1"),
+        (docx(NESTED), "deep"),
+        (docx("<w:r><w:t>One</w:t></w:r>")[:-30], "zip"),
+    ],
+)
+def test_bombs_and_broken_files_are_refused(content, why):
+    with pytest.raises(CorpusError, match=why):
+        DOCX.read(content)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<w:r><w:t>x</w:t></w:r><w:r><w:b/></w:r>", "<w:hyperlink><w:r><w:t>x</w:t></w:r></w:hyperlink>"]
+)
+def test_a_long_paragraph_takes_time_by_its_length(piece):
+    start = time.process_time()
+
+    file = DOCX.read(docx(piece * 10_000))
+    file.write([unit.text + "!" for unit in file.units])
+
+    assert time.process_time() - start < 4
