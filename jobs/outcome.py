@@ -15,6 +15,7 @@ class Flag(enum.StrEnum):
     UNKNOWN_SOURCE = (
         "unknown-source"  # the model's vocabulary lacks so much of a segment that its translation is invented
     )
+    IMPORTED = "imported"  # a segment's translation is a unit that somebody imported, and not the model's
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
     UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
     UNSCORED = "unscored"  # no token could be scored; of a translation: the provider gives no log-probability

@@ -75,6 +75,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "models": Entry(worker_port.COMMANDS["models"], "List, add, inspect, verify and split models."),
         "bench": Entry(worker_port.COMMANDS["bench"], "Measure the speed of this machine."),
         "tokens": Entry("jobs.cli.commands.tokens:tokens", "Add, list and revoke the tokens of the dashboard."),
+        "memory": Entry("jobs.cli.commands.memory:memory", "Import, export, list and prune the translation memory."),
         "db": Entry("jobs.cli.commands.db:db", "Maintain the database."),
         "config": Entry("jobs.cli.commands.config:config", "Show every setting and where it comes from."),
         "doctor": Entry("jobs.cli.commands.doctor:doctor", "Check this installation and suggest repairs."),

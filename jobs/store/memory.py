@@ -3,6 +3,7 @@ same model and options."""
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -43,12 +44,15 @@ def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Scor
     }
 
 
-def learn(connection: Connection, entries: Learned) -> None:
-    """Insert entries, in the transaction that records their documents; an entry that exists stays as it is."""
+def learn(
+    connection: Connection, entries: Learned, *, model: str | None = None, learned_at: datetime | None = None
+) -> None:
+    """Insert entries, in the transaction that records their documents; an entry that exists stays as it is. `model`: of
+    their job."""
     # Sorted: two workers that insert the same keys in different orders would deadlock.
     translations = [_translation(key, entry) for key, entry in sorted(entries.items()) if not isinstance(entry, Score)]
     scores = [_score(key, entry) for key, entry in sorted(entries.items()) if isinstance(entry, Score)]
-    insert_rows(connection, MemoryEntry, translations)
+    insert_rows(connection, MemoryEntry, translations, model=model, learned_at=learned_at)
     insert_rows(connection, ScoreEntry, scores)
 
 

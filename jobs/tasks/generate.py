@@ -16,7 +16,8 @@ _MAX_STOPS = 16  # each is looked for after every token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count."""
+    """Options of continuing prompts. Of the model's own settings, those of length and sampling do not count;
+    None: the value in its generation_config.json."""
 
     max_new_tokens: int = option(256, shared.MAX_NEW_TOKENS)  # the token that ends the continuation counts
     temperature: float = option(
@@ -46,6 +47,8 @@ class GenerateOptions:
         "End a continuation before this text, for example a line break ($'\\n' in bash); may be given again.",
         metavar="TEXT",
     )
+    repetition_penalty: float | None = option(None, shared.REPETITION_PENALTY)
+    no_repeat_ngram_size: int | None = option(None, shared.NO_REPEAT_NGRAM_SIZE)
     chat: bool = option(
         False, "Documents are messages, or a text of the user, which the model's chat template turns into a prompt."
     )

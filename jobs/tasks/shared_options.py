@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from jobs.errors import SpecError, meant
-from jobs.number_ranges import Whole
+from jobs.number_ranges import Real, Whole
 from jobs.tasks.option import EVERY, SEVERAL, Option
 
 
@@ -78,7 +78,26 @@ MAX_LENGTH = Option(
     heading=SEVERAL,
     metavar="TOKENS",
 )
-SHARED_ORDER = ("reuse", "max_new_tokens", "cache", "batch_size", "prefix_cache", "max_length")  # in help
+REPETITION_PENALTY = Option(  # Keskar et al. 2019
+    "translate, generate: tokens that a text already has are less likely by this factor; 1: as likely as before.  "
+    "[default: the model's]",
+    Real(0, 100, "1 changes nothing, more than 1 makes repetition less likely", without_least=True),
+    heading=SEVERAL,
+    metavar="FACTOR",
+    is_later=True,
+)
+NO_REPEAT_NGRAM_SIZE = Option(
+    "translate, generate: no N tokens in a row come twice in a text (of a prompt, the prompt included); 0: any may.  "
+    "[default: the model's]",
+    Whole(0, 1000, "0 allows every repetition"),
+    heading=SEVERAL,
+    metavar="N",
+    is_later=True,
+)
+SHARED_ORDER = (  # in help
+    *("reuse", "max_new_tokens", "repetition_penalty", "no_repeat_ngram_size"),
+    *("cache", "batch_size", "prefix_cache", "max_length"),
+)
 
 SOURCE_LANGUAGE = Option(
     "The language of the texts, for splitting sentences, e.g. en or de; for a model with several source languages also "

@@ -31,6 +31,8 @@ class TranslateOptions:
     )
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
     max_new_tokens: int | None = option(None, shared.MAX_NEW_TOKENS)  # per segment, end-of-sentence included
+    repetition_penalty: float | None = option(None, shared.REPETITION_PENALTY)
+    no_repeat_ngram_size: int | None = option(None, shared.NO_REPEAT_NGRAM_SIZE)
     allow_pad: bool = option(
         False,
         "Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",
@@ -128,7 +130,12 @@ TRANSLATE = Kind(
         Measure("sentences", "num_segments"),
         Measure("from the memory", "num_reused", "sentences"),
     ),
-    flags=(*(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT, Flag.PASSED_THROUGH, Flag.UNSCORED),),
+    flags=(
+        *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT),
+        Flag.IMPORTED,
+        Flag.PASSED_THROUGH,
+        Flag.UNSCORED,
+    ),
     fields=(
         Field(name="text", type=Type.TEXT, meaning="the translation", view="translation"),
         Field(

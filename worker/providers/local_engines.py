@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 from jobs.answers import Answers
 from jobs.errors import ModelError
 from jobs.outcome import SegmentTranslation, Translation
+from jobs.routing.language_pair import LanguagePair, language_pair
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS, Batch
 from jobs.tasks.generate import GenerateOptions
@@ -83,7 +84,7 @@ class LocalEngines:
         to end.
         """
         spec, texts = job.own_spec, [document.text for document in documents]
-        run = run.for_digest(job.memory_digest(), spec.options.timing)
+        run = run.for_digest(job.memory_digest(), spec.options.timing, _languages(spec))
         match spec.options:
             case TranslateOptions(routes=(_, *_)):
                 return self._translate_via(spec, texts, run)
@@ -130,7 +131,11 @@ class LocalEngines:
         used: list[LoadedModel] = []
         for leg in spec.legs:
             assert isinstance(leg.options, TranslateOptions)
-            legs.append(PivotLeg(leg.model, self.of_translation(leg, Translator), leg.options, leg.memory_digest()))
+            legs.append(
+                PivotLeg(
+                    leg.model, self.of_translation(leg, Translator), leg.options, leg.memory_digest(), _languages(leg)
+                )
+            )
             used += self._used
         self._used = tuple(used)
         first, second = legs
@@ -184,6 +189,14 @@ class LocalEngines:
         if not isinstance(model, loaded):
             raise ModelError(f"{spec.model} is not {kind.noun}, and the job needs one: cancel the job")
         return model
+
+
+def _languages(spec: JobSpec) -> LanguagePair | None:
+    """What a job of one model translates between; None: it does not translate, or does not say."""
+    options = spec.options
+    if not isinstance(options, TranslateOptions) or options.routes:
+        return None
+    return language_pair(spec.model, options.source_language, options.target_language)
 
 
 class Pace:

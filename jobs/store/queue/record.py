@@ -55,7 +55,7 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             _insert_steps(connection, work, answers.timings, now)
             answered_by = answers.answered_by or [ONNX] * len(batch)
             new, without = _insert_results(connection, work, batch, answers.outcomes, answered_by, now)
-            memory.learn(connection, answers.learned)
+            memory.learn(connection, answers.learned, model=work.spec.model, learned_at=now)
             failed = _end_failed(connection, work, without)
             log_changes(connection, work, answers, now)
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))

@@ -101,8 +101,26 @@ class MemoryEntry(Base):
     num_source_tokens: Mapped[int] = column("of the segment", unit="tokens")
     num_target_tokens: Mapped[int] = column("of the best, end of sentence included", unit="tokens")
     flags: Mapped[str] = column("as in `translations`")
+    model: Mapped[str | None] = column("of the job that stored it; null: an older version did")
+    learned_at: Mapped[datetime | None] = column("when it was stored; null: by an older version")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class ImportedUnit(Base):
+    """Translations that people imported (`kvjobs memory import`): they come before those of any model."""
+
+    __tablename__ = "imported_units"
+
+    source_digest: Mapped[bytes] = column("sha256 of the source", primary_key=True)
+    source_language: Mapped[str] = column("its code, as the file has it", primary_key=True)
+    target_language: Mapped[str] = column("of the translation, as the file has it", primary_key=True)
+    source: Mapped[str] = column("a sentence")
+    target: Mapped[str] = column("its translation")
+    file: Mapped[str] = column("the name of the file that it was imported from")
+    imported_at: Mapped[datetime] = column("when it was imported last")
+
+    __table_args__ = (Index(None, "imported_at"), {"sqlite_with_rowid": False})
 
 
 class ScoreEntry(Base):

@@ -40,6 +40,7 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.REPETITION: "The text repeats a sequence in a row, and its source does not; the model probably looped.",
     Flag.UNKNOWN_SOURCE: "The model's vocabulary lacks much of the source, as of another script; the translation is "
     "probably invented.",
+    Flag.IMPORTED: "A sentence has the translation that somebody imported (kvjobs memory import).",
     Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
     Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
     Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",

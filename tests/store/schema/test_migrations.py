@@ -104,7 +104,8 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert providers == [(1, "onnx", "opus-mt-en-zh"), (2, "onnx", "opus-mt-en-zh")]
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
     assert after.pop("passes") == after.pop("tokens") == after.pop("webhook_deliveries") == []
-    assert after.pop("uploaded_files") == after.pop("openai_batches") == after.pop("job_files") == []
+    assert after.pop("uploaded_files") == after.pop("openai_batches") == []
+    assert after.pop("job_files") == after.pop("imported_units") == []
     assert after.pop("job_turns") == [{"job_id": 1}, {"job_id": 2}]
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in (*SUMS, RecordedBatch)}

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from jobs.errors import Stopped
 from jobs.outcome import Score, SegmentTranslation, StepTiming
+from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.timing import Counted, Stopwatch
 
@@ -18,6 +19,9 @@ class ResultMemory(Protocol):
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         """The stored translations by key; keys without one are left out."""
 
+    def recall_imported(self, sentences: Sequence[str], languages: LanguagePair) -> dict[str, str]:
+        """The translations into this language that people imported, by sentence; those without one are left out."""
+
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
         """The stored scores by key; keys without one are left out."""
 
@@ -26,6 +30,9 @@ class NoMemory:
     """A memory that is always empty."""
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        return {}
+
+    def recall_imported(self, sentences: Sequence[str], languages: LanguagePair) -> dict[str, str]:
         return {}
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
@@ -45,10 +52,11 @@ class RunContext:
     should_stop: Callable[[], bool] = never
     memory: ResultMemory = field(default_factory=NoMemory)
     digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
+    languages: LanguagePair | None = None  # of a translation, where they are known: imported units are found by them
 
-    def for_digest(self, digest: bytes, timing: Timing) -> "RunContext":
+    def for_digest(self, digest: bytes, timing: Timing, languages: LanguagePair | None = None) -> "RunContext":
         """This context with a new stopwatch, for results of this digest. What is computed again is timed again."""
-        return replace(self, stopwatch=Stopwatch(timing), digest=digest)
+        return replace(self, stopwatch=Stopwatch(timing), digest=digest, languages=languages)
 
     def raise_if_stopped(self, between: str) -> None:
         """Raise Stopped if the run is to end. `between`: a plural noun for the message, such as steps, calls,

@@ -158,9 +158,12 @@ class ContinuationRules:
         sampling = None
         if options.temperature:
             sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
+        penalty, ngram_size = options.repetition_penalty, options.no_repeat_ngram_size
         return dataclasses.replace(
             self,
             max_new_tokens=options.max_new_tokens,
+            repetition_penalty=self.repetition_penalty if penalty is None else penalty,
+            no_repeat_ngram_size=self.no_repeat_ngram_size if ngram_size is None else ngram_size,
             stop_texts=tuple(dict.fromkeys((*self.stop_texts, *options.stop))),
             sampling=sampling,
         )

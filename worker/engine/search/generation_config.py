@@ -78,6 +78,8 @@ class GenerationConfig:
             "num_beams": options.beam_size,
             "length_penalty": options.length_penalty,
             "early_stopping": options.early_stopping,
+            "repetition_penalty": options.repetition_penalty,
+            "no_repeat_ngram_size": options.no_repeat_ngram_size,
             "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
         }
         if options.allow_pad and self.unlisted_pad_id is not None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
 from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Translation, Via
+from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import join_document, merge_flags
@@ -33,6 +34,7 @@ class PivotLeg:
     translator: Translator
     options: TranslateOptions  # the options that a job of this model alone would have
     digest: bytes  # of this model and its options: part of each key of the memory
+    languages: LanguagePair | None = None  # that it translates between, where they are known
 
 
 def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: RunContext) -> Answers:
@@ -43,11 +45,11 @@ def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: 
     """
     for leg in (first, second):
         leg.translator.check(leg.options)
-    to_middle = run.for_digest(first.digest, first.options.timing)
+    to_middle = run.for_digest(first.digest, first.options.timing, first.languages)
     with run.measure("segment", rows=len(texts)):
         cut = CutTexts.of(texts, first.options)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
-    final = _translate_middle(middle.results, second, replace(run, digest=second.digest))
+    final = _translate_middle(middle.results, second, replace(run, digest=second.digest, languages=second.languages))
     return Answers(
         outcomes=[_outcome(cut, document, (first, middle), (second, final)) for document in cut.documents],
         learned=middle.learned | final.learned,

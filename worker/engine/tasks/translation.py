@@ -92,12 +92,16 @@ class Translator:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
         keys = [memory_key(run.digest, sentence, tokenizer.source_language) for sentence in sentences]
-        known = run.memory.recall(keys) if options.reuse and keys else {}
-        unknown = [index for index, key in enumerate(keys) if key not in known]
+        imported = _recall_imported(sentences, run) if options.reuse else {}
+        wanted = [key for sentence, key in zip(sentences, keys, strict=True) if sentence not in imported]
+        known = run.memory.recall(wanted) if options.reuse and wanted else {}
+        unknown = [index for index, key in enumerate(keys) if key not in known and sentences[index] not in imported]
         new = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
         computed = dict(zip(unknown, new, strict=True))
         results = [
-            _with_flags(tokenizer, sentence, computed[index] if index in computed else known[key])
+            _imported(imported[sentence])
+            if sentence in imported
+            else _with_flags(tokenizer, sentence, computed[index] if index in computed else known[key])
             for index, (sentence, key) in enumerate(zip(sentences, keys, strict=True))
         ]
         return TranslatedSentences(
@@ -162,6 +166,16 @@ class Translator:
             num_target_tokens=len(best.ids),
             flags=(Flag.TRUNCATED,) if best.truncated else (),
         )
+
+
+def _recall_imported(sentences: Sequence[str], run: RunContext) -> dict[str, str]:
+    """What people imported for these sentences: it comes before what the model says, or said."""
+    return run.memory.recall_imported(sentences, run.languages) if run.languages and sentences else {}
+
+
+def _imported(text: str) -> SegmentTranslation:
+    """A translation that somebody imported: no model read or wrote its tokens."""
+    return SegmentTranslation((text,), (0.0,), 0.0, 0, 0, (Flag.IMPORTED,))
 
 
 def _with_flags(tokenizer: Seq2SeqTokenizer, sentence: str, result: SegmentTranslation) -> SegmentTranslation:

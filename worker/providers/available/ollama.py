@@ -18,6 +18,7 @@ from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
 from jobs.worker_port import ProviderCheck
 from worker.engine.runtime.run_context import RunContext
+from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.providers.chat.translation import language_pair, passed_through, prompt_of, why_not_translate
 from worker.providers.http.client import Exchange, ServerAccess, UsageCount
 from worker.providers.http.document_requests import answer_documents
@@ -60,8 +61,8 @@ class OllamaProvider(ServerProvider):
                 return NO_SCORES
             case RerankOptions() as options:
                 return why_not_rerank(options)
-            case GenerateOptions():
-                return None
+            case GenerateOptions() as options:
+                return why_not_against_repetition(options)
 
     def check(self) -> ProviderCheck:
         mend = "start it (ollama serve), or set KVJOBS_OLLAMA_HOST (or OLLAMA_HOST) to where it runs"

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
+from jobs.routing.language_pair import language_pair as language_codes
 from jobs.spec import JobSpec
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
+from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.text.loops import has_loop
 from worker.text.segments import segment
 
@@ -26,9 +28,6 @@ TEMPLATE = (
     "quotation marks around it, and the same line breaks.\n\n{text}"
 )
 _THOUGHTS = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)  # a template may hold the first tag itself
-# `opus-mt-en-zh`, `Helsinki-NLP/opus-mt-tc-big-en-pt`: codes of two or three letters at the end of a model's name.
-_PAIR = re.compile(r"[-_]([a-z]{2,3})[-_]([a-z]{2,3})$")
-_FAMILIES = frozenset({"big", "mt", "tc", "gpt", "sla", "mul"})  # such words at the end of a name are no languages
 # English names of ISO 639 codes, with and without a script (FLORES: `cmn_Hans`). Any other code is given as it is,
 # which models understand mostly.
 _NAMES = {
@@ -84,6 +83,8 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return "a chat model gives one translation, and --n-best asks for more"
     if spec.options.beam_size is not None and spec.options.beam_size > 1:
         return "a chat model has no beam search, and --beam-size asks for one"
+    if why := why_not_against_repetition(spec.options):
+        return why
     return NO_TARGET if language_pair(spec) is None else None
 
 
@@ -148,11 +149,9 @@ def language_pair(spec: JobSpec) -> LanguagePair | None:
     """The languages of a translating job: of the option `--target-language`, else of the end of the model's name; None
     where neither names the target."""
     assert isinstance(spec.options, TranslateOptions)
-    found = _PAIR.search(spec.model.lower())
-    named = found.groups() if found and not _FAMILIES & set(found.groups()) else None
-    source = named[0] if named else spec.options.source_language
-    target = spec.options.target_language or (named[1] if named else None)
-    return None if target is None else LanguagePair(language_name(source), language_name(target))
+    options = spec.options
+    found = language_codes(spec.model, options.source_language, options.target_language)
+    return None if found is None else LanguagePair(language_name(found.source), language_name(found.target))
 
 
 def language_name(code: str) -> str:

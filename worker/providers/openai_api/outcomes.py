@@ -27,6 +27,7 @@ from jobs.tasks.score import Bos, ScoreOptions, Window
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.rerank.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload, missing_text
 from worker.providers.chat.generation import ContinuedPrompt, continues_answer, finish_of, generation_of, messages_of
+from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.providers.http.client import shown
 from worker.providers.openai_api.answers import ChatChoice, bad_answer
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
@@ -47,6 +48,8 @@ _ENDS = ("stop", "eos", "eos_token", "stop_sequence")
 
 def why_not_generate(options: GenerateOptions, base_url: str) -> str | None:
     """Why a server cannot do a generating job with these options, a sentence; None: it can, or it says so itself."""
+    if why := why_not_against_repetition(options):
+        return why
     if base_url != OPENAI_URL:
         return None
     if options.top_k:

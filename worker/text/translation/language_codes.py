@@ -61,6 +61,14 @@ def find_language(wanted: str, codes: Collection[str], side: str) -> str:
     raise SpecError(f"this model has no {side} language {wanted!r}; it has {some_languages(codes, wanted)}")
 
 
+def may_be_same(code: str, other: str) -> bool:
+    """Whether two codes may mean the same language: `en`, `eng_Latn` and `en-GB` may mean `en`; not two scripts
+    (`zh_Hans`, `zh-TW`), nor two regions (`pt-BR`, `pt-PT`)."""
+    same = _language(code) == _language(other) or _is_alias(_language(code), _language(other))
+    scripts, regions = (_script_or_its_region(code), _script_or_its_region(other)), (_region(code), _region(other))
+    return same and all(None in both or both[0] == both[1] for both in (scripts, regions))
+
+
 def some_languages(codes: Collection[str], wanted: str = "") -> str:
     """A few of the languages, those like `wanted` first, for a message."""
     close = get_close_matches(wanted, codes, _NUM_SHOWN, cutoff=0.5)
@@ -80,6 +88,19 @@ def _language(code: str) -> str:
 def _script(code: str) -> str | None:
     """The four letters of a script in a code; None where it has none, or a region in its place."""
     return next((part.lower() for part in _SEPARATOR.split(code)[1:] if len(part) == 4), None)
+
+
+def _region(code: str) -> str | None:
+    """The two letters of a region in a code; None where it has none. (`XX` of mBART-50 is none.)"""
+    parts = (part.lower() for part in _SEPARATOR.split(code)[1:] if len(part) == 2)
+    return next((part for part in parts if part != "xx"), None)
+
+
+def _script_or_its_region(code: str) -> str | None:
+    """The script of a code; of Chinese also by its region."""
+    of_chinese = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
+    is_chinese = _language(code) in ("zh", "zho", "cmn", "yue")
+    return _script(code) or (of_chinese.get(_region(code) or "") if is_chinese else None)
 
 
 def _is_alias(code: str, other_code: str) -> bool:

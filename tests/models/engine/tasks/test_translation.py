@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
+from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from tests.models.engine.tasks.texts import (
@@ -145,6 +146,41 @@ def test_without_reuse_the_memory_is_neither_read_nor_written(translator: Transl
     assert tokenizer.seen == ["Alpha beta.", "Alpha beta."]
     assert one(translated).num_reused == 0
     assert translated.learned == {}
+
+
+def test_an_imported_translation_comes_before_the_memory_and_the_model_and_is_not_learned(
+    translator: Translator, tokenizer: WordTokenizer
+) -> None:
+    memory = DictMemory()
+    memory.update(translate(translator, ["Alpha beta."], memory=memory).learned)
+    memory.imported[("en", "zh")] = {"Alpha beta.": "一二。"}
+    tokenizer.seen.clear()
+
+    found = translate(translator, ["Alpha beta. Gamma."], memory=memory, languages=LanguagePair("en", "zh"))
+
+    document = one(found)
+    assert document.text.startswith("一二。")
+    assert (document.num_reused, document.flags) == (1, (Flag.IMPORTED,))
+    assert tokenizer.seen == ["Gamma."]
+    assert len(found.learned) == 1
+    assert document.num_source_tokens == next(iter(found.learned.values())).num_source_tokens  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "languages"),
+    [
+        (dataclasses.replace(GREEDY, reuse=False), LanguagePair("en", "zh")),
+        (GREEDY, LanguagePair("en", "de")),
+        (GREEDY, None),
+    ],
+)
+def test_no_imported_translation_is_used_without_reuse_or_for_other_languages(
+    translator: Translator, options: TranslateOptions, languages: LanguagePair | None
+) -> None:
+    memory = DictMemory()
+    memory.imported[("en", "zh")] = {"Alpha beta.": "一二。"}
+
+    assert one(translate(translator, ["Alpha beta."], options, memory=memory, languages=languages)).num_reused == 0
 
 
 # Flags and failures

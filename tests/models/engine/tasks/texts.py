@@ -6,6 +6,7 @@ from typing import Any
 from jobs.answers import Answers
 from jobs.errors import SpecError
 from jobs.outcome import SegmentTranslation, Translation
+from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -61,10 +62,17 @@ class LanguageTokenizer(WordTokenizer):
 
 
 class DictMemory(dict[bytes, SegmentTranslation]):
-    """A translation memory in a dictionary."""
+    """A translation memory in a dictionary, and imported units by languages and source."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.imported: dict[tuple[str, str], dict[str, str]] = {}
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         return {key: self[key] for key in keys if key in self}
+
+    def recall_imported(self, sentences: Sequence[str], languages: LanguagePair) -> dict[str, str]:
+        return {sentence: text for sentence, text in self.imported.get(languages, {}).items() if sentence in sentences}
 
 
 def translate(
@@ -73,11 +81,12 @@ def translate(
     options: TranslateOptions = GREEDY,
     *,
     memory: Any = None,
+    languages: LanguagePair | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Answers:
     memory = DictMemory() if memory is None else memory
     return translator.translate(
-        texts, options, RunContext(Stopwatch(options.timing), should_stop, memory, digest=DIGEST)
+        texts, options, RunContext(Stopwatch(options.timing), should_stop, memory, digest=DIGEST, languages=languages)
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from worker.text.translation.language_codes import find_language
+from worker.text.translation.language_codes import find_language, may_be_same
 
 FLORES = ("arb_Arab", "deu_Latn", "eng_Latn", "nno_Latn", "nob_Latn", "srp_Cyrl", "zho_Hans", "zho_Hant", "ace_Latn")
 M2M100 = ("ar", "de", "en", "no", "ns", "sr", "zh")
@@ -47,3 +47,22 @@ def test_a_language_is_found_by_any_of_its_codes(wanted: str, codes: tuple[str, 
 def test_a_code_of_several_languages_or_of_none_is_refused_with_the_choices(wanted: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         find_language(wanted, FLORES, "target")
+
+
+@pytest.mark.parametrize(
+    ("code", "other", "same"),
+    [
+        ("en", "en-GB", True),
+        ("eng_Latn", "en", True),
+        ("en_XX", "en-US", True),
+        ("zh", "zh-TW", True),
+        ("zh_Hans", "zh-CN", True),
+        ("zho_Hant", "zh-CN", False),
+        ("pt-BR", "pt-PT", False),
+        ("en", "de", False),
+    ],
+)
+def test_codes_may_mean_one_language_unless_both_name_another_script_or_region(
+    code: str, other: str, same: bool
+) -> None:
+    assert may_be_same(code, other) == may_be_same(other, code) == same

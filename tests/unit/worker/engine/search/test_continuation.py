@@ -1,5 +1,6 @@
 """Continuing prompts over given logits: what ends a row, what is drawn, and that no row sees another."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -232,3 +233,11 @@ def test_the_options_of_a_job_complete_the_rules() -> None:
     assert (found.eos_ids, found.max_new_tokens, found.stop_texts) == ((1,), 9, ("a", "b"))
     assert found.sampling == Sampling(0.5, 0.9, 0, 4)
     assert rules.with_options(GenerateOptions()).sampling is None
+
+
+def test_options_against_repetition_come_before_the_models_own() -> None:
+    own = ContinuationRules(repetition_penalty=1.3, no_repeat_ngram_size=2)
+    of_the_job = own.with_options(GenerateOptions(repetition_penalty=1.0, no_repeat_ngram_size=0))
+
+    assert (of_the_job.repetition_penalty, of_the_job.no_repeat_ngram_size) == (1.0, 0)
+    assert own.with_options(GenerateOptions()) == dataclasses.replace(own, max_new_tokens=256)

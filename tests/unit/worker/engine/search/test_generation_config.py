@@ -193,6 +193,15 @@ def test_an_option_may_be_false_or_zero() -> None:
     assert (rules.early_stopping, rules.length_penalty) == (False, 0.0)
 
 
+def test_an_option_against_repetition_is_the_setting_of_the_same_name() -> None:
+    """The ids of such settings are compared with those of transformers (tests/golden, tests/live)."""
+    settings = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2}
+
+    assert read().with_options(TranslateOptions(**settings), max_positions=512) == read(GENERATION | settings)
+    off = TranslateOptions(repetition_penalty=1.0, no_repeat_ngram_size=0)
+    assert read(GENERATION | settings).with_options(off, max_positions=512) == read()
+
+
 def test_an_option_may_exceed_the_models_default_length_but_not_its_positions() -> None:
     short = read(GENERATION | {"max_length": 20})
 

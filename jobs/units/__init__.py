@@ -1,0 +1,1 @@
+"""Files of translation units: sentences with their translations, as translators and their programs exchange them."""
