@@ -60,6 +60,12 @@ def _xliff() -> FileFormat:
     return FORMAT
 
 
+def _po() -> FileFormat:
+    from jobs.files.gettext.portable_objects import FORMAT
+
+    return FORMAT
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -75,6 +81,8 @@ FORMATS: Mapping[str, LazyFormat] = {
     ".markdown": LazyFormat(_markdown),
     ".md": LazyFormat(_markdown),
     ".odt": LazyFormat(_odt),
+    ".po": LazyFormat(_po),
+    ".pot": LazyFormat(_po),
     ".properties": LazyFormat(_properties),
     ".tbx": LazyFormat(_tbx),
     ".tmx": LazyFormat(_tmx),

@@ -1,0 +1,1 @@
+"""gettext's .po and .pot."""
