@@ -1,5 +1,6 @@
 """Translating: a text becomes one in another language, by one model or by two."""
 
+import enum
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
@@ -10,6 +11,15 @@ from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.task import Task
+
+
+class Segmentation(enum.StrEnum):
+    """What of a document is translated as a unit."""
+
+    SENTENCES = "sentences"  # of each line
+    LINES = "lines"
+    PARAGRAPHS = "paragraphs"  # sentences of lines that are joined: for text that was wrapped at a width
+    NONE = "none"  # the document as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +51,14 @@ class TranslateOptions:
     # Which models know the language of a segment, `memory_key` says.
     source_language: str = option("en", shared.SOURCE_LANGUAGE, in_memory=False)
     target_language: str | None = option(None, shared.TARGET_LANGUAGE)  # a label without >> and <<
+    segment: Segmentation = option(
+        Segmentation.SENTENCES,
+        "What is translated as a unit: sentences; lines; paragraphs, the sentences of lines that are joined "
+        "(for hard-wrapped text); or none, a document as a whole.",
+        metavar="UNIT",
+        in_memory=False,
+        is_later=True,
+    )
     cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
     reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory

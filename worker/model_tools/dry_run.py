@@ -27,7 +27,7 @@ from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import Options
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import ScoreOptions
-from jobs.tasks.translate import TranslateOptions
+from jobs.tasks.translate import Segmentation, TranslateOptions
 from worker.engine.causal.open import open_causal_model, open_causal_tokenizer, open_chat_tokenizer
 from worker.engine.cross_encoder.model import CrossEncoder
 from worker.engine.cross_encoder.pair_reader import open_pair_reader
@@ -177,6 +177,7 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
             source_language=options.source_language,
             target_language=options.target_language,
             max_tokens=max_positions,
+            unit=options.segment,
         )
     pairs = (orjson.loads(text) for text in texts)
     language = options.target_language if isinstance(options, ScoreOptions) else None
@@ -269,6 +270,7 @@ def count_segments(
     source_language: str,
     target_language: str | None,
     max_tokens: int,
+    unit: Segmentation = Segmentation.SENTENCES,
 ) -> SegmentCounts:
     """Count what a job over `texts` would translate, without keeping any text.
 
@@ -279,7 +281,7 @@ def count_segments(
     for text in texts:
         num_documents += 1
         is_empty = True
-        for span in segment(text, source_language):
+        for span in segment(text, source_language, unit):
             num_passed_through += span.letterless
             if not span.translatable:
                 continue

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 import sentencex
 
+from jobs.tasks.translate import Segmentation
+from worker.text.paragraphs import paragraphs
+
 # Several rules of sentencex go back to the start of the text at every full stop: 100,000 characters of Chinese on one
 # line took 1.6 s, and a million would have taken minutes. In windows of this size a million take 1 s.
 WINDOW = 2048  # characters; a shorter line is one window
@@ -53,11 +56,17 @@ _LAST_WORD = re.compile(rf"(\S*?)({_IN_WORD}+)\.$")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a document. The texts of all its spans, joined, are the document."""
+    """A piece of a document. The texts of all its spans, as they are written, are the document."""
 
     text: str
     translatable: bool  # a sentence with at least one letter
     letterless: bool = False  # a sentence of digits, punctuation, symbols
+    written: str | None = None  # as the document has it, where lines were joined; None: as `text`
+
+    @property
+    def length(self) -> int:
+        """How many characters of the document it takes."""
+        return len(self.text if self.written is None else self.written)
 
     @property
     def is_gap(self) -> bool:
@@ -65,33 +74,64 @@ class Span:
         return not self.translatable and not self.letterless
 
 
-def segment(text: str, language: str) -> list[Span]:
+def segment(text: str, language: str, unit: Segmentation = Segmentation.SENTENCES) -> list[Span]:
     r"""Cut a document at line breaks and between sentences.
 
         "Hi.  How are you?\n- 42 -\n"   ->   Hi.  "  "  How are you?  "\n"  - 42 -  "\n"
                                                                         letterless
 
     `language`: the language of the text, as `en`, `eng`, `en-GB`, `zh_Hans`; an unknown one gets the English rules.
+    `unit`: of what else than the sentences of each line a span is; with PARAGRAPHS lines are joined before.
     """
-    code = _sentencex_code(language)
     spans: list[Span] = []
-    gap = 0  # start of the white space before the next sentence
-    end = 0
-    for line in text.splitlines(keepends=True):
-        for sentence in _sentences(line, code):
-            start, end = end, end + len(sentence)
-            stripped = sentence.strip()
-            if not stripped:
-                continue
-            first = start + len(sentence) - len(sentence.lstrip())
-            if first > gap:
-                spans.append(Span(text[gap:first], translatable=False))
-            has_letter = any(map(str.isalpha, stripped))  # isalpha: the Unicode categories L*
-            spans.append(Span(stripped, translatable=has_letter, letterless=not has_letter))
-            gap = first + len(stripped)
+    gap = end = 0  # start of the white space before the next unit; end of the last piece
+    read_gap = ""  # that white space, where lines are joined
+    for piece in _pieces(text, _sentencex_code(language), unit):
+        start, end = end, end + len(piece.written)
+        stripped = piece.read.strip()
+        if not stripped:
+            continue
+        written = piece.written.strip()
+        first = start + len(piece.written) - len(piece.written.lstrip())
+        if first > gap:
+            read_gap += piece.read[: len(piece.read) - len(piece.read.lstrip())]
+            spans.append(_span(read_gap if piece.goes_on else text[gap:first], text[gap:first], translatable=False))
+        has_letter = any(map(str.isalpha, stripped))  # isalpha: the Unicode categories L*
+        spans.append(_span(stripped, written, translatable=has_letter, letterless=not has_letter))
+        gap = first + len(written)
+        read_gap = piece.read[len(piece.read.rstrip()) :]
     if gap < len(text):
         spans.append(Span(text[gap:], translatable=False))
     return spans
+
+
+def _span(read: str, written: str, *, translatable: bool, letterless: bool = False) -> Span:
+    return Span(read, translatable, letterless, None if read == written else written)
+
+
+class _Piece(NamedTuple):
+    """Consecutive pieces of a document, white space included; joined as they are written, they are the document."""
+
+    read: str  # with lines joined
+    written: str
+    goes_on: bool  # whether it is of the same joined lines as the piece before
+
+
+def _pieces(text: str, code: str, unit: Segmentation) -> Iterator[_Piece]:
+    match unit:
+        case Segmentation.NONE:
+            yield _Piece(text, text, False)
+        case Segmentation.LINES:
+            yield from (_Piece(line, line, False) for line in text.splitlines(keepends=True))
+        case Segmentation.SENTENCES:
+            for line in text.splitlines(keepends=True):
+                yield from (_Piece(sentence, sentence, False) for sentence in _sentences(line, code))
+        case Segmentation.PARAGRAPHS:
+            for paragraph in paragraphs(text):
+                at = 0
+                for sentence in _sentences(paragraph.read, code):
+                    yield _Piece(sentence, paragraph.written_between(at, at + len(sentence)), at > 0)
+                    at += len(sentence)
 
 
 def _sentences(line: str, code: str) -> Iterator[str]:

@@ -117,8 +117,8 @@ def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[Al
     for span, (space, text) in zip(spans, filled, strict=True):
         target += len(space)
         if span.translatable:
-            aligned.append(AlignedSegment(source, source + len(span.text), target, target + len(text)))
-        source += len(span.text)
+            aligned.append(AlignedSegment(source, source + span.length, target, target + len(text)))
+        source += span.length
         target += len(text)
     return tuple(aligned)
 

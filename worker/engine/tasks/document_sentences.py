@@ -56,7 +56,7 @@ class CutTexts:
         indices: dict[str, int] = {}
         documents = []
         for text in texts:
-            document = CutDocument(segment(text, options.source_language), [])
+            document = CutDocument(segment(text, options.source_language, options.segment), [])
             for span in document.spans:
                 if span.translatable:
                     index = indices.get(span.text) if options.reuse else None

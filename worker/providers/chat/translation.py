@@ -17,7 +17,7 @@ from jobs.outcome import Failed, Flag, Outcome, Translation
 from jobs.providers import Reason
 from jobs.routing.language_pair import language_pair as language_codes
 from jobs.spec import JobSpec
-from jobs.tasks.translate import TranslateOptions
+from jobs.tasks.translate import Segmentation, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.text.loops import has_loop
@@ -83,6 +83,8 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return "a chat model gives one translation, and --n-best asks for more"
     if spec.options.beam_size is not None and spec.options.beam_size > 1:
         return "a chat model has no beam search, and --beam-size asks for one"
+    if spec.options.segment not in (Segmentation.SENTENCES, Segmentation.NONE):
+        return f"a chat model translates whole documents, and --segment {spec.options.segment} asks for parts"
     if why := why_not_against_repetition(spec.options):
         return why
     return NO_TARGET if language_pair(spec) is None else None

@@ -79,6 +79,7 @@ VALUES = {
     "fusion": "0",
     "max_length": "2",
     "cache": "auto",
+    "segment": "lines",
 }
 
 

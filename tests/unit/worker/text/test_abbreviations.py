@@ -26,6 +26,7 @@ WHOLE = [
     ("ca", "La Sra. Puig, p. ex. Girona, viu aprox. 5 km al nord."),
     ("ro", "Dl. Popescu stă pe str. Lungă nr. 5."),
     ("nl", "Mevr. Jansen woont bijv. Utrecht, prijs incl. BTW, nr. 6."),
+    ("nl", "Gisteren kwamen mevr. de Vries, dhr. De Boer en drs. Bos."),
     ("swe", "Regn väntas t.ex. Malmö och Lund, dvs. Skåne, kl. 5."),
     ("da", "Prisen er inkl. Moms, f.eks. Odense, kl. 5."),
     ("nb", "Regn ventes f.eks. Bergen, dvs. Vestlandet, kl. 5."),
@@ -36,6 +37,7 @@ WHOLE = [
     ("id", "Bpk. Budi tinggal di Jl. Merdeka No. 5."),
     ("el", "Ο κ. Παπάς, π.χ. Αθήνα, σελ. 5."),
     ("ru", "Он жил на ул. Ленина, им. Пушкина, напр. Москва, рис. 8, т. е. Тверь, обл. Тверь."),
+    ("ru", "Он пришёл, т. е. Иван и др. гости пришли."),
     ("uk", "Він жив на вул. Франка, ім. Шевченка, див. Рис, табл. 5."),
     ("bg", "Той живее на ул. Иван Вазов, напр. София, фиг. 5."),
     ("hi", "कल डॉ. शर्मा ने कहा।"),
@@ -44,6 +46,7 @@ WHOLE = [
     ("bn", "ডা. রহমান এসেছেন।"),
     ("ar", "قال د. أحمد ذلك"),
     ("ar", "كتب أ.د. خالد في ص. 5 ورقم ص. ب. 123"),
+    ("ar", "قال د. خالد وم. علي ذلك"),
     ("xx", "Dr. Nemo sleeps."),
 ]
 

@@ -8,7 +8,7 @@ from jobs.answers import Unanswered
 from jobs.outcome import Failed, Flag, Translation
 from jobs.providers import Reason
 from jobs.spec import JobSpec
-from jobs.tasks.translate import TranslateOptions
+from jobs.tasks.translate import Segmentation, TranslateOptions
 from tests.rows import SPEC
 from worker.providers.chat.translation import (
     ChatAnswer,
@@ -55,6 +55,8 @@ def test_languages_come_from_the_option_else_from_the_name_of_the_model(
         (spec_of("opus-mt-en-zh", n_best=2, beam_size=4), "n-best"),
         (spec_of("opus-mt-en-zh", beam_size=4), "beam"),
         (spec_of("opus-mt-en-zh", beam_size=1), None),
+        (spec_of("opus-mt-en-zh", segment=Segmentation.LINES), "--segment"),
+        (spec_of("opus-mt-en-zh", segment=Segmentation.NONE), None),
         (spec_of("opus-mt-en-zh", repetition_penalty=1.2), "--repetition-penalty"),
         (spec_of("opus-mt-en-zh", no_repeat_ngram_size=3), "--no-repeat-ngram-size"),
     ],
