@@ -66,6 +66,24 @@ def _po() -> FileFormat:
     return FORMAT
 
 
+def _srt() -> FileFormat:
+    from jobs.files.subtitles.formats import SRT
+
+    return SRT
+
+
+def _vtt() -> FileFormat:
+    from jobs.files.subtitles.formats import VTT
+
+    return VTT
+
+
+def _ass() -> FileFormat:
+    from jobs.files.subtitles.formats import ASS
+
+    return ASS
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -75,6 +93,7 @@ class LazyFormat:
 
 
 FORMATS: Mapping[str, LazyFormat] = {
+    ".ass": LazyFormat(_ass),
     ".docx": LazyFormat(_docx),
     ".htm": LazyFormat(_html),
     ".html": LazyFormat(_html),
@@ -84,8 +103,11 @@ FORMATS: Mapping[str, LazyFormat] = {
     ".po": LazyFormat(_po),
     ".pot": LazyFormat(_po),
     ".properties": LazyFormat(_properties),
+    ".srt": LazyFormat(_srt),
+    ".ssa": LazyFormat(_ass),
     ".tbx": LazyFormat(_tbx),
     ".tmx": LazyFormat(_tmx),
+    ".vtt": LazyFormat(_vtt),
     ".xhtml": LazyFormat(_html),
     ".xlf": LazyFormat(_xliff),
     ".xliff": LazyFormat(_xliff),

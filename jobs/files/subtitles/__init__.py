@@ -1,0 +1,1 @@
+"""Subtitles: .srt, .vtt, .ass."""
