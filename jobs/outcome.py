@@ -40,6 +40,16 @@ class AlignedSegment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentWords:
+    """Which words of a sentence the words of its translation come from. Positions are in characters of the two texts of
+    the document, from 0."""
+
+    source: tuple[tuple[int, int], ...]  # start and stop of each word of the sentence, in order
+    target: tuple[tuple[int, int], ...]  # the same of its translation
+    links: tuple[tuple[int, int], ...]  # (i, j): word i of the sentence, word j of the translation; sorted
+
+
+@dataclass(frozen=True, slots=True)
 class Via:
     """The text between the two models that a document went through."""
 
@@ -64,6 +74,8 @@ class Translation:
     alternatives: tuple[Alternative, ...] = ()  # best first; empty unless n_best > 1
     segments: tuple[AlignedSegment, ...] = ()  # in the order of both texts
     via: Via | None = None  # None: one model has translated it
+    # Of each of `segments`, where the job asks for them; None: its model could not tell.
+    alignments: tuple[SegmentWords | None, ...] = ()
     unknown_share: float | None = (
         None  # of the characters of its segments, those that the vocabulary lacks; None: unknown
     )

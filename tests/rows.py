@@ -56,6 +56,7 @@ class Line:
     error: tuple[str | None, str | None] = (None, None)  # code, message
     flags: str = ""
     alternatives: list[dict[str, Any]] | None = None
+    alignments: list[dict[str, Any] | None] | None = None
     log_prob: float = -1.5
     epoch: int = 1
     route: str | None = None  # the language by which its models were chosen
@@ -153,6 +154,7 @@ def insert_job(
                         "num_target_tokens": TOKENS,
                         "flags": line.flags,
                         "alternatives": json.dumps(line.alternatives) if line.alternatives else None,
+                        "alignments": json.dumps(line.alignments) if line.alignments else None,
                         "epoch": line.epoch,
                     }
                 )

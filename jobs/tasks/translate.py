@@ -48,6 +48,13 @@ class TranslateOptions:
         "Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",
         is_later=True,
     )
+    alignments: bool = option(
+        False,
+        "Keep which words of a sentence each word of its translation comes from. The model reads each translation once "
+        "more.",
+        in_memory=False,  # made anew of the translations, whatever made those
+        is_later=True,
+    )
     # Which models know the language of a segment, `memory_key` says.
     source_language: str = option("en", shared.SOURCE_LANGUAGE, in_memory=False)
     target_language: str | None = option(None, shared.TARGET_LANGUAGE)  # a label without >> and <<
@@ -105,6 +112,23 @@ def _segments(result: Translation) -> str | None:
     if not result.segments:
         return None
     return f"[{','.join([f'[{a},{b},{c},{d}]' for a, b, c, d in result.segments])}]"
+
+
+def _alignments(result: Translation) -> str | None:
+    """The words of each segment as JSON, with their links in the form of Pharaoh."""
+    if not result.alignments:
+        return None
+    return as_json(
+        [
+            words
+            and {
+                "source": words.source,
+                "target": words.target,
+                "links": " ".join([f"{i}-{j}" for i, j in words.links]),
+            }
+            for words in result.alignments
+        ]
+    )
 
 
 def _via_segments(result: Translation) -> str | None:
@@ -260,6 +284,20 @@ TRANSLATE = Kind(
             unit="of 1",
             is_nullable=True,
             export=Exported.WITH_TOKENS,
+        ),
+        Field(
+            name="alignments",
+            type=Type.JSON,
+            value=_alignments,
+            meaning="for each translated sentence, in their order, which words of both sides belong together: a JSON "
+            "list of {source, target, links}. source and target list the words as [start, stop], in characters from 0 "
+            "of the document and of the translation; links is Pharaoh's form, `0-0 1-2`, by the places of words in "
+            "these lists. null for a sentence that was translated in pieces. The column is null unless `--alignments` "
+            "asks for it",
+            is_nullable=True,
+            export=Exported.WHERE_ASKED,
+            asked_by="alignments",
+            is_viewed=False,
         ),
     ),
 )

@@ -75,6 +75,7 @@ def test_a_model_of_several_languages_is_told_its_own(kvjobs: Kvjobs, database: 
     ("arguments", "code", "says"),
     [
         (["--via-model", "demo-en-zh"], 2, "name the first with --model"),
+        (["--model", "tiny-fr-en", "--via-model", "demo-en-zh", "--alignments"], 2, "--alignments is of one model"),
         (["--model", "tiny-fr-en", "--via", "en"], 2, "give --target-language"),
         (["--via", "en", "--target-language", "zh", "--source-language", "fr"], 2, r"has no fr-en; it is empty"),
         (["--model", "nowhere-fr-en", "--via-model", "demo-en-zh"], 5, "nowhere-fr-en"),

@@ -67,6 +67,11 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
             model = open_seq2seq_model(folder.path)
             model.check_cache(options.cache)
             model.generation.with_options(options, max_positions=model.max_positions)
+            if options.alignments and model.new_attention_reader() is None:
+                raise SpecError(
+                    f"{folder.name} is an export, whose graphs do not tell where the model attends, and --alignments "
+                    "asks for it: add the model's checkpoint, or leave it out"
+                )
         case ScoreOptions(pairs=True):
             _check_pairs(folder, options)
         case RerankOptions(method=Method.CROSS_ENCODER):

@@ -90,6 +90,10 @@ def _considered(choice: Choice) -> Choice:
 
 def _legs(route: PlannedRoute, options: TranslateOptions, settings: Settings) -> Iterator[Leg]:
     *before, last = route.legs
+    if before and options.alignments:
+        raise SpecError(
+            "--alignments is of one model, and documents go through two here: leave it out, or translate in two jobs"
+        )
     for leg in before:
         yield _leg(leg, replace(options, n_best=1), settings)  # the next one reads the best
     yield _leg(last, options, settings)

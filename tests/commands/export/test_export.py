@@ -207,6 +207,14 @@ def test_csv_has_alternatives_if_the_job_asked_for_them(kvjobs: Kvjobs, add_job:
     assert json.loads(table(kvjobs("export", job, "--format", "csv").out)[0]["nbest"])[0]["translation"] == "甲"
 
 
+def test_alignments_are_exported_if_the_job_asked_for_them(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    alignments = [{"source": [[0, 2]], "target": [[0, 1]], "links": "0-0"}, None]
+    job = add_job(Line("a", "甲", alignments=alignments), options=TranslateOptions(alignments=True))
+
+    assert records(kvjobs("export", job).out)[0]["alignments"] == alignments
+    assert json.loads(table(kvjobs("export", job, "--format", "csv").out)[0]["alignments"]) == alignments
+
+
 def test_an_export_file_is_complete_or_absent(
     kvjobs: Kvjobs, finished_job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

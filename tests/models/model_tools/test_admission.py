@@ -13,6 +13,7 @@ from jobs.tasks.translate import TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.models.bigrams import write_export
+from tests.places import GOLDEN
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -43,6 +44,22 @@ def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_di
     with pytest.raises(SpecError, match=rf"n_best is {beams + 1},.*keeps {beams}:.*--beam-size {beams + 1}"):
         admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams + 1))
     assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=9, beam_size=9))
+
+
+def test_an_export_is_refused_alignments_and_a_model_with_native_graphs_is_not(
+    tmp_path: Path, models_dir: Path
+) -> None:
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    for file in (models_dir / "opus-tiny").iterdir():
+        if file.suffix in (".json", ".spm") and file.name != "kvjobs.json":
+            shutil.copy(file, folder)
+    for file in ("config.json", "generation_config.json", "encoder_model.onnx", "decoder_model_merged.onnx"):
+        shutil.copy(GOLDEN / "tiny-swish-tied" / file, folder)
+
+    assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(alignments=True))
+    with pytest.raises(SpecError, match=r"exported is an export,.*--alignments"):
+        admit(Task.TRANSLATE, "exported", tmp_path, TranslateOptions(alignments=True))
 
 
 def test_a_translation_model_scores_pairs(models_dir: Path) -> None:

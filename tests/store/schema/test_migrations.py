@@ -30,6 +30,7 @@ ADDED_LATER = (
     "via_source_tokens",
     "via_segments",
     "unknown_share",
+    "alignments",
 )
 Rows = dict[str, list[dict[str, Any]]]
 

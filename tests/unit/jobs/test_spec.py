@@ -51,6 +51,11 @@ def test_a_newer_option_is_in_the_text_if_it_has_an_effect() -> None:
     assert allowed.memory_digest() != spec().memory_digest()
 
 
+def test_a_job_with_alignments_is_another_one_that_shares_the_memory() -> None:
+    assert spec(alignments=True).digest() != spec().digest()
+    assert spec(alignments=True).memory_digest() == spec().memory_digest()
+
+
 def test_the_source_language_of_pairs_is_part_of_the_job_and_of_the_memory_key() -> None:
     english, german = (
         JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions(pairs=True, source_language=one))

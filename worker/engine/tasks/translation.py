@@ -22,6 +22,7 @@ from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
+from worker.engine.tasks.document_alignments import with_alignments
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
 from worker.engine.tasks.word_aligning import WordAligner
@@ -74,10 +75,11 @@ class Translator:
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options)
         found = self.translate_sentences(cut.sentences, options, run)
+        outcomes = [cut.outcome(document, found.results, found.computed, options.n_best) for document in cut.documents]
+        if options.alignments:
+            outcomes = with_alignments(texts, outcomes, lambda pairs: self.align(pairs, options, run))
         return Answers(
-            outcomes=[
-                cut.outcome(document, found.results, found.computed, options.n_best) for document in cut.documents
-            ],
+            outcomes=outcomes,
             learned=found.learned,
             timings=run.timings,
         )

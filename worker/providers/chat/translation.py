@@ -87,6 +87,8 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return f"a chat model translates whole documents, and --segment {spec.options.segment} asks for parts"
     if why := why_not_against_repetition(spec.options):
         return why
+    if spec.options.alignments:
+        return "a chat model does not tell which words belong together, and --alignments asks for it"
     return NO_TARGET if language_pair(spec) is None else None
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from jobs.errors import Stopped
+from jobs.outcome import Translation
 from jobs.tasks.translate import TranslateOptions
+from tests.models.engine.tasks.texts import DictMemory
 from tools.demo.word_links import error_rate, unseen_linked_pairs
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.translation import Translator
@@ -83,6 +85,26 @@ def test_a_translator_aligns_with_its_model_or_says_that_it_cannot(
 
     assert found == aligner.align(pairs, None, RunContext())
     assert translator.align(pairs, options, RunContext()) == [None] * 3, "of an export"
+
+
+def test_documents_have_the_alignments_of_their_sentences_where_they_are_asked_for(demo: Any) -> None:
+    translator, (first, second) = Translator(demo.model, demo.tokenizer), [pair.english for pair in demo.pairs[:2]]
+    asked, memory = TranslateOptions(alignments=True), DictMemory()
+    documents = [f"{first} {second}", second]
+    plain = translator.translate(documents, TranslateOptions(), RunContext(memory=memory))
+    memory.update(plain.learned)
+
+    computed = translator.translate(documents, asked, RunContext()).outcomes
+    reused = translator.translate(documents, asked, RunContext(memory=memory)).outcomes
+
+    for text, one, again, without in zip(documents, computed, reused, plain.outcomes, strict=True):
+        assert isinstance(one, Translation)
+        assert isinstance(again, Translation)
+        assert dataclasses.replace(one, alignments=()) == without
+        assert again.alignments == one.alignments
+        assert again.num_reused == again.num_segments
+        spans = [span for segment in one.alignments if segment for span in segment.source]
+        assert spans == list(words(text)), "all words of the document"
 
 
 def test_it_stops_between_two_batches(demo: Any, aligner: WordAligner) -> None:

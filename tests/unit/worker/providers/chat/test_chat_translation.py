@@ -54,6 +54,7 @@ def test_languages_come_from_the_option_else_from_the_name_of_the_model(
         (spec_of("opus-mt-tc-big"), "target language"),
         (spec_of("opus-mt-en-zh", n_best=2, beam_size=4), "n-best"),
         (spec_of("opus-mt-en-zh", beam_size=4), "beam"),
+        (spec_of("opus-mt-en-zh", alignments=True), "belong together"),
         (spec_of("opus-mt-en-zh", beam_size=1), None),
         (spec_of("opus-mt-en-zh", segment=Segmentation.LINES), "--segment"),
         (spec_of("opus-mt-en-zh", segment=Segmentation.NONE), None),
