@@ -1,9 +1,12 @@
 """A translation unit: a sentence of one language and its translation."""
 
+import re
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
 
+_CODE = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+){0,8}", re.ASCII)  # of BCP 47, or as models write them
+_MAX_CODE = 64
 MAX_UNIT_CHARACTERS = 1 << 20  # of a text of a unit
 
 
@@ -44,6 +47,9 @@ def checked_unit(unit: TranslationUnit, line: int) -> TranslationUnit | BadUnit:
         return BadUnit(line, f"its {'translation' if source else 'source'} is empty")
     if max(len(source), len(target)) > MAX_UNIT_CHARACTERS:
         return BadUnit(line, f"it has more than {MAX_UNIT_CHARACTERS:,} characters")
+    for code in (unit.source_language, unit.target_language):
+        if len(code) > _MAX_CODE or not _CODE.fullmatch(code):
+            return BadUnit(line, f"{code[:40]!r} is no code of a language")
     if "\0" in source + target:
         return BadUnit(line, "it holds a NUL character, which no database stores")
     return TranslationUnit(source, target, unit.source_language, unit.target_language)

@@ -70,7 +70,14 @@ def test_files_of_other_programs_have_a_doctype_another_encoding_and_the_older_a
 
 
 @pytest.mark.parametrize(
-    "unit", [unit_of(en="a"), unit_of(de="a"), unit_of(en=" ", de="a"), "<tu><tuv><seg>a</seg></tuv></tu>"]
+    "unit",
+    [
+        unit_of(en="a"),
+        unit_of(de="a"),
+        unit_of(en=" ", de="a"),
+        "<tu><tuv><seg>a</seg></tuv></tu>",
+        unit_of(**{"en": "a", "d e": "b"}),
+    ],
 )
 def test_a_unit_that_cannot_be_read_is_rejected_with_its_line_and_the_others_are_read(unit: str) -> None:
     first, second = read(file_of(unit, unit_of(en="a", de="b")))
