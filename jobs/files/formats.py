@@ -84,6 +84,18 @@ def _ass() -> FileFormat:
     return ASS
 
 
+def _json() -> FileFormat:
+    from jobs.files.resources.json_texts import JSON
+
+    return JSON
+
+
+def _arb() -> FileFormat:
+    from jobs.files.resources.json_texts import ARB
+
+    return ARB
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -93,10 +105,12 @@ class LazyFormat:
 
 
 FORMATS: Mapping[str, LazyFormat] = {
+    ".arb": LazyFormat(_arb),
     ".ass": LazyFormat(_ass),
     ".docx": LazyFormat(_docx),
     ".htm": LazyFormat(_html),
     ".html": LazyFormat(_html),
+    ".json": LazyFormat(_json),
     ".markdown": LazyFormat(_markdown),
     ".md": LazyFormat(_markdown),
     ".odt": LazyFormat(_odt),

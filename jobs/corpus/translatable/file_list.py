@@ -11,6 +11,7 @@ Knows: names. Does not know: what is in the files.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from jobs.corpus.folder import IGNORED, CorpusFile, find_files, is_pattern, natu
 from jobs.documents import quoted
 from jobs.errors import CorpusError
 from jobs.files.formats import FORMATS, suffix_of
+
+_PART = re.compile(r"part-\d{5}")  # as Spark and Hadoop name files of documents: part-00001.json is JSON lines
 
 
 def has_translatable_name(path: str) -> bool:
@@ -79,7 +82,11 @@ def _names_below(folder: str) -> Iterator[str]:
 def _is_of_files(folder: str, names: Sequence[str], documents: Sequence[str]) -> bool:
     """Whether a folder is one of translated files. Those that lie beside data sets (README.md) do not make it one."""
     translated = [name for name in names if suffix_of(name)]
-    of_documents = [name for name in names if name.lower().endswith(tuple(documents)) and not _is_beside(name)]
+    of_documents = [
+        name
+        for name in names
+        if _PART.match(os.path.basename(name)) or (name.lower().endswith(tuple(documents)) and not _is_beside(name))
+    ]
     if not of_documents:
         return bool(translated)
     if (first := next((name for name in translated if not _is_beside(name)), None)) is None:

@@ -1,0 +1,116 @@
+r"""JSON of texts as translatable files: i18next and others, flat or nested, Chrome's messages.json, Flutter's .arb.
+
+{"menu": {"open": "Open {name}"}}                             the unit `menu.open`
+{"open": {"message": "Open", "description": "of a button"}}   the unit `open`, with its context, if all are such
+{"open": "Open", "@open": {"description": "of a button"}}     the unit `open`, with its context (.arb)
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobs.documents import quoted
+from jobs.errors import CorpusError, SpecError
+from jobs.files.markup.encodings import decoded, encoded, is_broken
+from jobs.files.resources.json_strings import JsonString, strings_of, written
+from jobs.files.translatable import Markup, TranslatableFile, Unit
+
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:\w{2,8}|#\d{1,7});")
+_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+@dataclass(slots=True)
+class JsonTexts:
+    """A format."""
+
+    name: str
+    suffixes: tuple[str, ...]
+
+    def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
+        """The strings with a letter; names are the keys, joined with dots. Raises CorpusError for what is no JSON or
+        nested too deep."""
+        text, encoding = decoded(content, "utf-8")
+        if is_broken(text):
+            line = next(number for number, each in enumerate(text.split("\n"), 1) if is_broken(each))
+            raise CorpusError(f"line {line}: bytes that are not {encoding}; save the file as UTF-8")
+        return JsonFile(text, encoding, list(strings_of(text)))
+
+
+JSON = JsonTexts("json", (".json",))
+ARB = JsonTexts("arb", (".arb",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    unit: Unit
+    string: JsonString
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """A file that was read."""
+
+    text: str
+    encoding: str
+    strings: Sequence[JsonString]
+    texts: Sequence[_Text] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", list(self._texts()))
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        return [each.unit for each in self.texts]
+
+    def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
+        """The file with these texts, and with this language as its `@@locale`, if it has one. Characters that are not
+        ASCII are escaped where those of the file all are. Raises SpecError for half of a character."""
+        ascii_only = self.text.isascii() and "\\u" in self.text
+        others = [
+            (each.string, text)
+            for each, text in zip(self.texts, texts, strict=True)
+            if text not in (None, each.unit.text)
+        ]
+        if language is not None:
+            code = language.replace("-", "_")
+            others += [(each, code) for each in self.strings if each.path == ("@@locale",) and each.text != code]
+        pieces, at = [], 0
+        for string, text in sorted(others, key=lambda pair: pair[0].start):
+            pieces += [self.text[at : string.start], written(text, ascii_only=ascii_only)]
+            at = string.stop
+        whole = "".join([*pieces, self.text[at:]])
+        try:
+            return encoded(whole, self.encoding)
+        except UnicodeEncodeError as error:
+            raise SpecError(f"{quoted(whole[error.start : error.start + 1])} is no character") from error
+
+    def _texts(self) -> Iterator[_Text]:
+        by_path = {string.path: string.text for string in self.strings}
+        messages = _has_messages(self.strings, by_path)
+        seen: dict[str, int] = {}
+        for string in self.strings:
+            path, context = string.path, None
+            if messages:
+                if path[1:] != ("message",):
+                    continue
+                path, context = path[:1], by_path.get((path[0], "description"))
+            elif any(key.startswith(("@", "$")) for key in path):
+                continue
+            elif path:
+                context = by_path.get((*path[:-1], f"@{path[-1]}", "description"))
+            if _LETTER.search(string.text) is None or _CHOICE.search(string.text) is not None:
+                continue
+            name = ".".join(path) or "text"
+            while name in seen:
+                seen[name] += 1
+                name = f"{name} ({seen[name]})"
+            seen[name] = 1
+            markup = Markup.HTML if _TAG.search(string.text) else Markup.NONE
+            yield _Text(Unit(name=name, text=string.text, markup=markup, context=context or None), string)
+
+
+def _has_messages(strings: Sequence[JsonString], by_path: Mapping[tuple[str, ...], str]) -> bool:
+    """Whether the file is Chrome's: each key stands for an object with a message."""
+    first = {string.path[0] for string in strings if string.path}
+    return bool(first) and all((key, "message") in by_path for key in first)
