@@ -59,6 +59,7 @@ class Document(NamedTuple):
     estimated_tokens: int
     unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
     route: str | None = None  # the language by which its models are chosen, of a job with routes by language
+    markup: str | None = None  # what in the text is no word, as its file says (`jobs.files.translatable.Markup`)
 
 
 @final

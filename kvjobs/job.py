@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -19,6 +20,7 @@ from kvjobs.progress import progress_of
 from kvjobs.tables import arrow_table, require_pyarrow
 
 if TYPE_CHECKING:
+    from jobs.addresses.address import Location
     from kvjobs.backend import Backend
 
 POLL_S = 0.5  # between two looks at a job
@@ -154,17 +156,37 @@ class Job:
     ) -> int:
         """Write the results to a file, or an address (s3://bucket/out.parquet), completely or not at all; returns their
         size in bytes, before they are compressed. The name sets the format and the compression, as of `kvjobs export`.
+        Of a corpus of files that come back translated, `path` is a folder, or as for that command.
         Raises SpecError for a file that cannot be written."""
         from jobs.addresses.address import located
+        from jobs.export.export_file import is_of_files
         from jobs.export.export_options import format_of
         from jobs.export.result_file import result_file
 
         location = located(str(path))
+        if not chain and is_of_files(format, self._reading, location):
+            return self._export_files(location, where)
         options = _asked(format or str(format_of(location)), where, only, extras, chain) | {"add": [*add]}
         size = 0
         with result_file(location, corpus=str(self.info["source"])) as file:
             for piece in self._backend.results(self.id, options):
                 size += file.write(piece)
+        return size
+
+    def _export_files(self, location: "Location", where: str | None) -> int:
+        from jobs.export.export_file import check_results_file, folder_of_files
+        from jobs.export.result_file import result_file
+        from jobs.export.translated_files import unpack_folder
+
+        source, reading = str(self.info["source"]), self._reading
+        check_results_file(location, task=self.task, corpus=source, reading=reading, is_chain=False)
+        pieces = self._backend.results(self.id, _asked("files", where, None, (), False))
+        if (folder := folder_of_files(reading, location)) is None:
+            with result_file(location, corpus=source) as file:
+                return sum(file.write(piece) for piece in pieces)
+        with TemporaryFile() as archive:
+            size = sum(archive.write(piece) for piece in pieces)
+            unpack_folder(archive, folder, source)
         return size
 
     def pause(self, reason: str | None = None) -> Self:
@@ -204,6 +226,12 @@ class Job:
     def _counts(self) -> str:
         documents = counted(int(self.info["documents"]), "document")
         return f"{count(int(self.info['ok']))} of {documents} ok"
+
+    @property
+    def _reading(self) -> str | None:
+        """How the corpus was read, as the job's row has it."""
+        reading = self.info.get("reading")
+        return orjson.dumps(reading).decode() if reading else None
 
     @property
     def _types(self) -> dict[str, Any] | None:

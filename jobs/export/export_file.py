@@ -40,7 +40,7 @@ def export_file(
         from jobs.export.originals import check_original_name
 
         check_original_name(database, job, path)
-    if form is Format.FILES and (folder := _folder(job.reading, path)) is not None:
+    if form is Format.FILES and (folder := folder_of_files(job.reading, path)) is not None:
         from jobs.export.translated_files import write_folder
 
         return write_folder(database, job, folder, export, tell=tell)
@@ -58,11 +58,11 @@ def format_for_job(export: Export, reading: str | None, path: Location | None) -
     return default_format(export, reading, export.format_for(path))
 
 
-def is_of_files(form: Format | None, reading: str | None, path: Location | None) -> bool:
+def is_of_files(form: str | None, reading: str | None, path: Location | None) -> bool:
     """Whether an export writes the files of the corpus: where that is asked for, or where the corpus is of files and
     the name of the export is not that of a file of results."""
     if form is not None or path is None or reading_of_files(reading) is None:
-        return form is Format.FILES
+        return form == Format.FILES
     return inner_suffix(path.name) not in SUFFIXES or (isinstance(path, Path) and path.is_dir())
 
 
@@ -79,7 +79,7 @@ def check_results_file(path: Location, *, task: str, corpus: str, reading: str |
 
     if is_of_files(None, reading, path) and not is_chain:
         check_format(Format.FILES, task)
-        if (folder := _folder(reading, path)) is not None:
+        if (folder := folder_of_files(reading, path)) is not None:
             from jobs.export.translated_files import check_folder
 
             check_folder(folder, corpus)
@@ -94,7 +94,7 @@ def check_results_file(path: Location, *, task: str, corpus: str, reading: str |
         check_chain_format(form)
 
 
-def _folder(reading: str | None, path: Location) -> Path | None:
+def folder_of_files(reading: str | None, path: Location) -> Path | None:
     """The folder that the files of a corpus are written to; None where a file is written: the one of a corpus that is
     one, or an archive of all. Raises SpecError for an address."""
     how = reading_of_files(reading)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from jobs.choices import Only
 from jobs.corpus.folder import folder_of
@@ -56,16 +57,23 @@ def write_folder(
         for file in written_files(database, job, export):
             translated += file.translated
             report.add(file)
-            target = _made_target(folder, file.path)
-            if Path(os.path.realpath(target)).is_relative_to(corpus):
-                raise SpecError(f"{target} is a file of the corpus, which must not be overwritten; name another folder")
             if not file.is_left_out:
-                with replaced_file(target) as beside:
-                    beside.write(file.content)
+                _write(folder, file.path, file.content, corpus)
     except OSError as error:
         raise StoreError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
     report.end()
     return translated
+
+
+def unpack_folder(archive: BinaryIO, folder: Path, source: str) -> None:
+    """Write the files of an archive of `content_stream` below a folder, as `write_folder` does."""
+    check_folder(folder, source)
+    try:
+        with zipfile.ZipFile(archive) as found:
+            for entry in found.infolist():
+                _write(folder, entry.filename, found.read(entry), Path(os.path.realpath(source)))
+    except OSError as error:
+        raise StoreError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
 
 
 def check_folder(folder: Path, source: str) -> None:
@@ -86,6 +94,8 @@ def content_stream(
     report = _Report(tell)
     if found is not None and found.is_one:
         [file] = written_files(database, job, export)
+        if file.is_left_out:
+            raise SpecError(f"{file.path} {file.problem}; submit it again, or put the file back")
         report.add(file)
         yield b""
         yield file.content
@@ -248,6 +258,14 @@ def _content(database: Database, job_id: int, source: str, file: StoredFile) -> 
 def _whole(path: Path) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as raw:
         return raw.read()
+
+
+def _write(folder: Path, name: str, content: bytes, corpus: Path) -> None:
+    target = _made_target(folder, name)
+    if Path(os.path.realpath(target)).is_relative_to(corpus):
+        raise SpecError(f"{target} is a file of the corpus, which must not be overwritten; name another folder")
+    with replaced_file(target) as file:
+        file.write(content)
 
 
 def _made_target(folder: Path, name: str) -> Path:

@@ -1,18 +1,21 @@
 """The files of a job whose corpus is files: stored while it is submitted, read when they are written with their
 translations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import zstandard
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from jobs.store.database import Database
 from jobs.store.schema.file_table import JobFile
+from jobs.store.schema.results import results_of
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job
 
 MOST_STORED = 1 << 24  # compressed bytes of a file that are kept in its row
+FILES_AT_ONCE, BYTES_AT_ONCE = 200, 1 << 22  # in a transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,25 +34,61 @@ class StoredFile:
 
 def store_files(database: Database, job_id: int, files: Iterable[tuple[StoredFile, bytes | None]]) -> None:
     """Store the files of a job whose corpus is being read, with their bytes where they are given; those that it has
-    already are written again. Each has a transaction of its own, so that no other writer waits long."""
+    already are written again. A transaction has so many that no other writer waits long."""
     compressor = zstandard.ZstdCompressor(level=9)
+    rows: list[dict[str, Any]] = []
+    num_bytes = 0
     for file, content in files:
         packed = None if content is None else compressor.compress(content)
         if packed is not None and len(packed) > MOST_STORED:
             packed = None
-        values = {name: getattr(file, name) for name in _COLUMNS}
-        with database.writing() as connection:
-            if connection.scalar(select(Job.state).where(Job.id == job_id)) != JobState.INGESTING:
-                return  # another submit of the same files has finished it
-            same = (JobFile.job_id == job_id) & (JobFile.number == file.number)
-            connection.execute(delete(JobFile).where(same))
-            connection.execute(insert(JobFile).values(job_id=job_id, content=packed, **values))
+        rows.append({"job_id": job_id, "content": packed, **{name: getattr(file, name) for name in _COLUMNS}})
+        num_bytes += len(packed or b"")
+        if len(rows) == FILES_AT_ONCE or num_bytes >= BYTES_AT_ONCE:
+            _write(database, job_id, rows)
+            rows, num_bytes = [], 0
+    _write(database, job_id, rows)
+
+
+def _write(database: Database, job_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    with database.writing() as connection:
+        if not rows or connection.scalar(select(Job.state).where(Job.id == job_id)) != JobState.INGESTING:
+            return  # another submit of the same files has finished it
+        numbers = [row["number"] for row in rows]
+        connection.execute(delete(JobFile).where(JobFile.job_id == job_id, JobFile.number.in_(numbers)))
+        connection.execute(insert(JobFile), rows)
 
 
 def files_of(connection: Connection, job_id: int) -> Sequence[StoredFile]:
     """The files of a job, in the order of the corpus, without their bytes."""
     found = select(*(getattr(JobFile, name) for name in _COLUMNS)).where(JobFile.job_id == job_id)
     return [StoredFile(**row._mapping) for row in connection.execute(found.order_by(JobFile.number))]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file in a list, and how far its units have come."""
+
+    path: str
+    documents: int
+    succeeded: int  # of its documents, with a result
+    translated: bool
+    error: str | None
+
+
+def list_files(connection: Connection, job_id: int, of_job: int, limit: int) -> Sequence[ListedFile]:
+    """The first files of the job `of_job`, which is the first of its chain, with the results of a job."""
+    result = results_of(connection, job_id)
+    in_file = (result.job_id == job_id) & result.position.between(JobFile.first, JobFile.first + JobFile.documents - 1)
+    succeeded = select(func.count()).select_from(result).where(in_file).scalar_subquery()
+    found = select(JobFile.path, JobFile.documents, succeeded, JobFile.translated, JobFile.error)
+    rows = connection.execute(found.where(JobFile.job_id == of_job).order_by(JobFile.number).limit(limit))
+    return [ListedFile(*row) for row in rows]
+
+
+def count_files(connection: Connection, job_id: int) -> int:
+    """How many files a job has."""
+    return connection.scalar(select(func.count()).select_from(JobFile).where(JobFile.job_id == job_id)) or 0
 
 
 def content_of(connection: Connection, job_id: int, number: int) -> bytes | None:

@@ -174,7 +174,9 @@ def export(
             sys.stdout.flush()  # the results bypass its text buffer
             write_results(database, job, sys.stdout.buffer, form, export, tell=print_message)
         if not whole and job.waiting and only not in (Only.WAITING, Only.ALL):
-            missing = "with an empty line each" if form is Format.TXT else "and left out"
+            missing = {Format.TXT: "with an empty line each", Format.FILES: "with their own text"}.get(
+                form, "and left out"
+            )
             print_message(
                 f"Job {job.job_id} has not ended; still waiting, {missing}: {counted(job.waiting, 'document')}."
             )

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from jobs.corpus.folder import CorpusFile
 from jobs.corpus.unpacking import CHUNK_BYTES, Contents, naming
-from jobs.documents import MAX_ID_BYTES, Record, Reject, Rejected, check_record
+from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected, check_record
 from jobs.errors import CorpusError
 from jobs.files.formats import format_of, suffix_of
-from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.translatable import Markup, TranslatableFile, Unit
 from jobs.text.formatting import size
 
 MAX_FILE_BYTES = 1 << 26  # of a file that is translated: it is held in memory as a whole
@@ -142,7 +142,10 @@ class UnitReader:
         if num_bytes > self._line_limit:
             reason = f"the text has {size(num_bytes)}, and at most {size(self._line_limit)} are read (--max-text)"
             return _rejected(position, unit_id, Reject.TOO_LONG, reason, fields)
-        return check_record(position, line, unit_id, unit.text, fields, "text")
+        record = check_record(position, line, unit_id, unit.text, fields, "text")
+        if type(record) is Document and unit.markup is not Markup.NONE:
+            return record._replace(markup=unit.markup.value)
+        return record
 
 
 def read_file(name: str, content: bytes, how: UnitReading) -> TranslatableFile:

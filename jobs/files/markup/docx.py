@@ -10,7 +10,7 @@ one mark. A changed paragraph is written with new runs; proofing marks and the l
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jobs.files.markup.marked_text import Part, has_words, parts_of
 from jobs.files.markup.office_file import OfficeFormat
@@ -20,10 +20,7 @@ from jobs.files.markup.xml_tree import Element, XmlText
 
 _AROUND_RUNS = frozenset({"hyperlink", "ins", "smartTag"})
 _DROPPED = frozenset({"lastRenderedPageBreak", "proofErr", "softHyphen"})
-# What differs between runs that look the same: their language, and for which script Word looked for a font.
-_OF_NO_FORMAT = re.compile(r"<(?:\w+:)?(?:lang|noProof)\b[^>]*/>|\s(?:\w+:)?hint=\"[^\"]*\"")
-_NO_FONTS = re.compile(r"<(?:\w+:)?rFonts\s*/>")
-_SEEN_ON_BLANKS = re.compile(r"<(?:\w+:)?(?:u|strike|dstrike|highlight|shd|bdr)\b")
+_OF_NO_FORMAT = re.compile(r"<(?:\w+:)?(?:lang|noProof)\b[^>]*/>")
 _EMPTY_FORMAT = re.compile(r"<(?:\w+:)?rPr\s*(?:/>|>\s*</(?:\w+:)?rPr>)")
 
 
@@ -56,7 +53,11 @@ def _place(xml: XmlText, paragraph: Element, name: str) -> Place | None:
         return None
     first, last = with_text[0], with_text[-1]
     ahead, groups, behind = _apart(_merged([piece for piece in pieces if first <= piece.child <= last]))
-    most = _most(groups)
+    sizes: Counter[_Format] = Counter()
+    for piece in groups:
+        if piece.text and piece.format and piece.format.around is None:
+            sizes[piece.format] += len(piece.text)
+    most = sizes.most_common(1)[0][0] if sizes else _Format("")
     numbered = [piece for piece in groups if piece.text is None or piece.format != most]
     number_of = {id(piece): number for number, piece in enumerate(numbered, 1)}
     text = "".join(_shown(piece, number_of.get(id(piece))) for piece in groups)
@@ -84,18 +85,6 @@ def _place(xml: XmlText, paragraph: Element, name: str) -> Place | None:
         return "".join(written)
 
     return Place(children[first].start, children[last].stop, text, fill)
-
-
-def _most(groups: list[_Piece]) -> _Format:
-    """The format that most of the text has; that of a link, if all of it is one."""
-    sizes: Counter[_Format] = Counter()
-    for piece in groups:
-        if piece.text and piece.format:
-            sizes[piece.format] += len(piece.text)
-    plain = {look: size for look, size in sizes.items() if look.around is None}
-    if len(sizes) == 1:
-        plain = dict(sizes)
-    return max(plain, key=lambda look: plain[look], default=_Format(""))
 
 
 def _pieces(xml: XmlText, children: list[Element]) -> Iterator[_Piece]:
@@ -134,7 +123,7 @@ def _field_ends(xml: XmlText, child: Element) -> tuple[int, int]:
 def _of_run(xml: XmlText, index: int, run: Element, around: Element | None) -> Iterator[_Piece]:
     properties = run.child("rPr")
     raw = "" if properties is None else xml.text[properties.start : properties.stop]
-    shown = _EMPTY_FORMAT.sub("", _NO_FONTS.sub("", _OF_NO_FORMAT.sub("", raw)))
+    shown = _EMPTY_FORMAT.sub("", _OF_NO_FORMAT.sub("", raw))
     look = _Format(shown, around)
     for child in run.children:
         if child.name == "t":
@@ -147,27 +136,24 @@ def _of_run(xml: XmlText, index: int, run: Element, around: Element | None) -> I
 
 
 def _merged(pieces: list[_Piece]) -> list[_Piece]:
-    """Neighbours of one format as one; blanks have that of the text ahead of them."""
+    """Neighbours of one format as one."""
     merged: list[list[_Piece]] = []
     for piece in pieces:
-        before = merged[-1][0] if merged else None
-        if before is not None and piece.text is not None and before.text is not None and _is_like(piece, before):
+        if (
+            merged
+            and piece.text is not None
+            and merged[-1][0].text is not None
+            and merged[-1][0].format == piece.format
+        ):
             merged[-1].append(piece)
         else:
             merged.append([piece])
     return [
-        group[0] if len(group) == 1 else replace(group[0], text="".join(each.text or "" for each in group))
+        group[0]
+        if len(group) == 1
+        else _Piece(group[0].child, group[0].format, "".join(each.text or "" for each in group))
         for group in merged
     ]
-
-
-def _is_like(piece: _Piece, before: _Piece) -> bool:
-    return piece.format == before.format or (bool(piece.text) and str(piece.text).isspace() and not _is_seen(piece))
-
-
-def _is_seen(piece: _Piece) -> bool:
-    """Whether readers see the format of blanks."""
-    return piece.format is not None and _SEEN_ON_BLANKS.search(piece.format.properties) is not None
 
 
 def _apart(pieces: list[_Piece]) -> tuple[list[_Piece], list[_Piece], list[_Piece]]:

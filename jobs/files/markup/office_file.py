@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jobs.errors import CorpusError
 from jobs.files.markup.encodings import encoded, within
-from jobs.files.markup.places import Place, rewritten
+from jobs.files.markup.places import Place, numbered, rewritten
 from jobs.files.markup.xml_tree import Element, XmlText, read_xml
 from jobs.files.markup.zip_package import ZipPackage
 from jobs.files.translatable import Markup, TranslatableFile, Unit
@@ -26,7 +26,7 @@ class OfficeFormat:
     parts: re.Pattern[str]  # names of those with paragraphs; a group is the name without folder and ending
     paragraphs: frozenset[str]  # elements
     skipped: frozenset[str]  # elements in which paragraphs are not translated
-    place: Callable[[XmlText, Element, str], Place | None]  # of a paragraph; the third is the name of its unit
+    place: Callable[[XmlText, Element, str], Place | None]  # of a paragraph; its number in the file is the third
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
         """The paragraphs. Raises CorpusError for a file that is broken, encrypted, or unpacks to far more."""
@@ -52,14 +52,17 @@ class _Part:
 
     @classmethod
     def read(cls, name: str, form: OfficeFormat, content: bytes) -> "_Part":
-        found = form.parts.fullmatch(name)
         try:
             xml = read_xml(content)
-            named = _places(xml, form, found[1] if found else name)
+            places = numbered(list(_places(xml, form)))
         except CorpusError as error:
             raise CorpusError(f"{name}: {error}") from error
-        units = [Unit(name=unit, text=place.text, markup=Markup.XML) for unit, place in named]
-        return cls(name, xml, units, [place for _, place in named])
+        found = form.parts.fullmatch(name)
+        stem = found[1] if found else name
+        units = [
+            Unit(name=f"{stem}/{number}", text=place.text, markup=Markup.XML) for number, place in enumerate(places, 1)
+        ]
+        return cls(name, xml, units, places)
 
     def written(self, texts: Sequence[str | None]) -> bytes | None:
         """The part with these texts; None where it is as it was."""
@@ -91,11 +94,10 @@ class OfficeFile:
         return self.package.with_parts(changed)
 
 
-def _places(xml: XmlText, form: OfficeFormat, stem: str) -> list[tuple[str, Place]]:
-    """Each with the name of its unit, in the order of the part, an outer one before those within it."""
+def _places(xml: XmlText, form: OfficeFormat) -> list[Place]:
     depths: dict[int, int] = {}  # how many paragraphs are around and at an element
     skipped: set[int] = set()
-    named: list[tuple[str, Place]] = []
+    places: list[Place] = []
     for element in xml.elements:
         around = id(element.parent)
         depth = depths.get(around, 0) + (element.name in form.paragraphs)
@@ -106,8 +108,6 @@ def _places(xml: XmlText, form: OfficeFormat, stem: str) -> list[tuple[str, Plac
         if element.name in form.paragraphs:
             if depth > DEEPEST:
                 raise CorpusError(f"paragraphs within paragraphs, more than {DEEPEST} deep")
-            name = f"{stem}/{len(named) + 1}"
-            if (place := form.place(xml, element, name)) is not None:
-                named.append((name, place))
-    # A text box ahead of all words of its paragraph stands before the text of that.
-    return sorted(named, key=lambda pair: (pair[1].start, -pair[1].stop))
+            if (place := form.place(xml, element, str(len(places) + 1))) is not None:
+                places.append(place)
+    return places

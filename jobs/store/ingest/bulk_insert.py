@@ -151,7 +151,7 @@ def _reject_duplicates(
 
 
 COLUMNS = (
-    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, status"
+    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, markup, status"
     ", error_code, error"
 )
 
@@ -195,7 +195,7 @@ def _row(job_id: int, record: Record) -> tuple[Any, ...]:
         return (job_id, *record, None, None, None)
     position, external_id, numeric_id, line, code, reason, _, text, fields = record
     own = (job_id, position, external_id, numeric_id, line, text, fields)
-    return (*own, 0, False, None, "rejected", str(code), reason)
+    return (*own, 0, False, None, None, "rejected", str(code), reason)
 
 
 def _with_cursor(connection: Connection, statement: str, work: Callable[[Any], None]) -> None:

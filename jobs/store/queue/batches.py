@@ -28,6 +28,7 @@ class PlannedDocument:
     estimated_tokens: int
     ended: bool = False  # in a terminal state already
     route: str | None = None  # the language by which its models are chosen
+    markup: str | None = None  # what in the text is no word: html, xml, md
 
 
 Batch = tuple[PlannedDocument, ...]

@@ -250,6 +250,7 @@ def _unfinished_batches(
             row.estimated_tokens,
             ended=row.status is not None or row.position in with_result,
             route=row.route,
+            markup=row.markup,
         )
         for row in rows
     )
@@ -261,7 +262,10 @@ def _shard_statements(result: ResultTable) -> tuple[Executable, Executable]:
     """Two statements, made once: the positions of a range that have a result, and its documents."""
     here: tuple[Number, Number, Number] = bindparam("of_job"), bindparam("first"), bindparam("behind")
     documents = (
-        select(Document.position, Document.text, Document.estimated_tokens, Document.status, Document.route)
+        select(
+            *(Document.position, Document.text, Document.estimated_tokens, Document.status),
+            *(Document.route, Document.markup),
+        )
         .where(in_range(Document, *here))
         .order_by(Document.position)
     )

@@ -127,6 +127,9 @@ class Document(Base):
     route: Mapped[str | None] = column(
         "the language by which its models were chosen (`--model auto`); null in jobs without routes by language"
     )
+    markup: Mapped[str | None] = column(
+        "what in its text is no word: `html`, `xml` or `md`, of a unit of a file that has such; else null"
+    )
 
     __table_args__ = (
         UniqueConstraint("job_id", "external_id"),

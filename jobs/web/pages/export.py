@@ -1,6 +1,7 @@
 """/jobs/N/export: a file of the documents that a list shows, as `kvjobs export` writes it."""
 
 from itertools import chain as in_turn
+from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -9,10 +10,11 @@ from starlette.responses import StreamingResponse
 from jobs.choices import Only
 from jobs.corpus.lines import BOM
 from jobs.corpus.original import CorpusLayout
+from jobs.corpus.translatable.stored_reading import reading_of_files
 from jobs.export.export_formats import Format
 from jobs.export.export_options import WITH_EXTRAS, Export, check_chain_format, check_format
 from jobs.export.result_lines import result_lines
-from jobs.store.report.job_summary import find_chain, find_job
+from jobs.store.report.job_summary import JobSummary, find_chain, find_job
 from jobs.web.document_view.document_filter import FilterOfAddress
 from jobs.web.pages.documents import FOR_EXCEL, selection_of
 from jobs.web.parameters import JobId
@@ -24,6 +26,7 @@ TYPES = {
     "csv": "text/csv; charset=utf-8",
     "tsv": "text/tab-separated-values",
     "parquet": "application/vnd.apache.parquet",
+    "files": "application/octet-stream",  # one file, or a zip of several
 }
 
 router = APIRouter()
@@ -47,7 +50,7 @@ def download(
         condition = selection_of(connection, job, asked).condition
         is_original = form is Format.ORIGINAL
         written = str(CorpusLayout.parse(job.reading).format) if is_original else form.value
-        suffix = SUFFIXES.get(written, written)
+        suffix = suffix_of_files(job) if form is Format.FILES else SUFFIXES.get(written, written)
         stages = find_chain(connection, job) if chain else []
     check_format(form, job.task)
     if stages:
@@ -60,9 +63,15 @@ def download(
     name = f"{what}{'' if asked.is_empty else '-selection'}.{suffix}"
     return StreamingResponse(
         made_in_threads(in_turn([head], lines)),
-        media_type=TYPES.get(suffix, "text/plain; charset=utf-8"),
+        media_type=TYPES.get(form.value if form is Format.FILES else suffix, "text/plain; charset=utf-8"),
         headers={"content-disposition": f'attachment; filename="{name}"'},
     )
+
+
+def suffix_of_files(job: JobSummary) -> str:
+    """The suffix of what is written of a job's files: that of its one file, or of an archive."""
+    how = reading_of_files(job.reading)
+    return Path(job.source).suffix.removeprefix(".") if how is not None and how.is_one else "zip"
 
 
 def _ignored(_message: str) -> None:

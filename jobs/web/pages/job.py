@@ -15,6 +15,7 @@ from jobs.control.actions import actions_of
 from jobs.corpus.corpus import STREAMS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.facts.webhooks import webhook_rows
+from jobs.store.job_files import count_files, list_files
 from jobs.store.openai_batches import batch_of_job
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
@@ -48,9 +49,11 @@ from jobs.web.unserved_work import unserved_work
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
 SHARDS_A_PAGE = 50
 CHANGES_SHOWN = 20
+FILES_SHOWN = 50
 LARGEST_PERPLEXITY = 1e12
 SECTIONS = (  # in the order of the page: id, title
     ("chain", "Chain"),
+    ("files", "Files"),
     ("failures", "Failures"),
     ("providers", "Providers"),
     ("speed", "Speed"),
@@ -90,6 +93,7 @@ def job(
         **_charts(connection, found),
         **_perplexity(connection, found, below),
         **_answers(connection, found),
+        **_files(connection, job_id, stages[0].job_id),
         "failures": bad,
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
@@ -105,12 +109,21 @@ def job(
     return shown | {"sections": [section for section in SECTIONS if _is_shown(section[0], shown)]}
 
 
+def _files(connection: Connection, job_id: int, of_job: int) -> dict[str, Any]:
+    """The files of a job whose corpus is files; nothing of another. `of_job`: the first of its chain."""
+    if not (number := count_files(connection, of_job)):
+        return {}
+    return {"files": list_files(connection, job_id, of_job, FILES_SHOWN), "num_files": number}
+
+
 def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:
     """Whether a part of the page has something to show."""
     found: LiveJob = shown["job"]
     match section:
         case "chain":
             return len(shown["stages"]) > 1
+        case "files":
+            return "files" in shown
         case "failures" | "events" | "webhooks":
             return bool(shown[section])
         case "providers":

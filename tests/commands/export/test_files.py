@@ -146,6 +146,20 @@ def test_one_file_comes_back_as_one_file(kvjobs: Kvjobs, database: Database, man
     assert len(Path("a.jsonl").read_bytes().splitlines()) == 2
 
 
+def test_a_file_that_nobody_has_any_more_is_not_written(
+    kvjobs: Kvjobs, database: Database, manual: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.store.job_files.MOST_STORED", 1)
+    job = sent(database, manual / "a.properties")
+    finish(database, str.upper)
+
+    assert kvjobs("export", job, "-o", "same.properties").exit_code == 0, "it is read where it was"
+    assert b"HELLO" in Path("same.properties").read_bytes()
+    (manual / "a.properties").write_bytes(b"hello=Changed")
+    assert kvjobs("export", job, "-o", "changed.properties").exit_code == 2
+    assert not Path("changed.properties").exists()
+
+
 def test_the_files_of_a_folder_are_an_archive_where_one_is_named(
     kvjobs: Kvjobs, database: Database, manual: Path
 ) -> None:
@@ -242,3 +256,13 @@ def test_other_tasks_compute_the_units_and_write_no_files(kvjobs: Kvjobs, databa
     assert kvjobs("export", submitted.job_id, "--format", "files", "-o", "out").exit_code == 2
     with pytest.raises(SpecError, match="candidates"):
         Corpus(path=manual, payload_kind=PayloadKind.CANDIDATES)
+
+
+@ON_BOTH
+def test_a_worker_is_told_what_in_a_text_is_no_word(database: Database, tmp_path: Path) -> None:
+    sent(database, written(tmp_path / "site", {"a.properties": b"a=b", "b.html": b"<p>Some <b>bold</b> text.</p>"}))
+
+    work = leases.lease(database, 1, 0, LEASE_S)
+
+    assert work is not None
+    assert [document.markup for batch in work.batches for document in batch] == [None, "html"]

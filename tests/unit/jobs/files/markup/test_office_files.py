@@ -6,7 +6,7 @@ import time
 import zipfile
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import CorpusError, SpecError
@@ -108,7 +108,6 @@ def test_the_texts_of_a_written_docx_file_are_those_that_were_written(content):
 
 
 @given(SPANS.map(odt))
-@example(odt("<text:note><text:p>Of it</text:p></text:note>words "))
 def test_the_texts_of_a_written_odt_file_are_those_that_were_written(content):
     file = ODT.read(content)
     texts = [f"{unit.text}!" for unit in file.units]
@@ -129,19 +128,6 @@ def test_formats_are_pairs_of_marks_and_what_is_no_text_is_one():
         '<w:p><w:pPr/><w:bookmarkStart/><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Fett</w:t></w:r>'
         '<w:r><w:t xml:space="preserve"> eins</w:t></w:r><w:r><w:footnoteReference/></w:r>'
         '<w:r><w:t xml:space="preserve">.</w:t></w:r></w:p>'
-    )
-
-
-def test_runs_that_look_the_same_are_one_text_and_a_link_alone_has_no_marks():
-    hint = '<w:r><w:rPr><w:rFonts w:hint="eastAsia"/></w:rPr><w:t>same</w:t></w:r>'
-    bold_blank = "<w:r><w:rPr><w:b/></w:rPr><w:t xml:space='preserve'> </w:t></w:r>"
-    underlined_blank = bold_blank.replace("<w:b/>", "<w:u/>")
-    link = "<w:hyperlink r:id='x'><w:r><w:t>Link</w:t></w:r></w:hyperlink>"
-    file = DOCX.read(docx(f"<w:r><w:t>The</w:t></w:r>{bold_blank}{hint}{underlined_blank}{hint}", link))
-
-    assert [unit.text for unit in file.units] == ["The same<1> </1>same", "Link"]
-    assert "<w:hyperlink r:id='x'><w:r><w:t xml:space=\"preserve\">Verweis</w:t></w:r></w:hyperlink>" in body_of(
-        file.write([None, "Verweis"])
     )
 
 
@@ -190,7 +176,7 @@ def test_nested_spans_of_odt_stay_nested_and_are_closed():
 @pytest.mark.parametrize("text", ["a & b", "<b>a</b>", "<7/>", "a < b", "\x01"])
 def test_a_text_that_would_break_the_file_is_refused(text):
     for form, content in ((DOCX, docx("<w:r><w:t>One</w:t></w:r>")), (ODT, odt("One"))):
-        with pytest.raises(SpecError, match=r"unit (document|content)/1"):
+        with pytest.raises(SpecError, match="unit 1"):
             form.read(content).write([text])
 
 
