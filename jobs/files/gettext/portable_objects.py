@@ -15,6 +15,7 @@ the form that stands for one thing, of msgid_plural for the others.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
@@ -90,11 +91,11 @@ class PoFile:
         for slot, text in zip(self.slots, texts, strict=True):
             if text is not None and (language is not None or text != slot.unit.text):
                 by_entry.setdefault(slot.entry, {})[slot.form] = _edges(text, slot.unit.text)
-        edits = [edit for number, forms in by_entry.items() for edit in self._edits(self.entries[number], forms)]
-        if by_entry or language is not None:
-            edits += self._header_edits(language)
+        # A new header comes first: where both stand at one position, the sorting keeps their order.
+        edits = list(self._header_edits(language)) if by_entry or language is not None else []
+        edits += [edit for number, forms in by_entry.items() for edit in self._edits(self.entries[number], forms)]
         pieces, at = [], 0
-        for start, stop, other in sorted(edits):
+        for start, stop, other in sorted(edits, key=itemgetter(0)):
             pieces += [self.text[at:start], other]
             at = stop
         return self._encoded("".join([*pieces, self.text[at:]]))

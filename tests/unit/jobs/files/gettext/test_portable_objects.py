@@ -133,6 +133,12 @@ def test_a_template_gets_a_charset_and_a_file_without_header_gets_one():
     assert '"Language: pt_BR\\n"\n\n# first\n#, fuzzy\nmsgid "a"\nmsgstr "ä"' in bare
 
 
+def test_a_new_header_stands_in_front_of_the_first_message_and_its_flag():
+    written = translated('msgid "a"\nmsgstr ""\n', "b", language="de")
+    assert written.startswith('msgid ""\n')
+    assert written.endswith('\n\n#, fuzzy\nmsgid "a"\nmsgstr "b"\n')
+
+
 def test_a_translation_is_wrapped_as_gettext_wraps():
     long = "word " * 30 + "end"
     lines = translated('msgid "a"\nmsgstr ""\n', long).split("\n")
