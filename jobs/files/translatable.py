@@ -5,17 +5,9 @@ Knows: units. Does not know: formats, documents, models.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
-
-class Markup(StrEnum):
-    """What in a text is no word: tags and entities, or the signs of Markdown."""
-
-    NONE = "none"
-    HTML = "html"
-    XML = "xml"
-    MD = "md"
+from jobs.text.markup import Markup as Markup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,18 @@ from jobs.number_ranges import Real, Whole
 from jobs.outcome import Flag, Translation
 from jobs.routing.routes import Route, read_routes
 from jobs.tasks import shared_options as shared
+from jobs.tasks.kept_patterns import kept_pattern
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.task import Task
+from jobs.text.markup import Markup
+
+
+class Placeholders(enum.StrEnum):
+    """Whether placeholders and addresses in a text stay as they are."""
+
+    NONE = "none"
+    AUTO = "auto"  # {name}, %s, ${x}, <0/>, plurals of ICU, \\n, URLs, e-mail addresses, file paths
 
 
 class Segmentation(enum.StrEnum):
@@ -70,16 +79,39 @@ class TranslateOptions:
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
     reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory
     timing: shared.Timing = option(shared.Timing.STEPS, shared.TIMING)
+    # Marks are taken out before the model sees a sentence and put back after, so the memory's entries are the same.
+    markup: Markup = option(
+        Markup.NONE,
+        "Keep the tags and entities of html or xml, or the signs of Markdown (md), where they belong.",
+        is_later=True,
+        in_memory=False,
+    )
+    placeholders: Placeholders = option(
+        Placeholders.NONE,
+        "auto: keep placeholders ({name}, %s, ${x}, <0/>, plurals of ICU), \\n, URLs, e-mail addresses and file paths.",
+        is_later=True,
+        in_memory=False,
+    )
+    keep: tuple[str, ...] = option(
+        (), "Keep what this regular expression matches; repeatable.", metavar="REGEX", is_later=True, in_memory=False
+    )
     # The models of each language, or of all documents; empty: the job's model alone.
     routes: tuple[Route, ...] = option((), parse=read_routes, is_later=True)
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        for pattern in self.keep:
+            kept_pattern(pattern)
         if self.beam_size is not None and self.n_best > self.beam_size:
             raise SpecError(
                 f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
                 "hypotheses: raise --beam-size or lower --n-best"
             )
+
+    @property
+    def keeps_marks(self) -> bool:
+        """Whether tags, placeholders or patterns are kept."""
+        return self.markup != Markup.NONE or self.placeholders != Placeholders.NONE or bool(self.keep)
 
 
 # Several models: see `jobs.routing.plan`.
@@ -177,6 +209,7 @@ TRANSLATE = Kind(
         Flag.IMPORTED,
         Flag.PASSED_THROUGH,
         Flag.UNSCORED,
+        *(Flag.PLACEHOLDER_LOST, Flag.MARKUP_MOVED, Flag.NUMBER_CHANGED),
     ),
     fields=(
         Field(name="text", type=Type.TEXT, meaning="the translation", view="translation"),

@@ -61,6 +61,7 @@ class Span:
     text: str
     translatable: bool  # a sentence with at least one letter
     letterless: bool = False  # a sentence of digits, punctuation, symbols
+    kept: bool = False  # of a gap: it holds marks and stays as it is
     written: str | None = None  # as the document has it, where lines were joined; None: as `text`
 
     @property
@@ -106,7 +107,7 @@ def segment(text: str, language: str, unit: Segmentation = Segmentation.SENTENCE
 
 
 def _span(read: str, written: str, *, translatable: bool, letterless: bool = False) -> Span:
-    return Span(read, translatable, letterless, None if read == written else written)
+    return Span(read, translatable, letterless, written=None if read == written else written)
 
 
 class _Piece(NamedTuple):

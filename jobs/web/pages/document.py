@@ -44,6 +44,9 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
     Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
     Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",
+    Flag.MARKUP_MOVED: "The place of a tag or placeholder in the translation is a guess: no alignment says it.",
+    Flag.PLACEHOLDER_LOST: "A tag or placeholder of the source is not in the translation exactly once.",
+    Flag.NUMBER_CHANGED: "A number of the source is not in the translation.",
     Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
 }
 

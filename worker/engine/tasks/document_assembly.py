@@ -130,7 +130,7 @@ def _fill(spans: Sequence[Span], texts: Iterable[str]) -> list[tuple[str, str]]:
     filled = []
     for index, span in enumerate(spans):
         joint, text = "", words[index]
-        if span.is_gap and 0 < index < len(spans) - 1:
+        if span.is_gap and not span.kept and 0 < index < len(spans) - 1:
             text = between_sentences(words[index - 1], words[index + 1], span.text)
         elif not span.is_gap and index and not spans[index - 1].is_gap:
             joint = between_sentences(words[index - 1], text, "")

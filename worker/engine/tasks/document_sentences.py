@@ -5,7 +5,7 @@ Documents as their sentences, and back: what stands before and behind the transl
              (translated elsewhere)
              outcomes  -> documents    in the order of the texts
 
-Knows: where sentences begin and end, which of them are equal. Does not know: models, memories.
+Knows: where sentences begin and end, which of them are equal, where marks were. Does not know: models, memories.
 """
 
 import math
@@ -13,9 +13,12 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from jobs.outcome import Failed, Outcome, SegmentTranslation
-from jobs.tasks.translate import TranslateOptions
+from jobs.tasks.translate import Placeholders, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document
-from worker.text.segments import Span, segment
+from worker.engine.tasks.marked_translation import NONE_ALIGNED, Alignments, with_marks
+from worker.text.marks.mark import MarkRules
+from worker.text.marks.marked_text import MarkedSentence, marked_spans
+from worker.text.segments import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Occurrence:
 
     index: int  # in the list of all sentences of the call
     is_first: bool  # whether no earlier occurrence has that index
+    marked: MarkedSentence | None = None  # None: no mark is in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,23 @@ class CutDocument:
 
     spans: list[Span]
     sentences: list[Occurrence]
+    checks_numbers: bool = False  # whether a number that is lost is flagged
 
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
         return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
 
-    def translations(self, found: Sequence[SegmentTranslation]) -> list[SegmentTranslation]:
-        """The translations of this document's sentences, in order. `found`: of all sentences of the call."""
-        return [found[sentence.index] for sentence in self.sentences]
+    def translations(
+        self, found: Sequence[SegmentTranslation], plain: Sequence[str], alignments: Alignments = NONE_ALIGNED
+    ) -> list[SegmentTranslation]:
+        """The translations of this document's sentences, in order, with their marks. `found`: of all sentences of the
+        call, which are `plain`."""
+        if not self.checks_numbers:
+            return [found[sentence.index] for sentence in self.sentences]
+        return [
+            with_marks(found[sentence.index], plain[sentence.index], sentence.marked, alignments)
+            for sentence in self.sentences
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +65,57 @@ class CutTexts:
     @classmethod
     def of(cls, texts: Sequence[str], options: TranslateOptions) -> "CutTexts":
         """Cut every text. With `options.reuse`, equal sentences are one."""
+        rules = MarkRules.of(options.markup, options.placeholders == Placeholders.AUTO, options.keep)
         sentences: list[str] = []
         indices: dict[str, int] = {}
         documents = []
         for text in texts:
-            document = CutDocument(segment(text, options.source_language, options.segment), [])
-            for span in document.spans:
+            document = CutDocument([], [], checks_numbers=bool(rules))
+            for span, marked in marked_spans(text, options.source_language, rules, options.segment):
+                document.spans.append(span)
                 if span.translatable:
-                    index = indices.get(span.text) if options.reuse else None
-                    document.sentences.append(Occurrence(len(sentences) if index is None else index, index is None))
+                    plain = span.text if marked is None else marked.plain
+                    index = indices.get(plain) if options.reuse else None
+                    document.sentences.append(
+                        Occurrence(len(sentences) if index is None else index, index is None, marked)
+                    )
                     if index is None:
-                        indices[span.text] = len(sentences)
-                        sentences.append(span.text)
+                        indices[plain] = len(sentences)
+                        sentences.append(plain)
             documents.append(document)
         return cls(sentences, documents)
 
+    def pairs_to_align(self, found: Sequence[SegmentTranslation]) -> list[tuple[str, str]]:
+        """The sentences that hold marks with their translations, each pair once."""
+        marked = {
+            sentence.index
+            for document in self.documents
+            for sentence in document.sentences
+            if sentence.marked is not None and sentence.marked.marks
+        }
+        pairs = {
+            (self.sentences[index], text): None
+            for index in sorted(marked)
+            if is_finite(found[index])
+            for text in found[index].texts
+            if text and text != self.sentences[index]
+        }
+        return list(pairs)
+
     def outcome(
-        self, document: CutDocument, found: Sequence[SegmentTranslation], computed: Set[int], n_best: int
+        self,
+        document: CutDocument,
+        found: Sequence[SegmentTranslation],
+        computed: Set[int],
+        n_best: int,
+        alignments: Alignments,
     ) -> Outcome:
         """The document with its sentences translated; Failed where one of them is not finite."""
         return self.failure(document, found, "the model's") or join_document(
-            document.spans, document.translations(found), num_reused=document.num_reused(computed), n_best=n_best
+            document.spans,
+            document.translations(found, self.sentences, alignments),
+            num_reused=document.num_reused(computed),
+            n_best=n_best,
         )
 
     def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:

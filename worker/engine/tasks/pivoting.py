@@ -23,7 +23,9 @@ from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
+from worker.engine.tasks.marked_translation import Alignments, composed
 from worker.engine.tasks.translation import TranslatedSentences, Translator
+from worker.text.word_alignment import Alignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: 
         cut = CutTexts.of(texts, first.options)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
     final = _translate_middle(middle.results, second, replace(run, digest=second.digest, languages=second.languages))
+    to_align = cut.pairs_to_align(middle.results)
+    alignments = _alignments(cut, to_align, (first, to_middle), (second, run), final.results) if to_align else {}
     return Answers(
-        outcomes=[_outcome(cut, document, (first, middle), (second, final)) for document in cut.documents],
+        outcomes=[_outcome(cut, document, (first, middle), (second, final), alignments) for document in cut.documents],
         learned=middle.learned | final.learned,
         timings=[*run.timings, *map(_in_first_leg, to_middle.timings)],
     )
@@ -77,6 +81,28 @@ def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: 
     )
 
 
+def _alignments(
+    cut: CutTexts,
+    to_middle: Sequence[tuple[str, str]],
+    first: tuple[PivotLeg, RunContext],
+    second: tuple[PivotLeg, RunContext],
+    final: Sequence[SegmentTranslation],
+) -> dict[tuple[str, str], Alignment | None]:
+    """Of sentences that hold marks: the alignment with their text in the middle, and through it with their
+    translation. `to_middle`: the pairs of the first; of a sentence the best one is first."""
+    (leg, run), (next_leg, next_run) = first, second
+    found = dict(zip(to_middle, leg.translator.align(to_middle, leg.options, run), strict=True))
+    best = dict(reversed(to_middle))
+    texts = dict(zip(cut.sentences, final, strict=True))
+    chains = [(source, middle, text) for source, middle in best.items() for text in texts[source].texts]
+    pairs = list(dict.fromkeys((middle, text) for _source, middle, text in chains if text and _has_letter(middle)))
+    behind = dict(zip(pairs, next_leg.translator.align(pairs, next_leg.options, next_run), strict=True))
+    through = {
+        (source, text): composed(found[source, middle], behind.get((middle, text))) for source, middle, text in chains
+    }
+    return through | found
+
+
 def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
@@ -91,6 +117,7 @@ def _outcome(
     document: CutDocument,
     first: tuple[PivotLeg, TranslatedSentences],
     second: tuple[PivotLeg, TranslatedSentences],
+    alignments: Alignments,
 ) -> Outcome:
     """The translation of a document with the text in the middle; Failed where either model's numbers are not finite."""
     for leg, found in (first, second):
@@ -100,7 +127,7 @@ def _outcome(
     middle, final = (
         join_document(
             document.spans,
-            document.translations(found.results),
+            document.translations(found.results, cut.sentences, alignments),
             num_reused=document.num_reused(computed),
             n_best=leg.options.n_best,
         )

@@ -4,7 +4,8 @@ Translating documents.
     texts    segment -> sentences       equal sentences are translated once
              memory  -> translations    of sentences that were translated before; the others:
              tokenize, sort by length, batch, search, detokenize
-             join    -> outcomes        in the order of the texts
+             align   -> alignments      of sentences that hold marks
+             join    -> outcomes        in the order of the texts, with their marks
 
 Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
@@ -25,6 +26,7 @@ from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.document_alignments import with_alignments
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
+from worker.engine.tasks.marked_translation import NONE_ALIGNED
 from worker.engine.tasks.word_aligning import WordAligner
 from worker.text.loops import has_loop
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
@@ -75,7 +77,12 @@ class Translator:
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options)
         found = self.translate_sentences(cut.sentences, options, run)
-        outcomes = [cut.outcome(document, found.results, found.computed, options.n_best) for document in cut.documents]
+        pairs = cut.pairs_to_align(found.results)
+        alignments = dict(zip(pairs, self.align(pairs, options, run), strict=True)) if pairs else NONE_ALIGNED
+        outcomes = [
+            cut.outcome(document, found.results, found.computed, options.n_best, alignments)
+            for document in cut.documents
+        ]
         if options.alignments:
             outcomes = with_alignments(texts, outcomes, lambda pairs: self.align(pairs, options, run))
         return Answers(

@@ -89,6 +89,8 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return why
     if spec.options.alignments:
         return "a chat model does not tell which words belong together, and --alignments asks for it"
+    if spec.options.keeps_marks:
+        return "a chat model says no alignment, which --markup, --placeholders and --keep need"
     return NO_TARGET if language_pair(spec) is None else None
 
 

@@ -80,6 +80,8 @@ VALUES = {
     "max_length": "2",
     "cache": "auto",
     "segment": "lines",
+    "markup": "html",
+    "placeholders": "auto",
 }
 
 

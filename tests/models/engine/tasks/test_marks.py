@@ -1,0 +1,66 @@
+"""Documents with tags and placeholders, translated by the bundled model, and by two models."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from jobs.outcome import Flag, Translation
+from jobs.tasks.translate import Placeholders, TranslateOptions
+from jobs.text.markup import Markup
+from tests.models.engine.tasks.texts import DictMemory, one, translate
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.tasks.pivoting import PivotLeg, translate_via
+from worker.engine.tasks.translation import Translator
+
+PLAIN = "Heavy rain will reach Ashford on Friday."
+MARKED = "Heavy <b>rain</b> will reach <i>Ashford</i> on {day} Friday."
+GREEDY = TranslateOptions(beam_size=1)
+MARKS = dataclasses.replace(GREEDY, markup=Markup.HTML, placeholders=Placeholders.AUTO)
+
+
+@pytest.fixture
+def demo_translator(demo: SimpleNamespace) -> Translator:
+    return Translator(demo.model, demo.tokenizer)
+
+
+def test_marks_are_in_the_translation_that_the_sentence_has_without_them(demo_translator: Translator) -> None:
+    plain, marked = one(translate(demo_translator, [PLAIN], GREEDY)), one(translate(demo_translator, [MARKED], MARKS))
+
+    found = marked.text
+    for mark in ("<b>", "</b>", "<i>", "</i>", "{day}"):
+        assert found.count(mark) == 1
+        found = found.replace(mark, "")
+    assert found == plain.text
+
+
+def test_the_memory_holds_sentences_without_marks(demo_translator: Translator) -> None:
+    memory = DictMemory()
+    for text, options in ((PLAIN, GREEDY), (MARKED, MARKS)):
+        answers = demo_translator.translate([text], options, RunContext(memory=memory))
+        memory.update(answers.learned)
+
+    (outcome,) = answers.outcomes
+    assert isinstance(outcome, Translation)
+    assert outcome.num_reused == 1
+
+
+def test_a_text_without_marks_is_translated_as_without_the_options(demo_translator: Translator) -> None:
+    assert one(translate(demo_translator, [PLAIN], MARKS)) == one(translate(demo_translator, [PLAIN], GREEDY))
+
+
+def test_marks_go_through_two_models(demo: SimpleNamespace) -> None:
+    legs = [PivotLeg(name, Translator(demo.model, demo.tokenizer), MARKS, name.encode()) for name in ("one", "two")]
+
+    (outcome,) = translate_via([MARKED], legs[0], legs[1], RunContext()).outcomes
+
+    assert isinstance(outcome, Translation)
+    assert outcome.via is not None
+    for text in (outcome.text, outcome.via.text):
+        assert all(text.count(mark) == 1 for mark in ("<b>", "</b>", "<i>", "</i>", "{day}"))
+
+
+def test_a_mark_without_an_alignment_is_flagged(demo_translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "align", lambda self, pairs, options, run: [None] * len(pairs))
+
+    assert Flag.MARKUP_MOVED in one(translate(demo_translator, [MARKED], MARKS)).flags

@@ -1,0 +1,1 @@
+"""Marks: what in a text is not for the model (tags, placeholders, addresses), taken out and put back."""

@@ -1,0 +1,283 @@
+"""
+Marks put back into a translation, by the words that they stand beside.
+
+    "Wind of {n} knots in <b>the north</b>"   +   "北方风速节"   ->   "<b>北方</b>风速{n}节"
+
+A mark that stands alone goes before the translation of the word behind it, or behind that of the word before it. A pair
+goes around the run of words that holds most words of its own and fewest of others. Then the places are made nested,
+from the outside in: whatever the alignment, every mark is there once.
+
+Knows: a sentence with marks, words. Does not know: models.
+"""
+
+import html
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jobs.outcome import Flag
+from worker.text.marks.mark import Kind
+from worker.text.marks.marked_text import MarkedSentence, Placed
+from worker.text.word_alignment import Alignment, words
+
+_SPACELESS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
+_MAX_WORK = 5_000_000  # pairs x words of a sentence; beyond, alignment is not asked
+
+
+@dataclass(slots=True)
+class _Node:
+    """A mark alone, or a pair with what is in it."""
+
+    mark: int | None  # the index of the mark alone, or that begins the pair; None: the pair begins before the sentence
+    order: int
+    start: int = 0  # wanted place in characters of the translation
+    stop: int = 0
+    end: int | None = None  # the index of the mark that ends the pair; None: it ends behind the sentence
+    is_pair: bool = False
+    children: list["_Node"] = field(default_factory=list)
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What ends a pair of an earlier sentence comes first, what begins one of a later sentence last."""
+        outer = 0 if not self.is_pair else -1 if self.mark is None else 1 if self.end is None else 0
+        return outer, self.start, self.order
+
+
+def put_back(sentence: MarkedSentence, translation: str, alignment: Alignment | None) -> tuple[str, tuple[Flag, ...]]:
+    """The translation with each mark of the sentence once, pairs nested; MARKUP_MOVED where a place is a guess: without
+    an alignment, or where the words of a pair are torn apart. The sentence itself comes back as its source.
+
+    `alignment`: of `sentence.plain` and `translation`; None: places follow from order and length.
+    """
+    if translation == sentence.plain:
+        return sentence.source, ()
+    if not sentence.marks:
+        return _written(translation, sentence), ()
+    inner = any(0 < mark.at < len(sentence.plain) for mark in sentence.marks)
+    if len(sentence.marks) * (len(alignment.target) if alignment else 0) > _MAX_WORK:
+        alignment = None
+    places = _Places(sentence.plain, translation, alignment or by_length(sentence.plain, translation))
+    nodes = _nodes(sentence.marks)
+    moved = _set_places(nodes, sentence, places, alignment is not None) or (inner and alignment is None)
+    events, clipped = _nested(nodes, len(translation))
+    return _rendered(sentence, translation, events), (Flag.MARKUP_MOVED,) if moved or clipped else ()
+
+
+def by_length(source: str, target: str) -> Alignment:
+    """Each word of the source with the word of the target that is as far from the beginning, in parts of the whole."""
+    source_words, target_words = words(source), words(target)
+    if not source_words or not target_words:
+        return Alignment(source_words, target_words, ())
+    middles = [start + stop for start, stop in target_words]
+    links = []
+    for index, (start, stop) in enumerate(source_words):
+        wanted = (start + stop) * len(target) / len(source)
+        near = bisect_left(middles, wanted)
+        if near == len(middles) or (near and wanted - middles[near - 1] < middles[near] - wanted):
+            near -= 1
+        links.append((index, near))
+    return Alignment(source_words, target_words, tuple(links))
+
+
+class _Places:
+    """Where words of a sentence are in its translation."""
+
+    def __init__(self, source: str, target: str, alignment: Alignment) -> None:
+        self.source, self.target = source, target
+        self._words, self._found = alignment.source, alignment.target
+        self._starts = [start for start, _stop in self._words]
+        self._stops = [stop for _start, stop in self._words]
+        self._links: list[list[int]] = [[] for _ in self._words]
+        self._sources: list[list[int]] = [[] for _ in self._found]
+        for i, j in alignment.links:
+            if i < len(self._links) and j < len(self._sources):
+                self._links[i].append(j)
+                self._sources[j].append(i)
+        self._linked = [index for index, links in enumerate(self._links) if links]
+
+    def point(self, at: int, kind: Kind) -> int:
+        """The place of a mark alone that stands at `at`."""
+        if not self._linked:
+            return round(at * len(self.target) / max(1, len(self.source)))
+        if at == len(self.source) and self._words and self._stops[-1] < at and kind != Kind.BLANK:
+            return len(self.target)
+        behind = bisect_left(self._starts, at)  # the word behind the mark
+        before = bisect_left(self._linked, behind)
+        left = self._linked[before - 1] if before else None
+        right = self._linked[before] if before < len(self._linked) else None
+        touches_right = right is not None and not self.source[at : self._starts[right]].strip()
+        touches_left = left is not None and not self.source[self._stops[left] : at].strip()
+        if right is not None and (left is None or (touches_right and kind != Kind.BLANK) or not (touches_left or left)):
+            return self._found[min(self._links[right])][0]
+        assert left is not None
+        return self._found[max(self._links[left])][1]
+
+    def run(self, start: int, stop: int) -> tuple[int, int] | None:
+        """The characters of the translation that source[start:stop] became; None: no word of it is aligned."""
+        first, end = bisect_right(self._stops, start), bisect_left(self._starts, stop)
+        if first == 0 and end == len(self._words) and self._found:
+            begin, last = 0, len(self._found) - 1
+        else:
+            best = self._best_run(first, end)
+            if best is None:
+                return None
+            begin, last = best
+        left, right = self._found[begin][0], self._found[last][1]
+        if start == 0 and stop == len(self.source):
+            return 0, len(self.target)
+        if _is_sign(self.source[start]):
+            while left and _is_sign(self.target[left - 1]):
+                left -= 1
+        if _is_sign(self.source[stop - 1]):
+            while right < len(self.target) and _is_sign(self.target[right]):
+                right += 1
+        return left, right
+
+    def _best_run(self, first: int, end: int) -> tuple[int, int] | None:
+        """The first and last target word of the run with most words from source words first..end and fewest from
+        others alone (the greatest sum of +1 and -1)."""
+        own = sorted({j for i in range(first, end) for j in self._links[i]})
+        if not own:
+            return None
+        inside = set(own)
+        best, total, begin = (0, own[0], own[0]), 0, own[0]
+        for j in range(own[0], own[-1] + 1):
+            if total <= 0:
+                total, begin = 0, j
+            total += 1 if j in inside else -1 if self._sources[j] else 0
+            if total > best[0]:
+                best = total, begin, j
+        return best[1], best[2]
+
+
+def _is_sign(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _nodes(marks: Sequence[Placed]) -> list[_Node]:
+    """The tree of the marks. A pair that began in an earlier sentence holds all before its end, one that ends in a
+    later sentence all behind its beginning."""
+    levels: list[list[_Node]] = [[]]
+    for index, mark in enumerate(marks):
+        if mark.kind == Kind.OPEN:
+            node = _Node(index, index, is_pair=True)
+            levels[-1].append(node)
+            levels.append(node.children)
+        elif mark.kind == Kind.CLOSE and mark.partner is not None and len(levels) > 1:
+            levels.pop()
+            levels[-1][-1].end = index
+        elif mark.kind == Kind.CLOSE:
+            levels[0] = [_Node(None, index, end=index, is_pair=True, children=levels[0])]
+            levels[1:] = []
+        else:
+            levels[-1].append(_Node(index, index))
+    return levels[0]
+
+
+def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: _Places, is_aligned: bool) -> bool:
+    """Set the wanted places; whether one is a guess although there is an alignment."""
+    guessed = False
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending += node.children
+        if not node.is_pair:
+            assert node.mark is not None
+            mark = sentence.marks[node.mark]
+            node.start = node.stop = places.point(mark.at, mark.kind)
+            continue
+        start = 0 if node.mark is None else sentence.marks[node.mark].at
+        stop = len(sentence.plain) if node.end is None else sentence.marks[node.end].at
+        run = places.run(start, stop) if start < stop else None
+        if run is None:
+            guessed = guessed or is_aligned
+            node.start = node.stop = places.point(start, Kind.OPEN)
+        else:
+            node.start, node.stop = run
+    return guessed
+
+
+def _nested(nodes: list[_Node], length: int) -> tuple[list[tuple[int, int]], bool]:
+    """The marks by their indices in the order of the translation, each with its place; whether a wanted place was
+    taken by another mark."""
+    events: list[tuple[int, int]] = []
+    clipped = False
+    # Each level: its nodes that are left (the last is next), where the next may begin, where all must end, its mark.
+    levels: list[tuple[list[_Node], int, int, int | None]] = [(_in_order(nodes), 0, length, None)]
+    while levels:
+        left, cursor, limit, ends = levels.pop()
+        if not left:
+            if ends is not None:
+                events.append((limit, ends))
+            continue
+        node = left.pop()
+        start = 0 if node.mark is None else min(max(node.start, cursor), limit)
+        stop = limit if node.is_pair and node.end is None else min(max(node.stop, start), limit)
+        clipped |= node.mark is not None and start != node.start
+        clipped |= node.is_pair and node.end is not None and stop != node.stop
+        levels.append((left, stop, limit, ends))
+        if node.mark is not None:
+            events.append((start, node.mark))
+        if node.is_pair:
+            levels.append((_in_order(node.children), start, stop, node.end))
+    return events, clipped
+
+
+def _in_order(nodes: list[_Node]) -> list[_Node]:
+    return sorted(nodes, key=lambda node: node.rank, reverse=True)
+
+
+def _rendered(sentence: MarkedSentence, translation: str, events: Sequence[tuple[int, int]]) -> str:
+    """The translation with the marks at their places, and the blanks that they need."""
+    parts: list[str] = []
+    last, done, after_open = "", 0, False  # the last character of text, how much is written
+    for number, (place, index) in enumerate(events):
+        mark = sentence.marks[index]
+        if place > done:
+            parts.append(_written(translation[done:place], sentence))
+            last, done, after_open = translation[place - 1], place, False
+        rest = translation[done : done + 1]
+        if mark.kind in (Kind.BLANK, Kind.BREAK):
+            if rest == " ":
+                done += 1
+            elif last == " " and parts and parts[-1].endswith(" "):
+                parts[-1] = parts[-1][:-1]
+            parts.append(mark.text)
+            last = "\u00a0"
+            continue
+        if mark.kind in (Kind.OPEN, Kind.CLOSE):
+            parts.append(mark.text)
+            after_open = mark.kind == Kind.OPEN
+            continue
+        if not after_open and _needs_blank(mark, mark.before, last, is_left=True):
+            parts.append(" ")
+        parts.append(mark.text)
+        last, after_open = "\ufffc", False
+        following = sentence.marks[events[number + 1][1]] if number + 1 < len(events) else None
+        if following is not None and events[number + 1][0] <= done:
+            if following.kind != Kind.CLOSE and following.kind != Kind.BLANK and mark.behind.isspace():
+                parts.append(" ")
+                last = " "
+        elif _needs_blank(mark, mark.behind, rest, is_left=False):
+            parts.append(" ")
+            last = " "
+    parts.append(_written(translation[done:], sentence))
+    return "".join(parts)
+
+
+def _needs_blank(mark: Placed, in_source: str, neighbour: str, *, is_left: bool) -> bool:
+    """Whether a blank is between a mark and its neighbour in the translation. `in_source`: the neighbour there."""
+    if not neighbour or neighbour.isspace() or neighbour == "\u00a0" or _SPACELESS.match(neighbour):
+        return False
+    if neighbour == "\ufffc" or neighbour.isalnum():
+        is_glued = in_source.isalnum() and not _SPACELESS.match(in_source)
+        return in_source.isspace() or (mark.kind == Kind.WORD and neighbour != "\ufffc" and not is_glued)
+    category = unicodedata.category(neighbour)
+    touches = ("Ps", "Pi") if is_left else ("Pe", "Pf", "Po")
+    return in_source.isspace() and category not in touches
+
+
+def _written(text: str, sentence: MarkedSentence) -> str:
+    return html.escape(text, quote=False) if sentence.is_escaped else text
