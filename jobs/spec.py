@@ -17,6 +17,7 @@ from jobs.tasks.option import options_of
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
+from jobs.text.markup import Markup
 
 
 def has_payload(task: str, options: Mapping[str, Any]) -> bool:
@@ -80,6 +81,12 @@ class JobSpec:
             model_revision=revision_of([route]),
             options=dataclasses.replace(self.options, routes=(route,)),
         )
+
+    def of_markup(self, markup: str | None) -> "JobSpec":
+        """The spec of the documents with a markup of their own, as files have them: it goes before that of the job."""
+        if markup is None or not isinstance(self.options, TranslateOptions):
+            return self
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, markup=Markup(markup)))
 
     def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
         return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))

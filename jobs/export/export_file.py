@@ -8,13 +8,13 @@ from jobs.addresses.address import Location
 from jobs.compression import inner_suffix
 from jobs.corpus.lines import BOM
 from jobs.corpus.openai.request_kind import kind_in
-from jobs.corpus.translatable.stored_reading import reading_of_files
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.export_options import SUFFIXES, Export, check_chain_format, check_format, format_of
 from jobs.files.formats import suffix_of
 
 if TYPE_CHECKING:
+    from jobs.corpus.translatable.stored_reading import StoredReading
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
 
@@ -61,7 +61,7 @@ def format_for_job(export: Export, reading: str | None, path: Location | None) -
 def is_of_files(form: str | None, reading: str | None, path: Location | None) -> bool:
     """Whether an export writes the files of the corpus: where that is asked for, or where the corpus is of files and
     the name of the export is not that of a file of results."""
-    if form is not None or path is None or reading_of_files(reading) is None:
+    if form is not None or path is None or _reading_of_files(reading) is None:
         return form == Format.FILES
     return inner_suffix(path.name) not in SUFFIXES or (isinstance(path, Path) and path.is_dir())
 
@@ -97,7 +97,7 @@ def check_results_file(path: Location, *, task: str, corpus: str, reading: str |
 def folder_of_files(reading: str | None, path: Location) -> Path | None:
     """The folder that the files of a corpus are written to; None where a file is written: the one of a corpus that is
     one, or an archive of all. Raises SpecError for an address."""
-    how = reading_of_files(reading)
+    how = _reading_of_files(reading)
     if (how is not None and how.is_one and not (isinstance(path, Path) and path.is_dir())) or path.name.endswith(ZIP):
         return None
     if not isinstance(path, Path):
@@ -107,7 +107,7 @@ def folder_of_files(reading: str | None, path: Location) -> Path | None:
 
 def _check_suffix(path: Location, reading: str | None, corpus: str) -> None:
     """Raise SpecError where the one file of a corpus would get the name of another format."""
-    how, suffix = reading_of_files(reading), suffix_of(corpus)
+    how, suffix = _reading_of_files(reading), suffix_of(corpus)
     if how is not None and how.is_one and suffix is not None and not path.name.lower().endswith(suffix):
         raise SpecError(f"the corpus is a file of {suffix}, and is written as one; give {path} that suffix")
 
@@ -133,3 +133,9 @@ def write_results(
         target.write(piece)
         num_pieces += 1
     return num_pieces - 1  # the last is the end of the file
+
+
+def _reading_of_files(reading: str | None) -> "StoredReading | None":
+    from jobs.corpus.translatable.stored_reading import reading_of_files  # loads the readers of corpora; help does not
+
+    return reading_of_files(reading)

@@ -33,7 +33,7 @@ from jobs.tasks.option import Option, options_of
 from jobs.tasks.rerank import RUN
 from jobs.tasks.score import SOURCE_FIELD, TARGET_FIELD
 from jobs.tasks.shared_options import TEXT_FIELD
-from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, TranslateOptions
+from jobs.tasks.translate import LANGUAGE_FIELD, VIA, VIA_MODEL, Placeholders, TranslateOptions
 from jobs.text.formatting import counted
 from jobs.worker_port import worker_port
 
@@ -104,7 +104,10 @@ def plan_submit(
     request, requests = with_requests(request, file.path, file.stream, file.source, settings)
     spec = _admit(request, requests, settings, tell, admissions or Admissions())
     stages = read_stages(request.job.then, spec, settings)
-    return SubmitPlan(request=request, spec=spec, stages=stages, corpus=_corpus(request, spec, file, requests))
+    corpus = _corpus(request, spec, file, requests)
+    if corpus.is_translatable:
+        spec = _keeping_placeholders(request, spec)
+    return SubmitPlan(request=request, spec=spec, stages=stages, corpus=corpus)
 
 
 def plan_open(
@@ -143,12 +146,21 @@ def advice_on(plan: SubmitPlan, settings: Settings) -> Iterator[str]:
         yield from _about_files(plan.corpus)
 
 
+def _keeping_placeholders(request: SubmitRequest, spec: JobSpec) -> JobSpec:
+    """The spec of a job of files: placeholders are kept unless the request says otherwise. A server has no alignment to
+    put them back by."""
+    options = spec.options
+    if not isinstance(options, TranslateOptions) or "placeholders" in request.of_task or not spec.providers.is_default:
+        return spec
+    return replace(spec, options=replace(options, placeholders=Placeholders.AUTO))
+
+
 def _about_files(corpus: Corpus) -> Iterator[str]:
     """Which files of a corpus of files are translated, and what becomes of the others."""
     files = corpus.files or ()
     others = [file.name for file in files if suffix_of(file.name) is None]
     if len(files) > 1:
-        copied = f", and {counted(len(others), 'other')} copied as they are ({listed(others, 3)})" if others else ""
+        copied = f", and {counted(len(others), 'other')} to copy ({listed(others, 3)})" if others else ""
         yield f"{counted(len(files) - len(others), 'file')} to translate{copied}."
     if os.path.isdir(corpus.path) and (links := links_below(os.fspath(corpus.path))):
         yield f"{counted(len(links), 'link')} left out ({listed(links, 3)})."

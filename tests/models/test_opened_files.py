@@ -83,7 +83,7 @@ def gguf(folder: Path) -> Path:
 # Each kind of model, and each loader of a tokenizer.
 MODELS: dict[str, Callable[[Path], Path]] = {
     "marian": lambda folder: write_marian_checkpoint(folder),
-    "marian, two vocabularies": lambda folder: write_marian_checkpoint(folder, target_vocab_size=80),
+    "marian, two vocabularies": lambda folder: write_marian_checkpoint(folder, target_vocab_size=64),
     "m2m_100": seq2seq("m2m_100", write_m2m100_tokenizer),
     "nllb": seq2seq("m2m_100", write_nllb_tokenizer),
     "mbart-50": seq2seq("mbart", write_mbart50_tokenizer),

@@ -56,26 +56,28 @@ def batch_limits(kind: Kind, batches_at_once: int = 1) -> BatchLimits:
 def plan_batches(
     documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS, max_documents: int = MAX_DOCUMENTS
 ) -> tuple[Batch, ...]:
-    """Cut a shard's documents into batches, in order, those of one route after those of another, so that a batch has
-    one model and each model gets all that the shard has for it; then leave out the documents that have ended.
+    """Cut a shard's documents into batches, in order, those of one route and markup after those of another, so that a
+    batch has one model and each model gets all that the shard has for it; then leave out the documents that have ended.
 
     The borders depend on the whole shard and never on what is done. With the same limits, the next lease of a half-done
     shard computes the same batches as the previous one would have, so an interrupted run ends in the same bits as an
     undisturbed one. Other limits are for models that give each document the same bits in any batch.
     """
-    of_routes: dict[str | None, list[PlannedDocument]] = {}
+    alike: dict[tuple[str | None, str | None], list[PlannedDocument]] = {}
     for document in documents:
-        of_routes.setdefault(document.route, []).append(document)
-    batches = (batch for some in of_routes.values() for batch in _cut(some, max_tokens, max_documents))
+        alike.setdefault((document.route, document.markup), []).append(document)
+    batches = (batch for some in alike.values() for batch in _cut(some, max_tokens, max_documents))
     todo = (tuple(document for document in batch if not document.ended) for batch in batches)
     return tuple(batch for batch in todo if batch)
 
 
 def joined(batches: Iterable[Batch], times: int) -> tuple[Batch, ...]:
-    """Batches in the same order, neighbours of one route as one where they are at most `times` the usual size."""
+    """Batches in the same order, neighbours of one route and markup as one where they are at most `times` the usual
+    size."""
     found: list[Batch] = []
     for batch in batches:
-        both = (*found[-1], *batch) if found and found[-1][0].route == batch[0].route else ()
+        are_alike = found and (found[-1][0].route, found[-1][0].markup) == (batch[0].route, batch[0].markup)
+        both = (*found[-1], *batch) if are_alike else ()
         tokens = sum(document.estimated_tokens for document in both)
         if both and tokens <= times * MAX_TOKENS and len(both) <= times * MAX_DOCUMENTS:
             found[-1] = both

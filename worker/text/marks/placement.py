@@ -135,6 +135,13 @@ class _Places:
                 right += 1
         return left, right
 
+    def word_at(self, at: int) -> tuple[int, int]:
+        """The word of the translation at or behind the place of a mark at `at`, else the last one: for a pair none of
+        whose words is aligned, since nothing between two signs of Markdown is no emphasis."""
+        place = self.point(at, Kind.OPEN)
+        behind = [word for word in self._found if word[1] > place] or list(self._found[-1:])
+        return behind[0] if behind else (place, place)
+
     def _best_run(self, first: int, end: int) -> tuple[int, int] | None:
         """The first and last target word of the run with most words from source words first..end and fewest from
         others alone (the greatest sum of +1 and -1)."""
@@ -191,11 +198,11 @@ def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: _Places, i
         start = 0 if node.mark is None else sentence.marks[node.mark].at
         stop = len(sentence.plain) if node.end is None else sentence.marks[node.end].at
         run = places.run(start, stop) if start < stop else None
-        if run is None:
-            guessed = guessed or is_aligned
-            node.start = node.stop = places.point(start, Kind.OPEN)
-        else:
+        if run is not None:
             node.start, node.stop = run
+            continue
+        guessed = guessed or is_aligned
+        node.start, node.stop = places.word_at(start) if start < stop else 2 * (places.point(start, Kind.OPEN),)
     return guessed
 
 

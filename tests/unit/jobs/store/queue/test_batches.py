@@ -56,3 +56,11 @@ def test_joined_batches_keep_order_route_and_the_larger_limit(documents: list[tu
         assert len({d.route for d in batch}) == 1
         assert batch in batches or sum(d.estimated_tokens for d in batch) <= times * MAX_TOKENS
     assert times > 1 or found == batches
+
+
+def test_a_batch_has_one_markup() -> None:
+    markups = [None, "html", None, "md", "html"]
+    batches = plan_batches([PlannedDocument(i, "", 1, markup=markup) for i, markup in enumerate(markups)])
+
+    assert [[document.position for document in batch] for batch in batches] == [[0, 2], [1, 4], [3]]
+    assert joined(batches, 4) == batches
