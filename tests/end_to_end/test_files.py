@@ -6,7 +6,8 @@ from tests.command_line import Kvjobs
 from tests.machine import Machine
 
 FILES = {
-    "index.md": "---\ntitle: Rain\n---\n# Snow\n\nRain will fall on **Monday** in the *north* of `x.toml`.\n\n```\nSnow\n```\n",
+    "index.md": "---\ntitle: Rain\n---\n# Snow\n\n"
+    "Rain will fall on **Monday** in the *north* of `x.toml`.\n\n```\nSnow\n```\n",
     "ui/app.properties": "# of the page\ngreeting=Rain on {0} at %s.\n",
     "page.html": '<html lang="en"><p>Snow will <b>fall</b> on Monday.</p><pre>Snow</pre></html>\n',
 }
