@@ -20,7 +20,7 @@ class Flag(enum.StrEnum):
     UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
     UNSCORED = "unscored"  # no token could be scored; of a translation: the provider gives no log-probability
     MARKUP_MOVED = "markup-moved"  # the place of a tag or placeholder in the translation is a guess
-    PLACEHOLDER_LOST = "placeholder-lost"  # a tag or placeholder of the source is not in the translation once
+    PLACEHOLDER_LOST = "placeholder-lost"  # a placeholder or an address of the source is not in the translation
     NUMBER_CHANGED = "number-changed"  # a number of the source is not in the translation
     KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept their rank
 

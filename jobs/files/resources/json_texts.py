@@ -34,7 +34,13 @@ class JsonTexts:
         if is_broken(text):
             line = next(number for number, each in enumerate(text.split("\n"), 1) if is_broken(each))
             raise CorpusError(f"line {line}: bytes that are not {encoding}; save the file as UTF-8")
-        return JsonFile(text, encoding, list(strings_of(text)))
+        strings = list(strings_of(text))
+        if self.name == "json" and text.lstrip("\ufeff \t\r\n").startswith("["):
+            raise CorpusError(
+                "a list, and a file of texts is an object of keys; if its elements are documents, write each on a line "
+                "(.jsonl)"
+            )
+        return JsonFile(text, encoding, strings)
 
 
 JSON = JsonTexts("json", (".json",))

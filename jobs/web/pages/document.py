@@ -45,7 +45,7 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
     Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",
     Flag.MARKUP_MOVED: "The place of a tag or placeholder in the translation is a guess: no alignment says it.",
-    Flag.PLACEHOLDER_LOST: "A tag or placeholder of the source is not in the translation exactly once.",
+    Flag.PLACEHOLDER_LOST: "A placeholder or an address of the source is not in the translation as often.",
     Flag.NUMBER_CHANGED: "A number of the source is not in the translation.",
     Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
 }

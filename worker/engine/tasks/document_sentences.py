@@ -10,12 +10,13 @@ Knows: where sentences begin and end, which of them are equal, where marks were.
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jobs.outcome import Failed, Outcome, SegmentTranslation
+from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, Translation
 from jobs.tasks.translate import Placeholders, TranslateOptions
-from worker.engine.tasks.document_assembly import join_document
+from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.engine.tasks.marked_translation import NONE_ALIGNED, Alignments, with_marks
+from worker.text.marks.check import lost_placeholders
 from worker.text.marks.mark import MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
 from worker.text.segments import Span
@@ -41,6 +42,12 @@ class CutDocument:
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
         return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
+
+    def checked(self, translation: Translation) -> Translation:
+        """The translation of this document, with a flag where marks were not looked for and one was lost."""
+        if self.checks_numbers or not lost_placeholders("".join(span.text for span in self.spans), translation.text):
+            return translation
+        return replace(translation, flags=merge_flags(translation.flags, [Flag.PLACEHOLDER_LOST]))
 
     def translations(
         self, found: Sequence[SegmentTranslation], plain: Sequence[str], alignments: Alignments = NONE_ALIGNED
@@ -111,11 +118,13 @@ class CutTexts:
         alignments: Alignments,
     ) -> Outcome:
         """The document with its sentences translated; Failed where one of them is not finite."""
-        return self.failure(document, found, "the model's") or join_document(
-            document.spans,
-            document.translations(found, self.sentences, alignments),
-            num_reused=document.num_reused(computed),
-            n_best=n_best,
+        return self.failure(document, found, "the model's") or document.checked(
+            join_document(
+                document.spans,
+                document.translations(found, self.sentences, alignments),
+                num_reused=document.num_reused(computed),
+                n_best=n_best,
+            )
         )
 
     def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:

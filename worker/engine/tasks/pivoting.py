@@ -133,7 +133,7 @@ def _outcome(
         )
         for leg, found in (first, second)
     )
-    return _with_middle(final, middle)
+    return document.checked(_with_middle(final, middle))
 
 
 def _with_middle(final: Translation, middle: Translation) -> Translation:

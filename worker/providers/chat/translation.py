@@ -21,6 +21,7 @@ from jobs.tasks.translate import Segmentation, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.repetition_rules import why_not_against_repetition
 from worker.text.loops import has_loop
+from worker.text.marks.check import lost_placeholders
 from worker.text.segments import segment
 
 TEMPLATE = (
@@ -128,6 +129,8 @@ def outcome_of(text: str, answer: ChatAnswer) -> Outcome | Unanswered:
         flags.append(Flag.UNSCORED)
     if has_loop(translated, text):
         flags.append(Flag.REPETITION)
+    if lost_placeholders(text, translated):
+        flags.append(Flag.PLACEHOLDER_LOST)
     return Translation(
         text=f"{start}{translated}{end}",
         log_prob=None if answer.log_probs is None else sum(answer.log_probs),

