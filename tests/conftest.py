@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 from jobs.settings import OF_OTHERS
 from jobs.store.database import Database
@@ -44,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     repeats."""
     for item in items:
         item.add_marker(layer_of(item.path))
-        if item.get_closest_marker("hypothesis"):  # set by its plugin
+        if is_hypothesis_test(getattr(item, "obj", None)):  # the plugin marks it later
             item.add_marker("long")
         if LONG and item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(times(60)))

@@ -14,6 +14,7 @@ the span of the first.
 """
 
 import functools
+import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -334,10 +335,13 @@ def prompt_beginning(
     """
     if class_name in _ADDS_BOS:
         return (bos_id,) if bos_id is not None and config.get("add_bos_token", True) else ()
-    return tuple(_before(description.get("post_processor")))
+    try:
+        return tuple(map(operator.index, _before(description.get("post_processor"))))
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ModelError("the post_processor of tokenizer.json is damaged; download the file again") from error
 
 
-def _before(processor: Any) -> list[int]:
+def _before(processor: Any) -> list[Any]:
     """The ids that a post-processor puts before a single sequence (processors of the library tokenizers)."""
     if not isinstance(processor, dict):
         return []
@@ -351,8 +355,8 @@ def _before(processor: Any) -> list[int]:
     return []
 
 
-def _before_template(processor: Mapping[str, Any]) -> list[int]:
-    ids: list[int] = []
+def _before_template(processor: Mapping[str, Any]) -> list[Any]:
+    ids: list[Any] = []
     for part in processor.get("single") or ():
         if "SpecialToken" not in part:
             break

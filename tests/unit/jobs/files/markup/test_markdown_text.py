@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from jobs.errors import CorpusError
 from jobs.files.markup.markdown_text import FORMAT
 from jobs.files.translatable import Markup
 
@@ -22,8 +23,13 @@ def texts(content: str) -> list[str]:
 
 @given(TEXTS.map(str.encode) | st.binary() | st.text().map(str.encode))
 @example(b"---\ntitle: x\n---")
+@example(b"\xfe\xff\x00")
 def test_a_file_with_its_own_texts_comes_back_byte_for_byte(content):
-    file = FORMAT.read(content)
+    try:
+        file = FORMAT.read(content)
+    except CorpusError:
+        assert content.startswith((b"\xfe\xff", b"\xff\xfe"))  # half a character of UTF-16
+        return
 
     assert file.write([unit.text for unit in file.units]) == content
     assert file.write([None] * len(file.units)) == content
