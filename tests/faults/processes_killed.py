@@ -18,6 +18,8 @@ from tests.faults.corpus import undisturbed_with
 from tests.faults.trial import Trial
 
 CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
+# Each has a test of its own: docs/faults.md, "Programs that submit".
+OF_PROGRAMS = ("before-append-commit", "after-append", "after-webhook", "after-batch-submit", "before-batch-end")
 OF_CHAINS = ("in-hand-on",)
 # The bundled model twice: what it makes of Chinese means nothing, and is the same each time.
 TWO_MODELS = ("--model", "demo-en-zh", "--via", "zh", "--via-model", "demo-en-zh", "--max-new-tokens", "40")
@@ -66,7 +68,9 @@ def failpoints(trial: Trial) -> None:
     that the next death does not repair the state that one leaves behind."""
     times = 2 if trial.long else 1
     trial.fill_memory()
-    for number, name in enumerate((name for name in NAMES if name not in OF_COMMANDS + OF_CHAINS), start=1):
+    for number, name in enumerate(
+        (name for name in NAMES if name not in OF_COMMANDS + OF_CHAINS + OF_PROGRAMS), start=1
+    ):
         trial.submit(*(["--again"] if number > 1 else []))
         trial.job_id = number
         worker = trial.worker(KVJOBS_LANES="1", KVJOBS_FAILPOINTS=f"{name}:kill:{times}")
