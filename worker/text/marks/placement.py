@@ -202,7 +202,10 @@ def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: _Places, i
             node.start, node.stop = run
             continue
         guessed = guessed or is_aligned
-        node.start, node.stop = places.word_at(start) if start < stop else 2 * (places.point(start, Kind.OPEN),)
+        if start < stop:
+            node.start, node.stop = places.word_at(start)
+        else:
+            node.start = node.stop = places.point(start, Kind.OPEN)
     return guessed
 
 
