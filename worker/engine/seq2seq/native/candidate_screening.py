@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.search.logit_rules import Floats, Ids, log_normalizer
 
 _NATS = (6.0, 10.0)  # ids so far below the best are computed exactly too ...
 _MAX_IDS = 256  # ... if a row has about so many of them at most, ...
@@ -55,12 +55,14 @@ class CandidateScreen:
             np.divide(self.bias, scale, out=scratch)
             row += scratch
 
-    def best(self, logits: Floats, scales: Floats, hidden: Floats, normalizer: Floats) -> tuple[Ids, Floats, Floats]:
+    def best(
+        self, logits: Floats, scales: Floats, hidden: Floats, normalizer: Floats, *, renormalize: bool = False
+    ) -> tuple[Ids, Floats, Floats]:
         """The best id of each row, its logit, and a better normalizer, (R,) each.
 
         `logits` (R, V), to be multiplied by `scales` (R,), come from the int8 head, bias included; forbidden ids are
-        -inf. `hidden` (R, D): the states they were computed from. A row that is not finite keeps its normalizer, which
-        is not finite either.
+        -inf. `hidden` (R, D): the states they were computed from. `renormalize`: the normalizer is that of the allowed
+        ids, else of all. A row that is not finite keeps its normalizer, which is not finite either.
         """
         is_finite = np.isfinite(normalizer)
         with np.errstate(invalid="ignore"):
@@ -86,17 +88,22 @@ class CandidateScreen:
             is_best = np.flatnonzero(exact == best_logits[rows])
             first = np.unique(rows[is_best], return_index=True)[1]  # of equal logits the lowest id, as argmax gives
             best[screened] = ids[is_best[first]]
-            shares = np.exp(exact - normalizer[rows]) - np.exp(logits[rows, ids] * scales[rows] - normalizer[rows])
             normalizer = normalizer.copy()
-            normalizer[screened] += np.log1p(np.add.reduceat(shares, starts))
+            # How likely all other ids are, forbidden ones included, int8 says; where float32 rounds, they are not.
+            shares = np.add.reduceat(np.exp(logits[rows, ids] * scales[rows] - normalizer[rows]), starts)
+            with np.errstate(divide="ignore"):
+                others = normalizer[screened] + np.log(np.maximum(1 - shares, 0))
+            exponentials = np.exp(exact - best_logits[rows])
+            of_candidates = best_logits[screened] + np.log(np.add.reduceat(exponentials, starts))
+            normalizer[screened] = np.logaddexp(others, of_candidates)
         if is_dense.any():
             normalizer = normalizer.copy()
-            for row, exact in zip(np.flatnonzero(is_dense), self.product(hidden[is_dense]), strict=True):
-                is_allowed = logits[row] > -np.inf
-                shares = np.exp(exact - normalizer[row]) - np.exp(logits[row] * scales[row] - normalizer[row])
-                normalizer[row] += np.log1p(shares.sum(where=is_allowed))
-                best[row] = np.where(is_allowed, exact, -np.inf).argmax()
-                best_logits[row] = exact[best[row]]
+            exact = self.product(hidden[is_dense])
+            all_ids = None if renormalize else log_normalizer(exact)
+            exact[logits[is_dense] == -np.inf] = -np.inf
+            normalizer[is_dense] = log_normalizer(exact) if all_ids is None else all_ids
+            best[is_dense] = exact.argmax(axis=1)
+            best_logits[is_dense] = exact.max(axis=1)
         return best, best_logits, normalizer
 
     def _bound(self, hidden: Floats, scales: Floats) -> Floats:

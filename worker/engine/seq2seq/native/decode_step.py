@@ -28,7 +28,7 @@ class DecodeStep:
         self._screen = screen = graphs.screen() if may_screen else None
         if screen is not None:
             self.rescore = lambda logits, scales, normalizer: screen.best(
-                logits, scales, self._outputs["hidden"], normalizer
+                logits, scales, self._outputs["hidden"], normalizer, renormalize=rules.renormalize_logits
             )
         self._kind = StepKind(rules.num_beams, screen is not None)
         self._head = graphs.head
