@@ -1,11 +1,13 @@
-"""The languages that a translating job is between: of its options, else of the end of its model's name."""
+"""The languages that a model or a translating job is between: of its options, else of its model's name."""
 
 import re
 from typing import NamedTuple
 
-# `opus-mt-en-zh`, `Helsinki-NLP/opus-mt-tc-big-en-pt`, `opus-mt-en-de-int8`: codes of two or three letters at the end.
-_PAIR = re.compile(r"[-_]([a-z]{2,3})[-_]([a-z]{2,3})(?:-(?:int8|fp16|fp32))?$")
-_FAMILIES = frozenset({"big", "mt", "tc", "gpt", "sla", "mul"})  # such words at the end of a name are no languages
+# `opus-mt-en-zh`, `Helsinki-NLP/opus-mt-tc-big-en-pt-int8`, `demo-en-zh.v2`; two pairs may overlap: -mt-en-zh.
+_TWO_LETTERS = re.compile(r"(?=-([a-z]{2})-([a-z]{2})(?=$|[-_.]))")
+# `opus-mt-eng-fra`, `nl_yue`: at the end alone, since many words have three letters.
+_AT_THE_END = re.compile(r"[-_]([a-z]{2,3})[-_]([a-z]{2,3})(?:-(?:int8|fp16|fp32))?$")
+_NO_LANGUAGES = frozenset({"big", "mt", "tc", "gpt", "sla", "mul"})  # words of OPUS-MT's names that stand so too
 
 
 class LanguagePair(NamedTuple):
@@ -15,10 +17,18 @@ class LanguagePair(NamedTuple):
     target: str
 
 
+def pair_of(model: str) -> LanguagePair | None:
+    """Source and target language of a model for one pair, by its name; None where the name does not say."""
+    name = model.rstrip("/").rsplit("/", 1)[-1].lower()
+    for match in (*_TWO_LETTERS.finditer(name), *_AT_THE_END.finditer(name)):
+        if not _NO_LANGUAGES & {*match.groups()}:
+            return LanguagePair(*match.groups())
+    return None
+
+
 def language_pair(model: str, source_language: str, target_language: str | None) -> LanguagePair | None:
     """The languages of a job of this model with these options; None where neither names the target. A model's name
     comes before `source_language`, which is only a default for most."""
-    found = _PAIR.search(model.lower())
-    named = found.groups() if found and not _FAMILIES & {*found.groups()} else None
-    target = target_language or (named[1] if named else None)
-    return None if target is None else LanguagePair(named[0] if named else source_language, target.strip("<>"))
+    named = pair_of(model)
+    target = target_language or (named.target if named else None)
+    return None if target is None else LanguagePair(named.source if named else source_language, target.strip("<>"))

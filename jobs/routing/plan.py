@@ -11,7 +11,8 @@ Knows: the command line's words, the table of routes. Does not know: model folde
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
-from jobs.routing.table import RouteTable, TableRoute, find_route, middle_of, normalized, pair_of, routes_into
+from jobs.routing.language_pair import pair_of
+from jobs.routing.table import RouteTable, TableRoute, find_route, middle_of, normalized, routes_into
 
 AUTO = "auto"  # in place of a model's name
 ENGLISH = "en"  # the default of --source-language

@@ -10,24 +10,12 @@ Knows: pairs, names of models. Does not know: whether there are such models.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
-
-_PAIR = re.compile(r"(?=-([a-z]{2})-([a-z]{2})(?=$|[-_.]))")  # two pairs may overlap: -mt-en-zh
-_NO_LANGUAGES = frozenset({"mt", "tc"})  # no languages, though they stand between hyphens in names of OPUS-MT's models
-
-
-def pair_of(model: str) -> tuple[str, str] | None:
-    """Source and target language of a model for one pair, by its name; None where the name does not say."""
-    for match in _PAIR.finditer(model.lower()):
-        source, target = match.groups()
-        if not _NO_LANGUAGES & {source, target}:
-            return source, target
-    return None
+from jobs.routing.language_pair import pair_of
 
 
 def normalized(language: str) -> str:

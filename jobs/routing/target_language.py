@@ -1,7 +1,7 @@
 """The language that a job translates into."""
 
+from jobs.routing.language_pair import pair_of
 from jobs.routing.routes import BETWEEN
-from jobs.routing.table import pair_of
 
 
 def target_language_of(model: str, asked: str | None) -> str | None:

@@ -5,8 +5,8 @@ import json
 import re
 from dataclasses import dataclass
 
+from jobs.routing.language_pair import pair_of
 from jobs.routing.routes import BETWEEN
-from jobs.routing.table import pair_of
 from jobs.routing.target_language import target_language_of
 from jobs.store.report.job_summary import JobSummary
 

@@ -14,7 +14,11 @@ from jobs.routing.language_pair import language_pair
         (("opus-mt-de-en", "en", None), ("de", "en")),
         (("nllb-200", "deu_Latn", "fra_Latn"), ("deu_Latn", "fra_Latn")),
         (("opus-mt-en-zh", "en", ">>yue_Hant<<"), ("en", "yue_Hant")),
+        (("demo-en-zh.v2", "de", None), ("en", "zh")),
+        (("opus-mt-eng-fra", "de", None), ("eng", "fra")),
+        (("/models/from-de-fr/opus-mt-en-zh/", "en", None), ("en", "zh")),
         (("opus-mt-tc-big", "en", None), None),
+        (("/models/from-de-fr/nllb", "en", None), None),
         (("m2m100", "en", None), None),
     ],
 )
