@@ -21,7 +21,7 @@ def compare(source: str, target: str, rules: MarkRules) -> tuple[Flag, ...]:
     """What changed from a text to its translation: PLACEHOLDER_LOST where a mark is not there as often, MARKUP_MOVED
     where pairs are no longer nested, NUMBER_CHANGED where a number is missing."""
     marks, found = find(source, rules), find(target, rules)
-    kinds = (Kind.CHARACTER, Kind.BLANK)
+    kinds = (Kind.CHARACTER, Kind.BLANK, Kind.WRAP)
     wanted, there = (
         Counter(text[mark.start : mark.stop] for mark in some if mark.kind not in kinds)
         for text, some in ((source, marks), (target, found))

@@ -24,6 +24,7 @@ from worker.text.marks.message_format import message_marks
 _TAG = r"""(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z_][\w:.-]*+)(?:[\s/](?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)?>)"""
 _OPAQUE = r"(?P<opaque><!--|<!\[CDATA\[|<\?|<![A-Za-z])"
 _ENTITY = r"(?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
+_WRAP = r"(?P<wrap>[ \t\f]*+[\r\n][ \t\f\r\n]*+)"
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _XML_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 _UNTRANSLATED = re.compile(r"""\stranslate\s*=\s*["']?no\b""")
@@ -50,6 +51,8 @@ _ADDRESSES = "|".join(
 )
 _NUMBERED = r"(?P<numbered><(?P<of_end>/?)(?P<number>[0-9]{1,3})\s?(?P<void>/?)>)"  # of components: <0>, <1/>
 _PLACEHOLDERS = rf"{_NUMBERED}|(?P<address>{_ADDRESSES})|(?P<percent>%%)|(?P<word>{_WORDS})|(?P<escape>\\[nrt])"
+
+_WITHIN_WORDS = (Kind.WORD, Kind.CHARACTER, Kind.BLANK, Kind.WRAP)  # what a pattern of one's own may run across
 
 
 def find(text: str, rules: MarkRules) -> list[Mark]:
@@ -89,6 +92,8 @@ def _pattern(markup: Markup, placeholders: bool) -> re.Pattern[str] | None:
         parts += [_OPAQUE, _TAG]
     if markup in (Markup.HTML, Markup.XML):
         parts.append(_ENTITY)
+    if markup == Markup.HTML:
+        parts.append(_WRAP)
     if placeholders:
         parts.append(_PLACEHOLDERS)
     if markup == Markup.MD:
@@ -109,6 +114,8 @@ def _mark(found: re.Match[str], markup: Markup, ends: Ends) -> Mark | None:
             return Mark(start, stop, Kind.BREAK)
         case "address":
             return Mark(start, start + _address_length(found[0]), Kind.WORD)
+        case "wrap":
+            return Mark(start, stop, Kind.WRAP)
         case "entity":
             return _of_entity(start, stop, found[0], markup)
         case "numbered":
@@ -182,8 +189,7 @@ def _merged(marks: Sequence[Mark], kept: Sequence[Mark]) -> Iterator[Mark]:
         while end < len(marks) and marks[end].start < word.stop:
             end += 1
         if all(
-            word.start <= mark.start and mark.stop <= word.stop and mark.kind in (Kind.WORD, Kind.CHARACTER, Kind.BLANK)
-            for mark in marks[at:end]
+            word.start <= mark.start and mark.stop <= word.stop and mark.kind in _WITHIN_WORDS for mark in marks[at:end]
         ):
             yield word
             at = end

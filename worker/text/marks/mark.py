@@ -18,6 +18,7 @@ class Kind(enum.StrEnum):
     WORD = "word"  # stands for a word: {name}, a URL
     BREAK = "break"  # separates sentences: <br>, <p>, \n, the frame of an ICU plural
     BLANK = "blank"  # a space that is written in another way: &nbsp;
+    WRAP = "wrap"  # a line break of HTML with the white space around it: a space, which is not put back
     CHARACTER = "character"  # a letter or sign that is written in another way: &amp;. The model sees what it means.
 
 

@@ -20,7 +20,7 @@ from worker.text.marks.finding import find
 from worker.text.marks.mark import Kind, Mark, MarkRules
 from worker.text.segments import Span, segment
 
-_STAND_IN = "Name"
+_SEEN = {Kind.WORD: "Name", Kind.BREAK: "\n\n", Kind.BLANK: " ", Kind.WRAP: " "}  # by the splitter
 _JOINED_LINES = str.maketrans("\r\n", "  ")  # a sentence over several lines is read as one
 _CLOSING = frozenset(".,;:!?)]}%»”’…")
 
@@ -55,7 +55,7 @@ def marked_spans(
     marks = find(text, rules)
     if not marks:
         return [(span, None) for span in segment(text, language, unit)]
-    view, starts, stops = _view(text, marks)
+    view, starts, stops = _view(text, marks, keeps_lines=unit == Segmentation.LINES)
     is_escaped = rules.markup in (Markup.HTML, Markup.XML)
     spans: list[tuple[Span, MarkedSentence | None]] = []
     done = at = next_mark = 0  # characters of the text, characters of the view, marks
@@ -91,13 +91,15 @@ def marked_spans(
     return spans
 
 
-def _view(text: str, marks: Sequence[Mark]) -> tuple[str, list[int], list[int]]:
+def _view(text: str, marks: Sequence[Mark], *, keeps_lines: bool) -> tuple[str, list[int], list[int]]:
     """What the splitter sees, and where in it each mark begins and ends."""
     parts: list[str] = []
     starts, stops = [], []
     length = done = 0
     for mark in marks:
-        seen = {Kind.WORD: _STAND_IN, Kind.BREAK: "\n\n", Kind.BLANK: " ", Kind.CHARACTER: mark.name}.get(mark.kind, "")
+        seen = mark.name if mark.kind == Kind.CHARACTER else _SEEN.get(mark.kind, "")
+        if keeps_lines and mark.kind == Kind.WRAP:
+            seen = "\n"
         parts += [text[done : mark.start], seen]
         starts.append(length + mark.start - done)
         stops.append(length := starts[-1] + len(seen))
@@ -152,6 +154,9 @@ def _sentence(text: str, marks: Sequence[Mark], first: int, start: int, stop: in
         if mark.kind == Kind.CHARACTER:
             _append(plain, placed, mark.name, behind_mark)
             behind_mark = False
+            continue
+        if mark.kind == Kind.WRAP:
+            _append(plain, placed, " " if plain and plain[-1] != " " else "", behind_mark=False)
             continue
         before = text[mark.start - 1] if mark.start > start else ""
         behind = text[mark.stop] if mark.stop < stop else ""

@@ -89,12 +89,33 @@ def test_a_text_is_its_spans_and_an_unchanged_sentence_gives_its_bytes_back(
         assert marked is None or put_back(marked, marked.plain, None) == (span.text, ())
 
 
-def test_a_wrapped_sentence_is_read_as_one_and_blocks_stay_apart() -> None:
-    text = "<p>Go to <b>the\nharbour</b> now.</p><p>Stop</p>"
+@pytest.mark.parametrize(
+    ("unit", "plain"),
+    [
+        (Segmentation.SENTENCES, ["Go to the harbour now.", "Turn left there."]),
+        (Segmentation.PARAGRAPHS, ["Go to the harbour now.", "Turn left there."]),
+        (Segmentation.LINES, ["Go to the", "harbour now.", "Turn", "left", "there."]),
+    ],
+)
+def test_a_wrapped_sentence_of_html_is_read_as_one(unit: Segmentation, plain: list[str]) -> None:
+    text = "<p>\n  Go to <b>the\r\n\tharbour</b> now.\n  Turn\n\n  <i>left\n there.</i>\n</p>"
 
-    found = [marked for _span, marked in marked_spans(text, "en", HTML, Segmentation.PARAGRAPHS) if marked]
+    spans = marked_spans(text, "en", HTML, unit)
 
-    assert [marked.plain for marked in found] == ["Go to the harbour now."]
+    assert [span.text if marked is None else marked.plain for span, marked in spans if span.translatable] == plain
+
+
+def test_the_blocks_of_a_page_stay_apart_however_they_are_wrapped() -> None:
+    assert [marked.plain for marked in sentences("<p>Go\nto <b>it</b></p>\n<p>Stop\nnow</p>")] == [
+        "Go to it",
+        "Stop now",
+    ]
+
+
+def test_a_translation_of_wrapped_lines_is_one_line() -> None:
+    assert placed("<p>\n  Rain in <b>the\n  north</b>\n</p>", "Regen im Norden", (0, 0), (3, 2)) == (
+        "Regen im <b>Norden</b>"
+    )
 
 
 @st.composite
