@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Boolean, FromClause, Integer, Text, and_, false, func, literal, not_, or_, true
 
-from jobs.errors import SpecError
+from jobs.errors import SpecError, meant
+from jobs.outcome import Flag
 from jobs.store.where import tree
 from jobs.store.where.fields import Path, field_of
 from jobs.store.where.grammar import FUNCTIONS
@@ -109,6 +110,8 @@ class _Compiler:
                 return self._among(operand, members)
             case tree.Like(operand, pattern):
                 return self._sql.like(self._text(operand), pattern)
+            case tree.Has(operand, word):
+                return self._sql.has_word(self._flags(operand, word), word)
             case tree.Is(operand, what):
                 return self._is(operand, what)
             case tree.Not(operand):
@@ -181,6 +184,15 @@ class _Compiler:
             raise SpecError(f"--where looks for {brief(operand)}, {value.kinds}, among values of another kind")
         parts = [*([first_of(found)] if found else []), *(required(other.truth) for other in others)]
         return truth_of(or_(*parts), *[value] * len(found), *others, weight=len(members))
+
+    def _flags(self, operand: Node, word: str) -> Value:
+        """The column of the flags; SpecError for another operand of `has`, and for a word that is no flag."""
+        if not (isinstance(operand, tree.Name) and is_column(operand) and operand.path[0].lower() == "flags"):
+            raise SpecError(f"--where: has looks in the column flags alone; write flags has {brief(tree.Text(word))}")
+        if word not in set(Flag):
+            near = meant(word, [*Flag])
+            raise SpecError(f"--where: there is no flag {brief(tree.Text(word))}{near}; there are {', '.join(Flag)}")
+        return self._name(operand)
 
     def _is(self, operand: Node, what: bool | None) -> Value:
         if what is None:

@@ -1,6 +1,6 @@
 """The parser of `--where`: a subset of SQL's expressions, read into a tree. Operators, weakest binding first:
 
-or   and   not   = <> < <= > >=   is, in, between, like   + -   * / % ||   -x   ( ... )
+or   and   not   = <> < <= > >=   is, in, between, like, has   + -   * / % ||   -x   ( ... )
 """
 
 import re
@@ -18,6 +18,7 @@ from jobs.store.where.tree import (
     Call,
     Case,
     Comparison,
+    Has,
     Is,
     Like,
     Name,
@@ -146,6 +147,8 @@ class _Parser:
             return _negated(negated, All((Comparison(">=", left, low), Comparison("<=", left, self._sum()))))
         if self._takes("like"):
             return _negated(negated, Like(left, self._pattern()))
+        if self._takes("has"):  # not reserved: a field may have this name
+            return _negated(negated, Has(left, self._word()))
         if negated:
             raise self.unexpected()
         return left
@@ -260,6 +263,11 @@ class _Parser:
             raise SpecError(
                 "--where: after like write a text in single quotes, with % for any text and _ for any character"
             )
+        return self._take().text[1:-1].replace("''", "'")
+
+    def _word(self) -> str:
+        if self._next.kind != "text":
+            raise SpecError("--where: after has write a flag in single quotes: flags has 'truncated'")
         return self._take().text[1:-1].replace("''", "'")
 
     def _truth_value(self, after: str) -> bool | None:

@@ -58,6 +58,12 @@ class SqlValues:
         """Whether a text has this part; A to Z and a to z are equal."""
         return self.like(value, f"%{_WILD.sub(_ESCAPED, part)}%", escape="\\")
 
+    def has_word(self, value: Value, word: str) -> Value:
+        """Whether a text of words separated by a space has this one."""
+        words = literal(" ", Text()).concat(required(value.text)).concat(" ")
+        find = func.instr if self._is_sqlite else func.strpos
+        return truth_of(find(words, literal(f" {word} ", Text())) > 0, value)
+
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         """`a sign b`, of two numbers: + - * / %"""
         is_integer = a.is_integer and b.is_integer

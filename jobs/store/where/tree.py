@@ -83,6 +83,14 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class Has:
+    """Whether a list of words has this one."""
+
+    operand: "Node"
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
 class Is:
     operand: "Node"
     what: bool | None
@@ -111,8 +119,8 @@ class Case:
     otherwise: "Node"
 
 
-Node = (
-    Text | Number | Truth | Name | Call | Operation | Negative | Comparison | Among | Like | Is | Not | All | Any | Case
+Node = (Text | Number | Truth | Name | Call | Operation | Negative) | (
+    Comparison | Among | Like | Has | Is | Not | All | Any | Case
 )
 
 

@@ -83,7 +83,7 @@ class DocumentFilter:
         for column, value in (("status", self.status), ("error_code", self.code)):
             parts += [f"{column} = {_text(value)}"] if value else []
         if self.flag:
-            parts.append(f"contains(' ' || flags || ' ', {_text(f' {self.flag} ')})")
+            parts.append(f"flags has {_text(self.flag)}")
         return parts
 
     def _of_measures(self, task: str) -> list[str]:

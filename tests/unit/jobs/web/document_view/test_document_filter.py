@@ -22,7 +22,7 @@ from jobs.web.document_view.document_filter import DocumentFilter, shell_word
             Task.SCORE,
             "status = 'failed' and error_code = 'engine-error'",
         ),
-        (DocumentFilter(flag="unscored"), Task.SCORE, "contains(' ' || flags || ' ', ' unscored ')"),
+        (DocumentFilter(flag="unscored"), Task.SCORE, "flags has 'unscored'"),
         (
             DocumentFilter(min_perplexity=2.0, max_perplexity=50.5),
             Task.SCORE,
