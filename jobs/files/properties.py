@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from jobs.documents import quoted
 from jobs.errors import CorpusError
+from jobs.files.keyed_units import KeyNames
 from jobs.files.translatable import TranslatableFile, Unit
 
 BOM = "\ufeff"
@@ -91,9 +92,8 @@ class PropertiesFile:
 
 
 def _entries(text: str) -> Iterator[_Entry]:
-    """The values that are not blank, in their order. Of a key that stands there again, the later names have a number:
-    `title`, `title (2)`."""
-    seen: dict[str, int] = {}
+    """The values that are not blank, in their order."""
+    names = KeyNames()
     comment: list[str] = []
     at = len(BOM) if text.startswith(BOM) else 0
     while at < len(text):
@@ -103,26 +103,21 @@ def _entries(text: str) -> Iterator[_Entry]:
             stop = found.end()
         else:
             stop = _end(_LOGICAL_LINE, text, start)
-            if stop > start and (entry := _entry(text, start, stop, comment, seen)):
+            if stop > start and (entry := _entry(text, start, stop, comment, names)):
                 yield entry
             comment = []
         at = _end(_LINE_END, text, stop)
 
 
-def _entry(text: str, start: int, stop: int, comment: Sequence[str], seen: dict[str, int]) -> _Entry | None:
+def _entry(text: str, start: int, stop: int, comment: Sequence[str], names: KeyNames) -> _Entry | None:
     end_of_key = _end(_KEY, text, start, stop)
     begin = _end(_SEPARATOR, text, end_of_key, stop)
     key = _unescaped(text, start, end_of_key)
     value = _unescaped(text, begin, stop)
     if not value.strip():
         return None
-    name = key
-    while name in seen:
-        seen[key] += 1
-        name = f"{key} ({seen[key]})"
-    seen[name] = 1
     about = "\n".join(filter(None, comment)) or None
-    return _Entry(Unit(name=name, text=value, context=about), begin, stop)
+    return _Entry(Unit(name=names.of(key), text=value, context=about), begin, stop)
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int, stop: int | None = None) -> int:

@@ -23,11 +23,11 @@ from jobs.files.gettext.entries import Entry, Message, entries_of
 from jobs.files.gettext.header import fields_of, header_of, new_header, replaced
 from jobs.files.gettext.plural_rules import PluralRule, parsed, rule_of
 from jobs.files.gettext.strings import written
+from jobs.files.keyed_units import markup_of
 from jobs.files.markup.encodings import decoded, encoded, is_broken
-from jobs.files.translatable import Markup, TranslatableFile, Unit
+from jobs.files.translatable import TranslatableFile, Unit
 
 _CHARSET = re.compile(rb'"[^"\n]*?charset=([\w.:-]{1,40})', re.IGNORECASE)
-_TAG = re.compile(r"</?[A-Za-z][^<>]*+>|&(?:\w{2,8}|#\d{1,7});")
 
 
 class PortableObjects:
@@ -130,9 +130,8 @@ class PoFile:
                     continue
                 text = one.text if many is None or form == self.rule.singular else many.text
                 name = f"{number + 1}" if many is None else f"{number + 1}[{form}]"
-                markup = Markup.HTML if _TAG.search(text) else Markup.NONE
                 if text.strip():
-                    yield _Slot(Unit(name=name, text=text, markup=markup, context=context), number, form)
+                    yield _Slot(Unit(name=name, text=text, markup=markup_of(text), context=context), number, form)
 
     def _edits(self, entry: Entry, forms: dict[int, str]) -> Iterator[tuple[int, int, str]]:
         translations, line_end = entry.translations, self._line_end

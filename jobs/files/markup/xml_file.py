@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
+from jobs.files.keyed_units import KeyNames
 from jobs.files.markup.encodings import encoded, within
 from jobs.files.markup.places import Place, Render, rewritten
 from jobs.files.markup.xml_tree import Element, XmlText
@@ -32,12 +33,10 @@ class XmlFile:
     units: Sequence[Unit] = field(init=False)
 
     def __post_init__(self) -> None:
-        seen: dict[str, int] = {}
+        names = KeyNames()
         units = []
         for number, each in enumerate(self.named, 1):
-            name = each.name or str(number)
-            seen[name] = count = seen.get(name, 0) + 1
-            name = name if count == 1 else f"{name} ({count})"
+            name = names.of(each.name or str(number))
             units.append(Unit(name=name, text=each.place.text, markup=Markup.XML, context=each.place.context))
         object.__setattr__(self, "units", units)
 
