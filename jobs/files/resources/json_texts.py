@@ -5,19 +5,15 @@ r"""JSON of texts as translatable files: i18next and others, flat or nested, Chr
 {"open": "Open", "@open": {"description": "of a button"}}     the unit `open`, with its context (.arb)
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
+from jobs.files.keyed_units import KeyNames, has_letter, markup_of
 from jobs.files.markup.encodings import decoded, encoded, is_broken
 from jobs.files.resources.json_strings import JsonString, strings_of, written
-from jobs.files.translatable import Markup, TranslatableFile, Unit
-
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:\w{2,8}|#\d{1,7});")
-_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
-_LETTER = re.compile(r"[^\W\d_]")
+from jobs.files.translatable import TranslatableFile, Unit
 
 
 @dataclass(slots=True)
@@ -94,7 +90,7 @@ class JsonFile:
     def _texts(self) -> Iterator[_Text]:
         by_path = {string.path: string.text for string in self.strings}
         messages = _has_messages(self.strings, by_path)
-        seen: dict[str, int] = {}
+        names = KeyNames()
         for string in self.strings:
             path, context = string.path, None
             if messages:
@@ -105,15 +101,12 @@ class JsonFile:
                 continue
             elif path:
                 context = by_path.get((*path[:-1], f"@{path[-1]}", "description"))
-            if _LETTER.search(string.text) is None or _CHOICE.search(string.text) is not None:
+            if not has_letter(string.text):
                 continue
-            name = ".".join(path) or "text"
-            while name in seen:
-                seen[name] += 1
-                name = f"{name} ({seen[name]})"
-            seen[name] = 1
-            markup = Markup.HTML if _TAG.search(string.text) else Markup.NONE
-            yield _Text(Unit(name=name, text=string.text, markup=markup, context=context or None), string)
+            name = names.of(".".join(path) or "text")
+            yield _Text(
+                Unit(name=name, text=string.text, markup=markup_of(string.text), context=context or None), string
+            )
 
 
 def _has_messages(strings: Sequence[JsonString], by_path: Mapping[tuple[str, ...], str]) -> bool:

@@ -31,12 +31,13 @@ def test_strings_with_letters_are_units_by_their_keys():
         "a.b": "x",
         "a.b (2)": "y",
         "a.b (3)": "z",
+        "many": "{n, plural, one {# file} other {# files}}",
     }
     assert [unit.markup for unit in JSON.read(NESTED.encode()).units][:2] == [Markup.NONE, Markup.HTML]
 
 
 def test_all_but_the_strings_that_change_stays():
-    other = JSON.read(NESTED.encode()).write(['"Ö"\n{name}', None, None, None, "ß"]).decode()
+    other = JSON.read(NESTED.encode()).write(['"Ö"\n{name}', None, None, None, "ß", None]).decode()
     assert other == NESTED.replace('"Open {name}"', '"\\"Ö\\"\\n{name}"').replace('"z"', '"ß"')
 
 
@@ -116,5 +117,5 @@ def test_the_strings_are_those_that_python_reads(value):
 
 @given(st.text(st.characters(codec="utf-8")).filter(lambda text: any(map(str.isalpha, text))))
 def test_a_text_that_is_written_is_read_again(text):
-    written = JSON.read(NESTED.encode()).write([text, None, None, None, None])
+    written = JSON.read(NESTED.encode()).write([text, None, None, None, None, None])
     assert json.loads(written)["menu"]["open"] == text
