@@ -1,17 +1,28 @@
-"""The command that installs a missing package. It names the package, not an extra of kvjobs, so it is the same wherever
-kvjobs was installed from (a checkout, a wheel, an index)."""
+"""Which packages are installed, and the command that installs a missing one. It names the package, not an extra of
+kvjobs, so it is the same wherever kvjobs was installed from (a checkout, a wheel, an index)."""
 
 import importlib.metadata
 import importlib.util
 import re
 
 DISTRIBUTION = "kvjobs"
+_STAND_INS = {"onnxruntime": ("onnxruntime-gpu",)}  # distributions that bring the same package
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<rest>[^;]*)")
 
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported. It is not loaded."""
     return importlib.util.find_spec(package) is not None
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of a distribution, or of one that brings the same package: onnxruntime-gpu. None: not installed."""
+    for name in (distribution, *_STAND_INS.get(distribution, ())):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def install_command(package: str) -> str:

@@ -8,15 +8,16 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
+from jobs import __version__
+from jobs.system.requirements import installed_version
 from worker.models.contents.present_files import has_weights
 from worker.models.external_data import external_files
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
 from worker.models.readable_file import refuse_link_out
 
-_PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change the files that are written
+_PACKAGES = ("numpy", "onnx", "onnxruntime")  # whose versions may change the files that are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Origin:
             revision=self.revision,
             source_files=self.sums(set(read)),
             files=_records(folder),
-            versions={package: version(package) for package in _PACKAGES},
+            versions={"kvjobs": __version__}
+            | {package: found for package in _PACKAGES if (found := installed_version(package))},
         )
 
     def with_weights_of(self, graphs: Iterable[Path]) -> list[str]:

@@ -23,6 +23,7 @@ from jobs.errors import KvjobsError
 from jobs.settings import hide_passwords
 from jobs.system.private import is_readable_by_others
 from jobs.system.process import available_cores, cpu_quota, is_stopped, memory_limit
+from jobs.system.requirements import installed_version
 from jobs.text.formatting import counted, figure, size
 from jobs.worker_port import worker_port
 
@@ -35,7 +36,6 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35, 0)  # UPDATE ... RETURNING
 LEAST_FREE_DISK = 1 << 30
 REDIS_SETTINGS = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
-STAND_INS = {"onnxruntime": ("onnxruntime-gpu",)}  # distributions that bring the same package
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _dependencies() -> Iterator[Check]:
         match = re.match(r"([\w.-]+)(?:>=([\w.]+))?", requirement)
         assert match is not None, requirement
         name, least = match[1], match[2] or "0"
-        version = next(filter(None, map(_version, (name, *STAND_INS.get(name, ())))), None)
+        version = installed_version(name)
         ok = version is not None and _numbers(version) >= _numbers(least)
         yield Check(name, ok, version or "not installed", f"pip install '{name}>={least}'")
 
@@ -276,13 +276,6 @@ def _providers(settings: "Settings") -> Iterator[Check]:
     for check in worker_port().check_providers(settings):
         is_ok = not check.mend or check.is_warning
         yield Check(f"provider {check.name}", is_ok, check.found, check.mend, is_warning=check.is_warning)
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
