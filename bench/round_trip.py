@@ -1,6 +1,6 @@
 """Real files through the readers and writers of translated formats: do they come back byte for byte?
 
-    python -m bench.round_trip FOLDER... [--files 1000] [--seed 1] [--list]
+    python -m bench.round_trip FOLDER... [--formats yaml,resx] [--files 1000] [--seed 1] [--list]
 
 Of each format a sample of the files below the folders (links are not followed) is read and written twice: with its own
 texts, which has to give the same bytes, and with a word behind each text, after which the units have to be found again.
@@ -28,8 +28,11 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=1000, help="of each format, at most")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--list", action="store_true", help="name the files that do not come back")
+    arguments.add_argument("--formats", default="", help="their names, with commas; all by default")
     asked = arguments.parse_args()
     formats = list({form.name: form for form in map(format_of, FORMATS)}.values())
+    if asked.formats:
+        formats = [form for form in formats if form.name in asked.formats.split(",")]
     by_format = files_by_format(asked.folders, formats)
     print(f"{'format':10} {'files':>6} {'equal':>6} {'found again':>11} {'refused':>7} {'units':>8} {'MB/s':>6}")
     for form in formats:

@@ -96,6 +96,12 @@ def _arb() -> FileFormat:
     return ARB
 
 
+def _yaml() -> FileFormat:
+    from jobs.files.resources.yaml_texts import FORMAT
+
+    return FORMAT
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFormat:
     """A format that is not loaded yet."""
@@ -125,6 +131,8 @@ FORMATS: Mapping[str, LazyFormat] = {
     ".xhtml": LazyFormat(_html),
     ".xlf": LazyFormat(_xliff),
     ".xliff": LazyFormat(_xliff),
+    ".yaml": LazyFormat(_yaml),
+    ".yml": LazyFormat(_yaml),
 }
 _LONGEST_FIRST = sorted(FORMATS, key=len, reverse=True)
 
