@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import func, insert, inspect, select
 
-from jobs.outcome import AlignedSegment, Ranking, Score, StepTiming, Translation, Via
+from jobs.outcome import AlignedSegment, Flag, Ranking, Score, StepTiming, Translation, Via
 from jobs.routing.routes import Leg, Route
 from jobs.spec import JobSpec
 from jobs.store.connection.dialect import add_to_rows
@@ -323,8 +323,9 @@ def batch_of(texts: Iterable[str]) -> Batch:
     return tuple(PlannedDocument(position, text, TOKENS) for position, text in enumerate(texts))
 
 
-def translated(text: str = "x") -> Translation:
-    return Translation(text=text, log_prob=-1.0, num_segments=2, num_reused=1, num_source_tokens=5, num_target_tokens=4)
+def translated(text: str = "x", *flags: Flag) -> Translation:
+    sums = {"log_prob": -1.0, "num_segments": 2, "num_reused": 1, "num_source_tokens": 5, "num_target_tokens": 4}
+    return Translation(text=text, flags=tuple(sorted(flags)), **sums)  # type: ignore[arg-type]  # numbers
 
 
 # Through English, with two models.

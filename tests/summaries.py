@@ -48,6 +48,7 @@ RUNNING_JOB = JobSummary(
     paused_at=None,
     idle_s=0.0,
     owner=None,
+    flag_counts="truncated 3,number-changed 12",
     reads=None,
     corpus_documents=None,
     reading=None,

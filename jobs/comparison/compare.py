@@ -113,6 +113,12 @@ class Comparison:
     largest: Sequence[Difference] = ()
     notes: Sequence[str] = field(default_factory=list)
 
+    @property
+    def flags(self) -> Sequence[tuple[str, int, int]]:
+        """Each flag that a result of either job has, with the number of documents of both."""
+        a, b = self.a.flags, self.b.flags
+        return [(flag, a.get(flag, 0), b.get(flag, 0)) for flag in dict.fromkeys([*a, *b])]
+
 
 def compare(
     database: Database,

@@ -21,6 +21,7 @@ from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
+    FlagCounts,
     MeasureCounts,
     MinuteSums,
     PastLengthSums,
@@ -65,6 +66,7 @@ class BatchSums:
             (PastLengthSums, self.past_lengths()),
             (MinuteSums, minutes_of(batch)),
             (MeasureCounts, self.measures()),
+            (FlagCounts, self.flags()),
             (RecordedBatch, [batch]),
             (JobProvider, providers),
             (HandoverCounts, handovers),
@@ -101,6 +103,11 @@ class BatchSums:
             {**self.job, "measure": measure, "bucket": bucket, "documents": number}
             for (measure, bucket), number in sorted(counted.items())
         ]
+
+    def flags(self) -> list[Row]:
+        """Rows of `flag_counts`."""
+        counted = Counter(flag for row in self.results for flag in row["flags"].split())
+        return [{**self.job, "flag": flag, "documents": number} for flag, number in sorted(counted.items())]
 
     def batch(self) -> Row:
         """The row of `batches`."""

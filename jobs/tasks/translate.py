@@ -205,11 +205,9 @@ TRANSLATE = Kind(
         Measure("from the memory", "num_reused", "sentences"),
     ),
     flags=(
-        *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED, Flag.SPLIT),
-        Flag.IMPORTED,
-        Flag.PASSED_THROUGH,
-        Flag.UNSCORED,
-        *(Flag.PLACEHOLDER_LOST, Flag.MARKUP_MOVED, Flag.NUMBER_CHANGED),
+        *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED),
+        *(Flag.PLACEHOLDER_LOST, Flag.NUMBER_CHANGED, Flag.MARKUP_MOVED),
+        *(Flag.SPLIT, Flag.UNSCORED, Flag.IMPORTED, Flag.PASSED_THROUGH),
     ),
     fields=(
         Field(name="text", type=Type.TEXT, meaning="the translation", view="translation"),

@@ -12,7 +12,7 @@ from jobs.buckets import BucketMeasure, bucket_of
 from jobs.choices import By
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import StaleLease
-from jobs.outcome import Failed, Outcome, Quarantined, Score, StepTiming, Translation
+from jobs.outcome import Failed, Flag, Outcome, Quarantined, Score, StepTiming, Translation
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
@@ -33,6 +33,7 @@ from jobs.tasks.task import Task
 from tests.rows import AddJob, AddWaitingJob, add_timings, translated
 from tests.store.leasing import contradictory, take, value, write
 
+FLAGGED = translated("x", Flag.TRUNCATED, Flag.NUMBER_CHANGED)
 SCORE = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 BROKE, DEADLY = Failed("engine-error", "it broke"), Quarantined("killed", "two workers died")
 TIMINGS = [
@@ -250,7 +251,7 @@ def test_an_abandoned_ingest_leaves_no_failures(database: Database, add_job: Add
 
 def test_a_pruned_job_leaves_no_rollup(database: Database, add_waiting_job: AddWaitingJob, finished_job: int) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
-    write(database, take(database), outcomes=[translated(), BROKE, DEADLY], timings=TIMINGS)
+    write(database, take(database), outcomes=[FLAGGED, BROKE, DEADLY], timings=TIMINGS)
     kept = number_of_rows(database, finished_job)
     assert all(number_of_rows(database, job).values())
 
@@ -258,6 +259,26 @@ def test_a_pruned_job_leaves_no_rollup(database: Database, add_waiting_job: AddW
 
     assert set(number_of_rows(database, job).values()) == {0}
     assert number_of_rows(database, finished_job) == kept
+
+
+def test_a_flag_is_counted_once_whatever_becomes_of_the_job(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=6, per_shard=3)
+    late = take(database, lease_s=-1.0)
+    deaths.expire(database)
+    work = take(database)
+    write(database, work, outcomes=[FLAGGED, translated("x", Flag.TRUNCATED), BROKE])
+    write(database, work, outcomes=[FLAGGED, translated("x", Flag.TRUNCATED), BROKE])  # the COMMIT's answer was lost
+    with pytest.raises(StaleLease):
+        write(database, late, outcomes=[FLAGGED] * 3)
+    retry(database, job)
+    again = take(database)
+    write(database, again, outcomes=[FLAGGED] * sum(map(len, again.batches)))
+    cancel(database, job)
+
+    assert rows(database, "SELECT flag, documents FROM v_flags ORDER BY 1") == [("number-changed", 2), ("truncated", 3)]
+    with database.reading() as connection:
+        assert dict(find_job(connection, str(job)).flags) == {"truncated": 3, "number-changed": 2}
+    assert contradictory(database, job) == []
 
 
 def test_by_phase_step_and_lane_the_steps_are_those_that_were_recorded(
@@ -309,6 +330,8 @@ DAMAGES = [
     ("UPDATE minute_sums SET model_s = 0", "minute_sums that differ from the recount: 1"),
     ("UPDATE measure_counts SET documents = 9 WHERE measure = 'length'", "measure_counts that differ from the recount"),
     ("UPDATE failure_counts SET documents = 9", "failure_counts that differ from the recount: 1 (failed engine-error"),
+    ("UPDATE flag_counts SET documents = 2", "flag_counts that differ from the recount: 2 (number-changed"),
+    ("DELETE FROM flag_counts WHERE flag = 'truncated'", "flag_counts that differ from the recount: 1 (truncated"),
     ("DELETE FROM failure_counts", "failure_counts that differ from the recount: 1"),
     ("UPDATE batches SET documents = 9", "the batches have documents 9"),
     ("UPDATE batches SET busy_s = 0", "the batches have busy_s 0"),
@@ -320,7 +343,7 @@ def test_every_contradiction_of_a_rollup_is_found(
     database: Database, add_waiting_job: AddWaitingJob, damage: str, sentence: str
 ) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
-    write(database, take(database), outcomes=[translated(), translated(), BROKE], timings=TIMINGS)
+    write(database, take(database), outcomes=[translated(), FLAGGED, BROKE], timings=TIMINGS)
     assert contradictory(database, job) == []
 
     with database.writing() as connection:

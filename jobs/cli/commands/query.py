@@ -57,8 +57,8 @@ def query(
     """Query the database in SQL, read-only.
 
     The views v_jobs, v_documents, v_shards, v_batches, v_steps, v_phases, v_decoder_steps, v_past_lengths,
-    v_throughput, v_failures, v_measures, v_shard_events and v_workers keep their columns in later versions; the tables
-    may change. If SQL is "-", the query is read from standard input.
+    v_throughput, v_failures, v_flags, v_measures, v_shard_events and v_workers keep their columns in later versions;
+    the tables may change. If SQL is "-", the query is read from standard input.
 
     A query is rolled back at its end. On PostgreSQL, however, it can call any function that the user may call, so a
     superuser is refused; kvjobs db grant-reader creates a role that can only read.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
 from jobs.comparison.words import Piece, around_changes, word_diff
-from jobs.text.formatting import NOTHING, duration, figure, percent, plain
+from jobs.text.formatting import NOTHING, count, duration, figure, percent, plain
 
 if TYPE_CHECKING:
     from jobs.comparison.compare import Comparison, Difference
@@ -28,6 +28,7 @@ def describe_comparison(found: "Comparison") -> Iterator[str]:
     rows += [
         ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds)),
         ("tokens/s", figure(found.speed.a_tokens_per_s), figure(found.speed.b_tokens_per_s)),
+        *((flag, count(a), count(b)) for flag, a, b in found.flags),
     ]
     yield from _columns(("", "A", "B"), rows)
     yield ""

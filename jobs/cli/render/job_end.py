@@ -2,6 +2,7 @@
 
 from jobs.addresses.address import Location
 from jobs.cli.job_exit import is_tolerated
+from jobs.facts.flags import flags_at_the_end
 from jobs.facts.job import reused_of
 from jobs.facts.providers import answered_sentence, mixed_models, reasons_of
 from jobs.store.report.job_providers import JobProviders
@@ -32,7 +33,7 @@ def end_message(
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
     total = _perplexity(job, whole) if whole and not is_mixed else ""
-    return f"{done}{took}{pace}{reuse}{where}.{_answers(job, answers)}{total}{more}"
+    return f"{done}{took}{pace}{reuse}{where}.{_answers(job, answers)}{total}{flags_at_the_end(job)}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:

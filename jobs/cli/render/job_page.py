@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.choices import state_in_words
+from jobs.facts.flags import flagged_command, flags_sentence
 from jobs.facts.job import Fact, asked, reused_of, tokens_of
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
 from jobs.text.formatting import count, counted, duration, figure, moment, percent, speed
@@ -42,6 +43,8 @@ def describe(
     lines["documents"] = _documents(job)
     if job.kind.has_model:
         lines["tokens"] = _tokens(job)
+    if job.flags:
+        lines |= {"flags": flags_sentence(job.flags), "see them": flagged_command(job)}
     if finishes:
         lines["ended"] = _finishes(job, finishes)
     lines["time"] = _times(job, known)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Connection, Select, case, column, func, or_, select, table
+from sqlalchemy import Boolean, ColumnElement, Connection, Select, Text, case, cast, column, func, or_, select, table
 
 from jobs.choices import CANCELLING, PAUSED, SHOWN_OF_RUNNING
 from jobs.errors import NotFoundError, SpecError, meant
@@ -14,6 +14,7 @@ from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
 from jobs.store.report.document_counts import DocumentCounts
 from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.rollup_tables import FlagCounts
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
 from jobs.tasks.kind import Kind
@@ -74,6 +75,7 @@ class JobSummary:
     is_open: bool  # documents may still be appended to it
     closed_at: datetime | None  # since when not; None while it is open, and for a job of a corpus
     owner: str | None  # who submitted it: name of a token, or user@host; None for a job of an older version
+    flag_counts: str | None  # `flag documents`, joined by commas; None: no result has a flag
 
     @property
     def order(self) -> ProviderOrder:
@@ -140,6 +142,13 @@ class JobSummary:
             cancelled=self.cancelled,
             skipped=self.skipped,
         )
+
+    @property
+    def flags(self) -> dict[str, int]:
+        """How many documents have a result with each flag, the most telling flag first."""
+        counted = dict(pair.split() for pair in (self.flag_counts or "").split(",") if pair)
+        known = {flag.value: int(counted.pop(flag)) for flag in self.kind.flags if flag in counted}
+        return known | {flag: int(number) for flag, number in sorted(counted.items())}
 
     @property
     def noun(self) -> str:
@@ -230,13 +239,18 @@ class JobSummary:
         row = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNSHOWN}
         row["options"], row["providers"] = json.loads(self.options), str(self.order)
         row |= {name: getattr(self.counts, name) for name in COUNTED}
+        row["flags"] = self.flags
         return row | {name: getattr(self, name) for name in DERIVED}
 
 
 DERIVED = (*("share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "max_rejected", "exit_code"),)
 COUNTED = ("done", "ok", "not_ok")  # properties of `JobSummary.counts`; the other counts are columns
-UNSHOWN = ("reading",)  # in rows of JSON and CSV
-SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary) if field.name not in UNSHOWN), *COUNTED, *DERIVED)
+UNSHOWN = ("reading", "flag_counts")  # in rows of JSON and CSV
+SUMMARY_FIELDS = (
+    *(field.name for field in fields(JobSummary) if field.name not in UNSHOWN),
+    *COUNTED,
+    *DERIVED,
+)
 
 # All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
 _FROM_JOBS = {
@@ -248,6 +262,12 @@ _FROM_JOBS = {
     "read_at": db_time().label("read_at"),
     "reads": Job.reads,
     "reading": Job.reading,
+    "flag_counts": select(
+        func.aggregate_strings(FlagCounts.flag.concat(" ").concat(cast(FlagCounts.documents, Text)), ",")
+    )
+    .where(FlagCounts.job_id == Job.id)
+    .scalar_subquery()
+    .label("flag_counts"),
     "corpus_documents": select(JobCounts.documents)
     .where(JobCounts.job_id == Job.chain)
     .scalar_subquery()

@@ -71,7 +71,7 @@ class LiveJob(JobSummary):
         return self.tokens_per_s if self.recent_tokens_per_s is None else self.recent_tokens_per_s
 
 
-LIVE_FIELDS = (*SUMMARY_FIELDS, "shown_state", "has_worker", "recent_tokens_per_s")
+LIVE_FIELDS = (*SUMMARY_FIELDS, "shown_state", "has_worker", "recent_tokens_per_s", "flags")
 
 
 def find_live_job(connection: Connection, reference: str, silence_s: float) -> LiveJob:

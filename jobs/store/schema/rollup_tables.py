@@ -128,6 +128,18 @@ class FailureCounts(Base):
     __table_args__ = (WITHOUT_ROWID,)
 
 
+class FlagCounts(Base):
+    """The documents of a job whose result has a flag, by the flag."""
+
+    __tablename__ = "flag_counts"
+
+    job_id: Mapped[int] = of_job(primary_key=True)
+    flag: Mapped[str] = column("one of `jobs.outcome.Flag`", primary_key=True)
+    documents: Mapped[int] = column("with a result that has this flag, whatever others it has", unit="documents")
+
+    __table_args__ = (WITHOUT_ROWID,)
+
+
 class RecordedBatch(Base):
     """A batch whose results were recorded."""
 
@@ -158,4 +170,4 @@ class RecordedBatch(Base):
 
 
 # Of a job: sums, which have a row for each key.
-SUMS = (PhaseSums, StepSums, PastLengthSums, MinuteSums, MeasureCounts, FailureCounts)
+SUMS = (PhaseSums, StepSums, PastLengthSums, MinuteSums, MeasureCounts, FailureCounts, FlagCounts)

@@ -22,6 +22,7 @@ from jobs.store.schema.result_tables import RESULTS
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
+    FlagCounts,
     MeasureCounts,
     MinuteSums,
     PastLengthSums,
@@ -324,6 +325,12 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
             _column_of(Document.error_code, sql="NULLIF(error_code, '')"),
             _column_of(FailureCounts.documents),
         ],
+    ),
+    "v_flags": (
+        "One row per job and flag: how many documents have a result with it. Of `v_documents` the same are found by "
+        "`' ' || flags || ' ' LIKE '% truncated %'`.",
+        "flag_counts",
+        list(_all_of(FlagCounts)),
     ),
     "v_measures": (
         "The histograms of a job: one row per measure and bucket that is not empty. A bucket of `perplexity` begins at "

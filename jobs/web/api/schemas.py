@@ -50,6 +50,7 @@ def _job() -> Schema:
     properties = {field.name: _of_type(hints[field.name]) for field in dataclasses.fields(LiveJob)}
     properties |= dict.fromkeys(COUNTED, WHOLE) | dict.fromkeys(DERIVED, nullable(NUMBER))
     properties |= {"options": OBJECT, "providers": TEXT, "max_rejected": nullable(TEXT), "reading": nullable(OBJECT)}
+    properties |= {"flags": {"type": "object", "additionalProperties": WHOLE}}
     properties |= {"shown_state": {"type": "string", "enum": [*SHOWN_STATES]}}
     return whole(**{name: schema for name, schema in properties.items() if name == "reading" or name not in UNSHOWN})
 

@@ -174,6 +174,7 @@ def _rows(found: Comparison) -> list[dict[str, Any]]:
         ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds), False),
         ("speed", speed(found.speed.a_tokens_per_s), speed(found.speed.b_tokens_per_s), False),
     ]
+    rows += [(f"flag {flag}", count(a), count(b), a != b) for flag, a, b in found.flags]
     agreement = found.agreement
     if isinstance(agreement, ScoreShift):
         a, b = agreement.a, agreement.b

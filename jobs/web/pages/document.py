@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
 from jobs.errors import NotFoundError, SpecError
-from jobs.outcome import Flag
+from jobs.facts.flags import FLAG_WORDS
 from jobs.routing.routes import read_routes
 from jobs.spec import has_payload
 from jobs.store.report.documents.document import StoredDocument, cursor_of, find_document, processing_of
@@ -32,23 +32,6 @@ from jobs.web.rendering import JsonResponse, render
 MAX_CHARACTERS = 12_000  # of source and result together, unless the whole text is asked for
 MAX_TOKENS = 3_000
 BUDGET_S = 0.05  # of looking for each neighbour
-
-FLAG_WORDS: Mapping[str, str] = {
-    Flag.SPLIT: "A sentence was longer than the model can read at once, so it was translated in pieces.",
-    Flag.TRUNCATED: "The text was cut: a translation reached the length limit before its end, or only a part of the "
-    "text was scored.",
-    Flag.REPETITION: "The text repeats a sequence in a row, and its source does not; the model probably looped.",
-    Flag.UNKNOWN_SOURCE: "The model's vocabulary lacks much of the source, as of another script; the translation is "
-    "probably invented.",
-    Flag.IMPORTED: "A sentence has the translation that somebody imported (kvjobs memory import).",
-    Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
-    Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
-    Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",
-    Flag.MARKUP_MOVED: "The place of a tag or placeholder in the translation is a guess: no alignment says it.",
-    Flag.PLACEHOLDER_LOST: "A placeholder or an address of the source is not in the translation as often.",
-    Flag.NUMBER_CHANGED: "A number of the source is not in the translation.",
-    Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
-}
 
 router = APIRouter()
 

@@ -121,7 +121,7 @@ def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> 
     return {
         "status": statuses_of(job, asked.status),
         "code": sorted(codes.items(), key=lambda item: -item[1]),
-        "flag": [flag.value for flag in job.kind.flags],
+        "flag": [*(({asked.flag: 0} if asked.flag else {}) | job.flags).items()],
         "field": names_of_fields(connection, job.job_id),
         "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
         "unsorted": None if Order.LONGEST in possible else MAX_SORTED,

@@ -13,6 +13,7 @@ from jobs.buckets import BucketMeasure
 from jobs.choices import By
 from jobs.control.actions import actions_of
 from jobs.corpus.corpus import STREAMS
+from jobs.facts.flags import FLAG_WORDS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.facts.webhooks import webhook_rows
 from jobs.store.job_files import count_files, list_files
@@ -55,6 +56,7 @@ SECTIONS = (  # in the order of the page: id, title
     ("chain", "Chain"),
     ("files", "Files"),
     ("failures", "Failures"),
+    ("flags", "Flags"),
     ("providers", "Providers"),
     ("speed", "Speed"),
     ("seconds", "Where the seconds went"),
@@ -95,6 +97,7 @@ def job(
         **_answers(connection, found),
         **_files(connection, job_id, stages[0].job_id),
         "failures": bad,
+        "flags": [(flag, number, FLAG_WORDS.get(flag, "")) for flag, number in found.flags.items()],
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
         "webhooks": webhook_rows(list_deliveries(connection, stages[0].job_id)),
@@ -124,7 +127,7 @@ def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:
             return len(shown["stages"]) > 1
         case "files":
             return "files" in shown
-        case "failures" | "events" | "webhooks":
+        case "failures" | "flags" | "events" | "webhooks":
             return bool(shown[section])
         case "providers":
             return shown["answers"] is not None

@@ -155,6 +155,16 @@ def _job_metrics(metrics: Metrics) -> Iterator[Family]:
             for failure in metrics.failures
         ],
     )
+    yield Family(
+        "kvjobs_job_flagged_documents",
+        "gauge",
+        "Documents of a job whose result has a flag; one with two flags counts for both.",
+        [
+            Sample(documents, {"job_id": str(job.job_id), "flag": flag})
+            for job in jobs
+            for flag, documents in job.flags.items()
+        ],
+    )
 
 
 def _worker_metrics(metrics: Metrics) -> Iterator[Family]:

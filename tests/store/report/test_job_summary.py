@@ -124,7 +124,7 @@ def test_progress_reads_no_row_of_documents(database: Database, running_job: int
 
     read = " ".join(statements).lower()
     assert "v_jobs" in read
-    for counter in ("v_jobs.documents", "job_counts.documents", "corpus_documents"):
+    for counter in ("v_jobs.documents", "job_counts.documents", "flag_counts.documents", "corpus_documents"):
         read = read.replace(counter, "")
     assert "documents " not in read
     assert "translations" not in read

@@ -1,4 +1,4 @@
-"""Upgrades to 0006 and 0010 give a database with data the rollups that it would have had, had it always kept them."""
+"""Upgrades to 0006, 0010 and 0030 give a database the rollups that it would have had, had it always kept them."""
 
 import functools
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, make_url, text
 
-from jobs.outcome import Failed, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
+from jobs.outcome import Failed, Flag, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
@@ -33,6 +33,7 @@ from tests.store.leasing import contradictory, take, value
 
 BEFORE_ROLLUPS = "0005"
 BEFORE_SECONDS = "0009"
+BEFORE_FLAGS = "0029"
 SCORE = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 RERANK = JobSpec(task=Task.RERANK, model="tiny", model_revision="r2", options=RerankOptions())
 TIMINGS = [
@@ -105,7 +106,7 @@ def _translate(database: Database) -> None:
     write(database, work, 1, outcomes=[bad[0], translated()], timings=TIMINGS[1:])
     retry(database, job)
     work = take(database)
-    write(database, work, outcomes=[translated(), bad[1]])
+    write(database, work, outcomes=[translated("x", Flag.TRUNCATED, Flag.REPETITION), bad[1]])
     while (rest := leases.lease(database, 1, 0, 60.0)) is not None:
         for index, batch in enumerate(rest.batches):
             write(database, rest, index, outcomes=[bad[0] for _ in batch], timings=TIMINGS)
@@ -116,7 +117,7 @@ def _translate(database: Database) -> None:
 
 def _score_and_rerank(database: Database) -> None:
     insert_waiting_job(database, documents=3, per_shard=3, spec=SCORE)
-    scores = [Score(nll, number, 1, 1) for nll, number in ((6.0, 3), (9e5, 1), (0.0, 0))]
+    scores = [Score(nll, number, 1, 1, flags=(Flag.TRUNCATED,)) for nll, number in ((6.0, 3), (9e5, 1), (0.0, 0))]
     write(database, take(database), outcomes=scores, timings=TIMINGS)
     insert_waiting_job(database, documents=1, per_shard=1, spec=RERANK)
     ranking = Ranking((RankedCandidate("b", 1, -0.5, 2.0),), num_tokens=7, num_computed=20, num_shared=4)
@@ -142,7 +143,7 @@ def rollups(database: Database) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("version", [BEFORE_ROLLUPS, BEFORE_SECONDS])
+@pytest.mark.parametrize("version", [BEFORE_ROLLUPS, BEFORE_SECONDS, BEFORE_FLAGS])
 def test_the_rollups_of_an_upgraded_database_are_those_that_it_would_have_kept(
     database: Database, version: str
 ) -> None:

@@ -16,6 +16,7 @@ from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
+    FlagCounts,
     MeasureCounts,
     MinuteSums,
     PastLengthSums,
@@ -39,6 +40,7 @@ def find_wrong_rollups(connection: Connection, result: ResultTable, job_id: int)
         MinuteSums: _minutes(connection, result, job_id),
         MeasureCounts: _perplexities(connection, result, job_id) | _lengths(connection, result, job_id),
         FailureCounts: _failures(connection, job_id),
+        FlagCounts: _flags(connection, result, job_id),
     }
     for rollup, expected in recounts.items():
         stored = _stored(connection, rollup, job_id)
@@ -122,6 +124,15 @@ def _failures(connection: Connection, job_id: int) -> Sums:
     key = (Document.status, func.coalesce(Document.error_code, "").label("code"))
     failed = (Document.job_id == job_id, Document.status.in_(FAILURES))
     return _read(connection, select(*key, func.count()).where(*failed).group_by(*key), 2)
+
+
+def _flags(connection: Connection, result: ResultTable, job_id: int) -> Sums:
+    """Results are counted by all their flags together, of which there are few combinations."""
+    combined = select(result.flags, func.count()).where(result.job_id == job_id, result.flags != "")
+    counted: Counter[str] = Counter()
+    for flags, documents in connection.execute(combined.group_by(result.flags)):
+        counted.update(dict.fromkeys(flags.split(), documents))
+    return {(flag,): (documents,) for flag, documents in counted.items()}
 
 
 def _batches(connection: Connection, job_id: int) -> Iterator[str]:
