@@ -1,7 +1,4 @@
-"""How many plural forms a language has, and which of them stands for one thing.
-
-The rules are those of GNU gettext (gettext-tools/src/plural-table.c), which msginit writes; of languages that it lacks
-those of its manual (node "Plural forms") and of Unicode's CLDR for whole numbers.
+"""How many plural forms a language has in gettext, and which of them stands for one thing.
 
 Knows: Plural-Forms. Does not know: files.
 """
@@ -10,25 +7,11 @@ import gettext
 import re
 from dataclasses import dataclass
 
+from jobs.files.plural_table import plurals_of
+
 MAX_FORMS = 10  # no language has more than 6; a header that says a million is refused
 
 _FORMS = re.compile(r"\s*nplurals\s*=\s*(\d{1,9})\s*;\s*plural\s*=\s*([^;]+?)\s*;?\s*")
-_NOT_ONE, _ABOVE_ONE = "nplurals=2; plural=(n != 1);", "nplurals=2; plural=(n > 1);"
-_EAST_SLAVIC = "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
-_RULES = {
-    "id ja km ko lo ms my th vi zh": "nplurals=1; plural=0;",
-    "am bn fa fil fr gu hi hy kab kn oc pa pt_br ti wa": _ABOVE_ONE,
-    "be bs hr ru sr uk": _EAST_SLAVIC,
-    "cs sk": "nplurals=3; plural=(n==1) ? 0 : (n>=2 && n<=4) ? 1 : 2;",
-    "pl": "nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);",
-    "lt": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);",
-    "lv": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);",
-    "ro": "nplurals=3; plural=n==1 ? 0 : (n==0 || (n%100 > 0 && n%100 < 20)) ? 1 : 2;",
-    "ga": "nplurals=3; plural=n==1 ? 0 : n==2 ? 1 : 2;",
-    "sl": "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);",
-    "ar": "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5;",
-}
-_BY_LANGUAGE = {language: rule for languages, rule in _RULES.items() for language in languages.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +25,7 @@ class PluralRule:
 
 def rule_of(language: str) -> PluralRule:
     """Of a language (`de`, `pt-BR`, `zh_Hant`); that of English for one that is not known."""
-    name = language.lower().replace("-", "_")
-    header = _BY_LANGUAGE.get(name) or _BY_LANGUAGE.get(name.partition("_")[0]) or _NOT_ONE
-    rule = parsed(header)
+    rule = parsed(plurals_of(language).rule)
     assert rule is not None
     return rule
 
