@@ -128,7 +128,7 @@ def stored_submit(job: "JobSummary") -> StoredSubmit:
 def _results(job: "LiveJob") -> NextStep:
     if job.chain is not None:
         return NextStep(f"kvjobs export {job.chain} --chain -o job-{job.chain}.jsonl")
-    if job.kind.has_totals:
+    if job.kind.is_scored:
         return NextStep(f"kvjobs totals {job.job_id}")
     return NextStep(f"kvjobs export {job.job_id} -o job-{job.job_id}.jsonl")
 

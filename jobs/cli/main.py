@@ -58,7 +58,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "show": Entry("jobs.cli.commands.show:show", "Show the options, progress and failures of a job."),
         "export": Entry("jobs.cli.commands.export:export", "Write the results of a job, in the order of its corpus."),
         "totals": Entry(
-            "jobs.cli.commands.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."
+            "jobs.cli.commands.totals:show_totals", "Show the perplexity, size and flags of a job, or of its parts."
         ),
         "compare": Entry("jobs.cli.commands.compare:compare_jobs", "Compare the results and the speed of two jobs."),
         "metrics": Entry(

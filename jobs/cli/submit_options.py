@@ -64,7 +64,7 @@ class SubmitOptions:
     def results(self) -> Location | None:
         """Where the results go: a file, `-` for standard output, or None for nowhere."""
         job = self.request.job
-        if self.output is None and self.wait and (not KINDS[job.task].has_totals or job.then):
+        if self.output is None and self.wait and (not KINDS[job.task].is_scored or job.then):
             return Path("-")
         return self.output
 

@@ -120,4 +120,4 @@ def _write(database: Database, stages: Sequence[JobSummary], output: Location | 
 
 def _totals(database: Database, job: JobSummary) -> tuple[Totals | None, JobProviders]:
     with database.reading() as connection:
-        return totals(connection, job) if job.kind.has_totals else None, providers_of(connection, job)
+        return totals(connection, job) if job.kind.is_scored else None, providers_of(connection, job)

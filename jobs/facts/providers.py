@@ -77,7 +77,7 @@ def change_words(change: "ProviderMoment") -> str:
 def mixed_models(job: "JobSummary", found: "JobProviders") -> str | None:
     """The warning that the perplexities of a job come from several models, and how to export one model's."""
     answering = found.answering
-    if not job.kind.has_totals or len(answering) < 2:
+    if not job.kind.is_scored or len(answering) < 2:
         return None
     models = ", ".join(
         f"{count(provider.documents)} from {provider.model} at {provider.provider}" for provider in answering

@@ -236,9 +236,14 @@ class Kind:
         return self.outcome is not None
 
     @property
-    def has_totals(self) -> bool:
+    def is_scored(self) -> bool:
         """Whether its results are sums, so that the measures of a job follow from them."""
         return bool(self.derived)
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether its results are summed up: scores, and texts with their tokens."""
+        return self.mean is not None
 
     @property
     def columns(self) -> tuple[Measure, ...]:

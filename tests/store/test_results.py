@@ -1,6 +1,7 @@
 """Results of every task follow the same rules: one row, fenced by the lease, in the table of the job's task."""
 
 import dataclasses
+import json
 import math
 import sqlite3
 from contextlib import closing
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, func, insert, select, text
 from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
-from jobs.outcome import AlignedSegment, Failed, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
+from jobs.outcome import AlignedSegment, Failed, Flag, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
 from jobs.spec import JobSpec
 from jobs.store.connection import sqlite_engine
 from jobs.store.database import Database
@@ -339,10 +340,10 @@ def test_totals_are_calculated_from_sums_and_not_as_a_mean_of_ratios(
     with database.reading() as connection:
         whole = totals(connection, find_job(connection, str(job)))
 
-    assert (whole.documents, whole.unscored, whole.num_tokens, whole.nll_sum) == (2, 1, 10, 11.0)
-    assert whole.perplexity == pytest.approx(math.exp(1.1))
-    assert whole.word_perplexity == pytest.approx(math.exp(11 / 4))
-    assert whole.bits_per_byte == pytest.approx(11 / 24 / math.log(2))
+    assert (whole.documents, whole.unscored, whole.sums["num_tokens"], whole.sums["nll_sum"]) == (2, 1, 10, 11.0)
+    assert whole.measures["perplexity"] == pytest.approx(math.exp(1.1))
+    assert whole.measures["word_perplexity"] == pytest.approx(math.exp(11 / 4))
+    assert whole.measures["bits_per_byte"] == pytest.approx(11 / 24 / math.log(2))
 
 
 def test_totals_by_a_field_distinguish_values_by_json_type(database: Database, add_waiting_job: AddWaitingJob) -> None:
@@ -359,4 +360,52 @@ def test_totals_by_a_field_distinguish_values_by_json_type(database: Database, a
 
     groups = [(type(one.group).__name__, one.group, one.documents) for one in found]
     assert groups == [("int", 1, 1), ("str", "1", 2), ("bool", True, 1), ("NoneType", None, 3)]
-    assert all(one.perplexity == pytest.approx(math.exp(2)) for one in found)
+    assert all(one.measures["perplexity"] == pytest.approx(math.exp(2)) for one in found)
+
+
+def test_totals_of_translations_count_characters_tokens_and_flags(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """Sources are `text 0`, `text 1` ...; a server's answer has no log-probability, and counts for no perplexity."""
+    job = add_waiting_job(documents=5, per_shard=5)
+    with database.writing() as connection:
+        for position, language in enumerate(("en", "en", "fr", "fr", "de")):
+            here = (tables.Document.job_id == job, tables.Document.position == position)
+            fields = json.dumps({"lang": language})
+            connection.execute(tables.Document.__table__.update().where(*here).values(fields=fields))
+    of_a_server = dataclasses.replace(translated("天气预报", Flag.UNSCORED, Flag.TRUNCATED), log_prob=None)
+    first, second = translated("雨"), translated("大雨", Flag.TRUNCATED)
+    write(database, take(database), first, second, of_a_server, translated("x" * 9), Failed("engine-error", "it broke"))
+
+    with database.reading() as connection:
+        summary = find_job(connection, str(job))
+        whole, parts = totals(connection, summary), totals_by(connection, summary, "lang")
+
+    assert (whole.documents, whole.unscored) == (4, 1)
+    sums = {
+        "source_characters": 24,
+        "target_characters": 16,
+        "source_tokens": 20,
+        "target_tokens": 16,
+        "log_prob": -3.0,
+    }
+    assert whole.sums == sums
+    assert whole.measures == {"perplexity": pytest.approx(math.exp(3 / 12))}
+    assert list(whole.flags.items()) == [("truncated", 2), ("unscored", 1)]
+    assert whole.flags == summary.flags
+    assert [(part.group, part.documents, dict(part.flags)) for part in parts] == [
+        ("en", 2, {"truncated": 1}),
+        ("fr", 2, {"truncated": 1, "unscored": 1}),
+    ]
+    assert [part.sums["target_characters"] for part in parts] == [3, 13]
+
+
+def test_totals_of_a_job_without_a_result_are_zero(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    jobs = [add_waiting_job(), add_waiting_job(spec=SCORE)]
+
+    with database.reading() as connection:
+        found = [totals(connection, find_job(connection, str(job))) for job in jobs]
+
+    assert [(one.documents, set(one.sums.values()), set(one.measures.values())) for one in found] == [
+        (0, {0}, {None})
+    ] * 2

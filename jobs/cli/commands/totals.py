@@ -1,4 +1,4 @@
-"""`kvjobs totals`: the perplexity of a scoring job's corpus, as a whole or by a field."""
+"""`kvjobs totals`: the sums of a job's results, as a whole or by a field: perplexity, characters, tokens, flags."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,6 @@ from jobs.text.json_text import to_json
 if TYPE_CHECKING:
     from jobs.store.report.totals import Totals
 
-MEASURES = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
-COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_sum")
-
 
 def _value(group: Any) -> str:
     """A value of the field as the corpus has it; numbers, lists and objects as JSON."""
@@ -24,15 +21,32 @@ def _value(group: Any) -> str:
     return to_json(group).decode()
 
 
-COLUMNS = (
-    Column("documents", "DOCUMENTS", count, right=True, rank=1),
-    Column("unscored", "UNSCORED", count, right=True, rank=6),
-    Column("num_tokens", "TOKENS", count, right=True, rank=2),
+def _flags(flags: dict[str, int]) -> str:
+    from jobs.facts.flags import flags_sentence
+
+    return flags_sentence(flags) or NOTHING
+
+
+DOCUMENTS = Column("documents", "DOCUMENTS", count, right=True, rank=1)
+FLAGS = Column("flags", "FLAGS", _flags, rank=2)
+OF_SCORES = (
+    DOCUMENTS,
+    Column("unscored", "UNSCORED", count, right=True, rank=7),
+    Column("num_tokens", "TOKENS", count, right=True, rank=3),
     Column("perplexity", "PERPLEXITY", figure, right=True),
-    Column("word_perplexity", "BY WORD", figure, right=True, rank=4),
-    Column("byte_perplexity", "BY BYTE", figure, right=True, rank=5),
-    Column("bits_per_byte", "BITS/BYTE", figure, right=True, rank=3),
+    Column("word_perplexity", "BY WORD", figure, right=True, rank=5),
+    Column("byte_perplexity", "BY BYTE", figure, right=True, rank=6),
+    Column("bits_per_byte", "BITS/BYTE", figure, right=True, rank=4),
 )
+OF_TEXTS = (
+    DOCUMENTS,
+    Column("source_characters", "CHARS IN", count, right=True, rank=5),
+    Column("target_characters", "CHARS OUT", count, right=True, rank=6),
+    Column("source_tokens", "TOKENS IN", count, right=True, rank=3),
+    Column("target_tokens", "TOKENS OUT", count, right=True, rank=4),
+    Column("perplexity", "PERPLEXITY", figure, right=True),
+)
+COLUMNS = (*OF_SCORES, *OF_TEXTS, FLAGS)
 
 
 @click.command("totals")
@@ -43,11 +57,14 @@ COLUMNS = (
 @output_options(csv=True)
 @click.pass_obj
 def show_totals(context: Context, output: Output, reference: str, field: str | None) -> None:
-    """Show the perplexity of a whole corpus, or of its parts.
+    """Show the perplexity, size and flags of a job, or of its parts.
 
     Log-likelihoods are summed over all scored tokens and divided once, by the number of tokens, words or bytes: this is
     not the mean of the documents' perplexities. Documents with no scored token are counted as unscored. Documents
     without a result are left out.
+
+    Of translations and continuations, characters and tokens are those of the sources (in) and of the results (out), and
+    the perplexity is the model's own. Flags are counted by document.
     """
     from jobs.facts.providers import mixed_models
     from jobs.store.report.job_providers import providers_of
@@ -59,8 +76,10 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
         found = [totals(connection, job)] if field is None else totals_by(connection, job, field)
         warning = mixed_models(job, providers_of(connection, job))
     group = () if field is None else (Column("group", field, _value),)
-    names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
-    output.rows((as_row(part) for part in found), (*group, *COLUMNS), names)
+    flags = (FLAGS,) if any(part.flags for part in found) else ()
+    rows = [as_row(part) for part in found]
+    names = [name for name in (rows[0] if rows else ()) if name != "group" or field is not None]
+    output.rows(rows, (*group, *(OF_SCORES if job.kind.is_scored else OF_TEXTS), *flags), names)
     if warning:
         print_message(warning)
     if job.waiting:
@@ -71,4 +90,5 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
 
 def as_row(totals: "Totals") -> dict[str, Any]:
     """Every value, for JSON and CSV."""
-    return {name: getattr(totals, name) for name in ("group", *COUNTS, *MEASURES)}
+    own = {"group": totals.group, "documents": totals.documents, "unscored": totals.unscored}
+    return {**own, **totals.sums, **totals.measures, "flags": dict(totals.flags)}

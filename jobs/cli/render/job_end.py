@@ -58,11 +58,13 @@ def _answers(job: JobSummary, found: JobProviders) -> str:
 
 def _perplexity(job: JobSummary, whole: Totals) -> str:
     """The perplexity of the corpus, and how to filter the corpus by it."""
-    if whole.perplexity is None:
+    perplexity, bits_per_byte = whole.measures["perplexity"], whole.measures["bits_per_byte"]
+    if perplexity is None:
         return "\nNo token was scored."
-    text = f"\nPerplexity of the corpus: {figure(whole.perplexity)} per token ({counted(whole.num_tokens, 'token')})"
-    if whole.bits_per_byte is not None:
-        text += f", {figure(whole.bits_per_byte)} bits per byte"
+    tokens = counted(int(whole.sums["num_tokens"]), "token")
+    text = f"\nPerplexity of the corpus: {figure(perplexity)} per token ({tokens})"
+    if bits_per_byte is not None:
+        text += f", {figure(bits_per_byte)} bits per byte"
     unscored = f"; no token could be scored in {counted(whole.unscored, 'document')}" if whole.unscored else ""
     if job.chain is not None:
         return f"{text}{unscored}."

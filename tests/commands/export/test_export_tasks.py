@@ -134,11 +134,11 @@ def test_totals_are_calculated_from_the_sums(kvjobs: Kvjobs, score_job: int) -> 
     assert "PERPLEXITY" in kvjobs("totals", score_job).out
 
 
-def test_totals_are_refused_for_jobs_without_scores(kvjobs: Kvjobs, finished_job: int, score_job: int) -> None:
-    refused = kvjobs("totals", finished_job)
+def test_totals_are_refused_for_rankings(kvjobs: Kvjobs, rank_job: int, score_job: int) -> None:
+    refused = kvjobs("totals", rank_job)
 
     assert refused.exit_code == 2
-    assert "task is translate" in refused.err
+    assert "task is rerank" in refused.err
     assert kvjobs("totals", score_job, "--by", 'a"b').exit_code == 2
 
 
