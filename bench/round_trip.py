@@ -17,7 +17,7 @@ from pathlib import Path
 
 from jobs.errors import CorpusError, SpecError
 from jobs.files.formats import FORMATS, format_of
-from jobs.files.translatable import FileFormat
+from jobs.files.translatable import FileFormat, ForeignFile
 
 LARGEST = 50_000_000  # bytes of a file
 
@@ -67,7 +67,10 @@ def report(form: FileFormat, files: Iterable[Path], *, list_them: bool) -> None:
         if len(content) > LARGEST:
             continue
         start = time.perf_counter()
-        verdict, units = round_trip(form, content)
+        try:
+            verdict, units = round_trip(form, content)
+        except ForeignFile:
+            continue
         seconds += time.perf_counter() - start
         counts.update(files=1, units=units, bytes=len(content), equal=verdict in ("", "lost"), lost=verdict == "lost")
         counts["refused"] += verdict not in ("", "lost", "differs")
@@ -85,6 +88,8 @@ def round_trip(form: FileFormat, content: bytes) -> tuple[str, int]:
     """What became of a file ("" where all is well, "differs", "lost", or why it was refused), and how many units."""
     try:
         file = form.read(content, again=True, target_language="de")
+    except ForeignFile:
+        raise
     except CorpusError as refused:
         return str(refused), 0
     units = file.units

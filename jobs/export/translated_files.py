@@ -146,10 +146,14 @@ def written_files(database: Database, job: JobSummary, export: Export) -> Iterat
             problem = f"is not at {job.source} as it was submitted, and is left out"
             yield WrittenFile(file.path, b"", 0, 0, problem, is_left_out=True)
         elif file.error is not None or not file.translated:
-            yield WrittenFile(file.path, content, 0, 0, file.error and "is copied as it is, since it cannot be read")
+            yield WrittenFile(file.path, content, 0, 0, file.error and _why_copied(file))
         else:
             translations = [None if document is None else translation_of(document.result) for document in found]
             yield _translated(file, content, how, found, translations)
+
+
+def _why_copied(file: StoredFile) -> str:
+    return "is copied as it is, since it cannot be read" if file.translated else f"is copied as it is: {file.error}"
 
 
 def _translated(

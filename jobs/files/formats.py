@@ -96,6 +96,36 @@ def _arb() -> FileFormat:
     return ARB
 
 
+def _android() -> FileFormat:
+    from jobs.files.resources.android_strings import FORMAT
+
+    return FORMAT
+
+
+def _resx() -> FileFormat:
+    from jobs.files.resources.resx import FORMAT
+
+    return FORMAT
+
+
+def _strings() -> FileFormat:
+    from jobs.files.resources.apple_strings import FORMAT
+
+    return FORMAT
+
+
+def _stringsdict() -> FileFormat:
+    from jobs.files.resources.stringsdict import FORMAT
+
+    return FORMAT
+
+
+def _xcstrings() -> FileFormat:
+    from jobs.files.resources.string_catalog import FORMAT
+
+    return FORMAT
+
+
 def _yaml() -> FileFormat:
     from jobs.files.resources.yaml_texts import FORMAT
 
@@ -123,14 +153,20 @@ FORMATS: Mapping[str, LazyFormat] = {
     ".po": LazyFormat(_po),
     ".pot": LazyFormat(_po),
     ".properties": LazyFormat(_properties),
+    ".resw": LazyFormat(_resx),
+    ".resx": LazyFormat(_resx),
     ".srt": LazyFormat(_srt),
     ".ssa": LazyFormat(_ass),
+    ".strings": LazyFormat(_strings),
+    ".stringsdict": LazyFormat(_stringsdict),
     ".tbx": LazyFormat(_tbx),
     ".tmx": LazyFormat(_tmx),
     ".vtt": LazyFormat(_vtt),
+    ".xcstrings": LazyFormat(_xcstrings),
     ".xhtml": LazyFormat(_html),
     ".xlf": LazyFormat(_xliff),
     ".xliff": LazyFormat(_xliff),
+    ".xml": LazyFormat(_android),
     ".yaml": LazyFormat(_yaml),
     ".yml": LazyFormat(_yaml),
 }

@@ -10,6 +10,7 @@ https://cldr.unicode.org/index/cldr-spec/plural-rules
 Knows: numbers. Does not know: files.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 CATEGORIES = ("zero", "one", "two", "few", "many", "other")  # in this order
@@ -27,6 +28,15 @@ def plurals_of(language: str) -> Plurals:
     """Of a language (`de`, `pt-BR`, `zh_Hant`); those of English for one that is not known."""
     name = language.lower().replace("-", "_")
     return _BY_LANGUAGE.get(name) or _BY_LANGUAGE.get(name.partition("_")[0]) or _ENGLISH
+
+
+def wanted_categories(there: Collection[str], language: str | None) -> dict[str, str]:
+    """The categories that a plural has in a language, each with the one of `there` whose text says it: of one thing for
+    `one`, else that of `other`. Without a language, and without `other`, those that are there."""
+    if language is None or "other" not in there:
+        return {each: each for each in there}
+    of_others = {"one": "one" if "one" in there else "other"}
+    return {each: each if each in there else of_others.get(each, "other") for each in plurals_of(language).categories}
 
 
 def _plurals(categories: str, num_forms: int, expression: str) -> Plurals:

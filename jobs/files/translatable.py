@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jobs.errors import CorpusError
 from jobs.text.markup import Markup as Markup
+
+
+class ForeignFile(CorpusError):
+    """The file has the suffix of a format and is none of it: it is copied as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,4 +49,5 @@ class FileFormat(Protocol):
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
         """The units of a file; with `again` those that have a translation already, too (gettext, XLIFF). Raises
-        CorpusError, with the line where there is one, for a file that is broken or dangerous."""
+        CorpusError, with the line where there is one, for a file that is broken or dangerous, and ForeignFile for
+        one of another kind."""

@@ -99,7 +99,9 @@ def _is_of_files(folder: str, names: Sequence[str], documents: Sequence[str]) ->
 
 
 def _is_beside(name: str) -> bool:
-    return any(part.startswith("_") for part in name.split("/")) or bool(IGNORED.fullmatch(os.path.basename(name)))
+    last = os.path.basename(name)
+    is_ignored = IGNORED.fullmatch(last) or last.lower().endswith(".xml")  # which may be anything
+    return bool(is_ignored) or any(part.startswith("_") for part in name.split("/"))
 
 
 def _check_name(name: str) -> None:

@@ -20,7 +20,7 @@ from jobs.corpus.unpacking import CHUNK_BYTES, Contents, naming
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected, check_record
 from jobs.errors import CorpusError
 from jobs.files.formats import format_of, suffix_of
-from jobs.files.translatable import Markup, TranslatableFile, Unit
+from jobs.files.translatable import ForeignFile, Markup, TranslatableFile, Unit
 from jobs.text.formatting import size
 
 MAX_FILE_BYTES = 1 << 26  # of a file that is translated: it is held in memory as a whole
@@ -45,7 +45,7 @@ class ReadFile:
     is_translated: bool  # else it is copied as it is
     first: int = 0  # position of its first document
     documents: int = 0
-    error: str | None = None  # why it cannot be read: then its one document is a rejected one
+    error: str | None = None  # why it cannot be read: its one document is a rejected one; or why it is copied
 
 
 class UnitReader:
@@ -73,11 +73,15 @@ class UnitReader:
         for hashed in self._hashed:
             first = position
             error = None
-            if hashed.is_translated:
+            is_translated = hashed.is_translated
+            if is_translated:
                 content = content_of(hashed.file)
                 digest = hashlib.sha256(content).hexdigest()
-                units, error = self._units(hashed.file, content)
-                if error is None:
+                try:
+                    units, error = self._units(hashed.file, content)
+                except ForeignFile as foreign:
+                    is_translated, units, error = False, (), str(foreign)
+                if error is None or not is_translated:
                     for unit in units:
                         yield self._document(hashed.file.name, unit, position)
                         position += 1
@@ -93,14 +97,17 @@ class UnitReader:
                     file=hashed.file,
                     digest=digest,
                     num_bytes=hashed.num_bytes,
-                    is_translated=hashed.is_translated,
+                    is_translated=is_translated,
                     first=first,
                     documents=position - first,
                     error=error,
                 )
             )
         if not position:
-            raise CorpusError(f"{self.source}: there is no text to translate in it; is it the right file or folder?")
+            why = next((f" ({file.error})" for file in self.files if file.error), "")
+            raise CorpusError(
+                f"{self.source}: there is no text to translate in it{why}; is it the right file or folder?"
+            )
 
     def digest(self) -> str:
         """The digest of all files, with those that are translated as the iteration read them."""
@@ -123,6 +130,8 @@ class UnitReader:
             if len(content) > MAX_FILE_BYTES:
                 raise CorpusError(f"it has {size(len(content))}, and at most {size(MAX_FILE_BYTES)} are read; cut it")
             return texts_of(read_file(file.name, content, self._how)), None
+        except ForeignFile:
+            raise
         except CorpusError as error:
             return (), str(error)
 

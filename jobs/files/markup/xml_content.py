@@ -7,7 +7,7 @@ Knows: inline elements of XLIFF and TMX. Does not know: where they stand.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import unescape
 from xml.sax.saxutils import escape
@@ -51,14 +51,14 @@ class Content:
         return f"{self.before}{content}{self.behind}"
 
 
-def content_of(raw: str) -> Content:
-    """`raw`: as it stands between the tags of the element."""
+def content_of(raw: str, code_elements: Set[str] = _CODE) -> Content:
+    """`raw`: as it stands between the tags of the element. `code_elements`: those whose content is code."""
     pieces: list[str] = []
     codes: list[str] = []
     depth, start = 0, 0
     for token in xml_tokens(raw):
         name = token.name.rpartition(":")[2]
-        if depth or (name in _CODE and token.kind in (Kind.OPEN, Kind.EMPTY)):
+        if depth or (name in code_elements and token.kind in (Kind.OPEN, Kind.EMPTY)):
             start = start if depth else token.start
             depth += {Kind.OPEN: 1, Kind.CLOSE: -1}.get(token.kind, 0)
             if not depth:

@@ -21,6 +21,7 @@ class NamedPlace:
 
     name: str
     place: Place
+    markup: Markup = Markup.XML
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class XmlFile:
         units = []
         for number, each in enumerate(self.named, 1):
             name = names.of(each.name or str(number))
-            units.append(Unit(name=name, text=each.place.text, markup=Markup.XML, context=each.place.context))
+            units.append(Unit(name=name, text=each.place.text, markup=each.markup, context=each.place.context))
         object.__setattr__(self, "units", units)
 
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:

@@ -38,6 +38,7 @@ _WORDS = "|".join(
         r"\{\s{0,9}\w{1,60}\s{0,9},\s{0,9}(?:number|date|time|spellout|ordinal|duration)\b[^{}\n]{0,60}\}",  # ICU
         rf"%\([\w.-]{{1,60}}\){_PRINTF}|%[0-9]{{1,3}}\${_PRINTF}|%{_PRINTF}",  # Python, POSIX, C
         r"%[A-Za-z_]\w{0,60}%",  # Symfony, Windows
+        r"%(?:[0-9]{1,3}\$)?#@\w{1,60}@",  # Apple's .stringsdict
         r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",  # an e-mail address
     ]
 )

@@ -72,7 +72,7 @@ def test_a_given_format_overrides_the_suffix() -> None:
     [
         ({"path": "corpus"}, "say which: --format jsonl, txt, csv, tsv, parquet"),
         ({"path": "corpus.gz"}, "say which: --format"),
-        ({"path": "corpus.xml"}, "say which: --format"),
+        ({"path": "corpus.bin"}, "say which: --format"),
         ({"path": "corpus.parquet.gz"}, "unpack it"),
         ({"path": "a.parquet", "delimiter": ";"}, "--delimiter is for csv and tsv"),
         ({"path": "a.txt", "format": "xml"}, "known are jsonl, txt, csv, tsv, parquet"),
