@@ -62,8 +62,9 @@ class _Watch:
 _watch = _Watch()
 
 
+@functools.cache
 def layer_of(path: Path) -> str:
-    """The folder below tests/ in which a test stands."""
+    """The folder below tests/ in which a test stands. It is asked for four times a test."""
     layer = path.relative_to(TESTS).parts[0]
     if not (TESTS / layer).is_dir():
         raise pytest.UsageError(f"{path} stands in no layer: put it into a folder below tests/")

@@ -2,15 +2,15 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from jobs.store.database import Database
 
 KVJOBS = Path(sys.executable).with_name("kvjobs")
 PATIENCE_S = 120  # within which a process does what it must, however busy the machine: no claim about speed
@@ -63,12 +63,8 @@ class Machine:
 
     def ask(self, sql: str) -> list[Any]:
         """The rows of a query on the database."""
-        database = Database.connect(f"sqlite:///{self.home / 'kvjobs.db'}")
-        try:
-            with database.reading() as connection:
-                return list(connection.exec_driver_sql(sql).all())
-        finally:
-            database.close()
+        with closing(sqlite3.connect(self.home / "kvjobs.db", timeout=PATIENCE_S)) as connection:
+            return connection.execute(sql).fetchall()
 
     def succeeded(self) -> int:
         """The number of documents of all jobs that have a result."""

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from openai import OpenAI
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
@@ -79,6 +78,8 @@ def test_a_seed_gives_a_chat_the_same_answers_again(machine: Machine, kvjobs: Kv
 def test_openais_client_gets_the_answers_that_its_chats_get_as_documents(
     machine: Machine, kvjobs: Kvjobs, tiny: str
 ) -> None:
+    from openai import OpenAI  # takes a second to load, which each process would spend to collect the tests
+
     question = {"role": "user", "content": "Rain?"}
     answer = {"role": "assistant", "content": "Yes."}
     chats = [[{"role": "system", "content": "Be brief."}, question], [question, answer, question]]

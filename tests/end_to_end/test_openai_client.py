@@ -5,56 +5,53 @@ import json
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-import openai
 import pytest
-from openai import OpenAI
 
 from tests.machine import PATIENCE_S, Machine, until
+from tests.web_here import web_here
+
+if TYPE_CHECKING:  # takes a second to load, which each process of a test run would spend to collect the tests
+    from openai import OpenAI
 
 ENDED = ("completed", "failed", "cancelled")
 PART = (
     b'--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
 )
+UPLOADED = 100 << 20  # bytes; memory may grow by 30 MB
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
 
 class Dashboard:
-    """A `kvjobs web`, which can be killed and started again at the same port."""
+    """A `kvjobs web` in a process of its own, for what asks for one: its death, and its memory."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.port, self.process = 0, None
-        self.start()
-
-    def start(self, **variables: str) -> None:
-        self.process: subprocess.Popen[str] | None = self.machine.start("web", "--port", str(self.port), **variables)
+    def __init__(self, machine: Machine, **variables: str) -> None:
+        self.process = machine.start("web", "--port", "0", **variables)
         assert self.process.stderr is not None
         line = ""
         while "http://" not in line:
             line = self.process.stderr.readline()
             assert line, "the dashboard has ended"
         (port,) = re.findall(r":(\d+) ", line)
-        self.port = int(port)
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    @property
-    def client(self) -> OpenAI:
-        return OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="none", max_retries=0)
+        self.address = f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
-def dashboard(machine: Machine) -> Iterator[Dashboard]:
-    return Dashboard(machine)
+def address(machine: Machine) -> Iterator[str]:
+    """Of a dashboard in this process."""
+    with web_here() as address:
+        yield address
+
+
+def client_of(address: str) -> "OpenAI":
+    from openai import OpenAI
+
+    return OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
 
 
 def requests(url: str, *bodies: dict[str, Any]) -> bytes:
@@ -70,16 +67,18 @@ def chat(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "demo-en-zh", "messages": messages, "max_tokens": 1000, **more}
 
 
-def wait_for(client: OpenAI, batch_id: str) -> Any:
+def wait_for(client: "OpenAI", batch_id: str) -> Any:
     until(lambda: client.batches.retrieve(batch_id).status in ENDED)
     return client.batches.retrieve(batch_id)
 
 
 @pytest.mark.usefixtures("worker")
-def test_the_script_of_the_documentation_works_with_another_address(machine: Machine, dashboard: Dashboard) -> None:
+def test_the_script_of_the_documentation_works_with_another_address(machine: Machine, address: str) -> None:
+    import openai
+
     path = machine.folder / "batchinput.jsonl"
     path.write_bytes(requests(CHAT, chat("It will rain."), chat("It will snow."), chat("Hm.", n=2)))
-    client = dashboard.client
+    client = client_of(address)
 
     with path.open("rb") as file:
         batch_input_file = client.files.create(file=file, purpose="batch")
@@ -112,37 +111,35 @@ def test_the_script_of_the_documentation_works_with_another_address(machine: Mac
 @pytest.mark.parametrize(
     "where", ["after-ingest-batch", "before-ingest-finish", "after-batch-submit", "before-batch-end"]
 )
-def test_a_batch_survives_the_dashboard_that_is_killed_anywhere(
-    machine: Machine, dashboard: Dashboard, where: str
-) -> None:
+def test_a_batch_survives_the_dashboard_that_is_killed_anywhere(machine: Machine, where: str) -> None:
+    dying = Dashboard(machine, KVJOBS_FAILPOINTS=f"{where}:kill", KVJOBS_FAILPOINTS_LOG=str(machine.folder / "hits"))
+    client = client_of(dying.address)
     body = {"model": "demo-lm", "prompt": "Snow will", "max_tokens": 2}
-    uploaded = dashboard.client.files.create(file=requests(COMPLETIONS, *([body] * 30)), purpose="batch")
-    dashboard.kill()
-    dashboard.start(KVJOBS_FAILPOINTS=f"{where}:kill", KVJOBS_FAILPOINTS_LOG=str(machine.folder / "hits"))
-    batch = dashboard.client.batches.create(input_file_id=uploaded.id, endpoint=COMPLETIONS, completion_window="24h")
-    assert dashboard.process is not None
-    dashboard.process.wait(PATIENCE_S)
-    dashboard.start()
+    uploaded = client.files.create(file=requests(COMPLETIONS, *([body] * 30)), purpose="batch")
+    batch = client.batches.create(input_file_id=uploaded.id, endpoint=COMPLETIONS, completion_window="24h")
+    assert dying.process.wait(PATIENCE_S) == -signal.SIGKILL
 
-    done = wait_for(dashboard.client, batch.id)
+    with web_here() as address:
+        client = client_of(address)
+        done = wait_for(client, batch.id)
+        answers = client.files.content(done.output_file_id).text.splitlines()
 
     assert (done.status, done.request_counts.completed) == ("completed", 30)
-    answers = dashboard.client.files.content(done.output_file_id).text.splitlines()
     assert sorted({json.loads(line)["custom_id"] for line in answers}) == sorted(f"request-{n}" for n in range(1, 31))
     assert len(answers) == 30
     assert machine.ask("select count(*) from jobs") == [(1,)]
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(machine: Machine, dashboard: Dashboard) -> None:
+def test_an_upload_that_is_cut_off_leaves_nothing(machine: Machine, address: str) -> None:
     folder = machine.home / "uploads"
-    with socket.create_connection(("127.0.0.1", dashboard.port)) as connection:
-        head = "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n"
+    with socket.create_connection(("127.0.0.1", urlsplit(address).port)) as connection:
+        head = "POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n"
         connection.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode() + PART)
         connection.sendall(b"x" * 100_000)
         until(lambda: [*folder.glob("*")])
 
     until(lambda: not [*folder.glob("*")])
-    assert list(dashboard.client.files.list()) == []
+    assert list(client_of(address).files.list()) == []
 
 
 def memory_of(pid: int) -> int:
@@ -151,23 +148,22 @@ def memory_of(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
-def test_memory_does_not_grow_with_the_upload(dashboard: Dashboard) -> None:
-    client = dashboard.client
-    client.files.create(file=b"x", purpose="batch")
-    assert dashboard.process is not None
+def test_memory_does_not_grow_with_the_upload(machine: Machine) -> None:
+    dashboard = Dashboard(machine)
+    client_of(dashboard.address).files.create(file=b"x", purpose="batch")
     before = memory_of(dashboard.process.pid)
 
     def body() -> Iterator[bytes]:
         yield PART
-        for _ in range(300):
+        for _ in range(UPLOADED >> 20):
             yield b"x" * (1 << 20)
         yield b"\r\n--x--\r\n"
 
-    connection = http.client.HTTPConnection("127.0.0.1", dashboard.port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(urlsplit(dashboard.address).netloc, timeout=PATIENCE_S)
     headers = {"content-type": "multipart/form-data; boundary=x", "transfer-encoding": "chunked"}
     connection.request("POST", "/v1/files", body(), headers, encode_chunked=True)
     answer = json.load(connection.getresponse())
     connection.close()
 
-    assert answer["bytes"] == 300 << 20
+    assert answer["bytes"] == UPLOADED
     assert memory_of(dashboard.process.pid) - before < 30_000
