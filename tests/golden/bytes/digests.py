@@ -19,8 +19,9 @@ ON_BOTH = (
 )
 
 
-def make_outputs(dialect: str, home: Path) -> dict[str, bytes]:
-    """Every output by its name, of a new database; `home` is an empty folder."""
+def make_outputs(dialect: str, home: Path, *, is_whole: bool = True) -> dict[str, bytes]:
+    """Every output by its name, of a new database; `home` is an empty folder. Not whole: without the further forms of
+    the same rows."""
     with ExitStack() as stack:
         address = f"sqlite:///{home}/kvjobs.db" if dialect == "sqlite" else stack.enter_context(own_database())
         stack.enter_context(pinned(home))
@@ -29,7 +30,7 @@ def make_outputs(dialect: str, home: Path) -> dict[str, bytes]:
         clock = Clock(without_fsync(database) if database.is_sqlite else database)
         stack.enter_context(clock.shown())
         make_jobs(database, home, clock)
-        found = list(outputs(database, home))
+        found = list(outputs(database, home, is_whole=is_whole))
     assert len(dict(found)) == len(found), "two outputs have one name"
     return dict(found)
 

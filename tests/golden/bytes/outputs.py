@@ -98,37 +98,40 @@ FILTERS = ("search=script", "status=failed", "code=engine-error", "flag=truncate
 FILTERS += ("min_perplexity=1.5&max_perplexity=40", "min_length=6", "where=position%20%3E%201%20and%20nosuch%20%3D%201")
 
 
-def outputs(database: Database, home: Path) -> Outputs:
-    """All of them, of a database that `make_jobs` has filled. `home` is the working directory."""
+def outputs(database: Database, home: Path, *, is_whole: bool) -> Outputs:
+    """Of a database that `make_jobs` has filled; `home` is the working directory. Not whole: without the forms that the
+    rows of another output are written in, as CSV beside JSON Lines, the page of a document beside its JSON."""
     with database.reading() as connection:
         jobs = sorted(list_jobs(connection, limit=1_000), key=lambda job: job.job_id)
     for job in jobs:
-        yield from _exports(database, job, home)
-    yield from _chain_exports(database, jobs)
+        yield from _exports(database, job, home, is_whole)
+    yield from _chain_exports(database, jobs, is_whole)
     yield from _conditions(database, jobs)
     yield from _commands(database, jobs, home)
-    yield from _pages(database, jobs, home)
+    yield from _pages(database, _addresses(jobs, is_whole), home)
     for name in ("cli.md", "schema.md"):  # other tests compare them with what the code makes
         yield f"docs/{name}", (CHECKOUT / "docs" / name).read_bytes()
 
 
-def _exports(database: Database, job: JobSummary, home: Path) -> Outputs:
+def _exports(database: Database, job: JobSummary, home: Path, is_whole: bool) -> Outputs:
     """Every format, as it comes by default and with all that can be asked for."""
     shape, folder = shape_of(job), f"export/{_named(job)}"
     extras = sorted(shape.added)
     everything = Export(only=Only.ALL, extras=extras)
     additions = [Addition(key, f"added {key}") for key in addable(shape, json.loads(job.options))]
-    for form in Format if job.has_ended else (Format.JSONL, Format.TXT, Format.ORIGINAL):
+    forms = (*Format,) if job.has_ended else (Format.JSONL, Format.TXT, Format.ORIGINAL)
+    for form in forms if is_whole else (Format.JSONL, Format.ORIGINAL):
         yield f"{folder}/{form}", _exported(database, job, form, Export())
     if job.reads is not None and _named(job) not in SHAPES:
         return  # its corpus is that of the first stage
-    for form in (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET):
+    for form in (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET) if is_whole else (Format.JSONL,):
         yield f"{folder}/all.{form}", _exported(database, job, form, everything)
-    raw = Export(defuse=False, delimiter=";", bom=True, only=Only.ALL)
-    yield f"{folder}/raw.csv", _exported(database, job, Format.CSV, raw)
+    if is_whole:
+        raw = Export(defuse=False, delimiter=";", bom=True, only=Only.ALL)
+        yield f"{folder}/raw.csv", _exported(database, job, Format.CSV, raw)
+        yield f"{folder}/terminal.tsv", _exported(database, job, Format.TSV, everything, to_terminal=True)
     for only in (Only.OK, Only.FAILED, Only.WAITING):
         yield f"{folder}/{only}.jsonl", _exported(database, job, Format.JSONL, Export(only=only))
-    yield f"{folder}/terminal.tsv", _exported(database, job, Format.TSV, everything, to_terminal=True)
     added = Export(additions=additions, only=Only.ALL)
     yield f"{folder}/added.original", _exported(database, job, Format.ORIGINAL, added)
     corpus = home / job.source
@@ -138,11 +141,11 @@ def _exports(database: Database, job: JobSummary, home: Path) -> Outputs:
         hidden.rename(corpus)
 
 
-def _chain_exports(database: Database, jobs: Sequence[JobSummary]) -> Outputs:
+def _chain_exports(database: Database, jobs: Sequence[JobSummary], is_whole: bool) -> Outputs:
     with database.reading() as connection:
         chains = [find_chain(connection, job) for job in jobs if job.stage == 1]
     for chain in chains:
-        for form in Format:
+        for form in Format if is_whole else (Format.JSONL,):
             for only, extras in ((None, []), (Only.ALL, [*Extra])):
                 export = Export(stages=chain, only=only, extras=extras)
                 name = f"export/chain of {_named(chain[0])}/{only or 'default'}.{form}"
@@ -214,12 +217,12 @@ def _printed(*arguments: str) -> bytes:
     return b"".join([*texts, f"exit code {code}\n".encode()])
 
 
-def _pages(database: Database, jobs: Sequence[JobSummary], home: Path) -> Outputs:
+def _pages(database: Database, addresses: Iterator[str], home: Path) -> Outputs:
     """Each page as HTML and as JSON."""
     app = create_app(database, Settings(home=home, models_dir=Path("models")), Options(hosts=("testserver",)))
     app.state.form_token = "a secret"
     with TestClient(app) as client:
-        for address in _addresses(jobs):
+        for address in addresses:
             answer = client.get(address, follow_redirects=False)
             yield (
                 f"page/{address.strip('/').replace('/', ' ') or 'index'}",
@@ -232,7 +235,7 @@ def _pages(database: Database, jobs: Sequence[JobSummary], home: Path) -> Output
             )
 
 
-def _addresses(jobs: Sequence[JobSummary]) -> Iterator[str]:
+def _addresses(jobs: Sequence[JobSummary], is_whole: bool) -> Iterator[str]:
     for page in ("jobs", "workers", "models", "schema"):
         yield from (f"/{page}", f"/{page}.json")
     yield from ("/", "/overview.json", "/jobs?search=plain", "/jobs?task=score&state=done", "/query", "/query.json")
@@ -247,7 +250,8 @@ def _addresses(jobs: Sequence[JobSummary]) -> Iterator[str]:
         yield from (f"{here}/documents?sort={order}" for order in Order if is_shape)
         yield from (f"{here}/documents?{one}" for one in FILTERS if is_shape and job.name != "plain")
         for position in range(job.documents if is_shape or (job.chain is None and job.has_ended) else 1):
-            yield from (f"{here}/documents/{form}?position={position}&sort=worst" for form in ("", ".json"))
+            forms = ("", ".json") if is_whole else (".json",)
+            yield from (f"{here}/documents/{form}?position={position}&sort=worst" for form in forms)
         yield from (f"{here}/export?format={form}" for form in ("jsonl", "excel") if is_shape)
 
 
