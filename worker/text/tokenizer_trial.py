@@ -7,6 +7,7 @@ slow for such expressions. (One that is slow only for other texts ends the worke
 
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from jobs.errors import ModelError
@@ -38,18 +39,30 @@ def try_tokenizer(folder: Path, deadline_s: float = DEADLINE_S) -> None:
         return
     # Without the vocabulary, which expressions do not need and which takes longest to load.
     alone = {"version": "1.0", **parts, "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}}
-    # -P: a folder `worker` in the user's current directory must not be imported.
-    command = [sys.executable, "-P", "-m", "worker.text.tokenizer_trial"]
     try:
-        tried = subprocess.run(command, input=orjson.dumps(alone), capture_output=True, timeout=deadline_s, check=False)
-        why = f"aborts on a line of {_LENGTH:,} characters" if tried.returncode == _REFUSED else None
-    except subprocess.TimeoutExpired:
-        why = f"takes more than {deadline_s:.0f} s for a line of {_LENGTH:,} characters"
-    if why is not None:
+        _try(orjson.dumps(alone), deadline_s)
+    except _BacktracksError as why:
         raise ModelError(
             f"{file} holds a regular expression that {why}, because it backtracks too much: take the tokenizer.json "
             "that the model's author published"
-        )
+        ) from None
+
+
+class _BacktracksError(Exception):
+    """What an expression does that is refused."""
+
+
+@lru_cache(maxsize=64)  # of those that pass: a deadline may be missed because the machine is busy
+def _try(tokenizer: bytes, deadline_s: float) -> None:
+    # -P: a folder `worker` in the user's current directory must not be imported.
+    command = [sys.executable, "-P", "-m", "worker.text.tokenizer_trial"]
+    try:
+        tried = subprocess.run(command, input=tokenizer, capture_output=True, timeout=deadline_s, check=False)
+    except subprocess.TimeoutExpired:
+        why = f"takes more than {deadline_s:.0f} s for a line of {_LENGTH:,} characters"
+        raise _BacktracksError(why) from None
+    if tried.returncode == _REFUSED:
+        raise _BacktracksError(f"aborts on a line of {_LENGTH:,} characters")
 
 
 def main() -> int:
