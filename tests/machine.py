@@ -90,9 +90,11 @@ class Machine:
 def until(condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
     """Wait until the condition is true; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
+    pause = 0.02
     while not condition():
         assert time.monotonic() < deadline, f"not true within {timeout} s"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(0.1, pause * 1.2)  # what takes long is not made longer by those who ask
 
 
 def freeze(pid: int) -> None:

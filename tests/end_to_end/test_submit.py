@@ -137,7 +137,9 @@ def _optimum_model(folder: Path) -> None:
     write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
 
 
-def test_the_end_of_a_job_is_told_to_an_address_and_to_a_command(machine: Machine, bulletins: Bulletins) -> None:
+def test_the_end_of_a_job_is_told_to_an_address_and_to_a_command(
+    machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
+) -> None:
     """No worker runs, and none is left after the command."""
     told = {"KVJOBS_NOTIFY_SECRET": SECRET, "KVJOBS_LOG_LEVEL": "warning"}
     with receiving() as receiver:
@@ -151,7 +153,5 @@ def test_the_end_of_a_job_is_told_to_an_address_and_to_a_command(machine: Machin
     assert (done.returncode, done.stdout) == (1, "")
     assert "said" in done.stderr
     assert line_with(done.stderr, "--on-end", "3")
-    assert line_with(machine.kvjobs("show", "1").stdout, "1 of 1 webhook delivered")
-    assert [row["state"] for row in json.loads(machine.kvjobs("show", "1", "--json").stdout)["webhooks"]] == [
-        "delivered"
-    ]
+    assert line_with(kvjobs("show", "1").out, "1 of 1 webhook delivered")
+    assert [row["state"] for row in kvjobs("show", "1", "--json").json["webhooks"]] == ["delivered"]

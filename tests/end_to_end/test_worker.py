@@ -40,7 +40,7 @@ def test_a_running_worker_answers_a_ping_and_a_suspended_one_does_not(machine: M
 
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=PATIENCE_S)
-    assert machine.kvjobs("worker", "ping", "--here").returncode == 1
+    assert kvjobs("worker", "ping", "--here").exit_code == 1
     assert list(run.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_ctrl_c_keeps_results_and_prints_the_command_that_continues(
     assert 0 < machine.succeeded() < number
     assert machine.ask("select sum(crashes) from v_shards") == [(0,)]
 
-    assert machine.kvjobs(*advised.split()).returncode == 0
+    assert kvjobs(*advised.split()).exit_code == 0
     assert len((machine.folder / "out.jsonl").read_text().splitlines()) == number
     assert kvjobs("ls", "-q").out == "1\n"
 

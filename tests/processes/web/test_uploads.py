@@ -14,6 +14,7 @@ import pytest
 
 from jobs.store.database import Database
 from jobs.store.report.job_summary import list_jobs
+from tests.web_here import web_here
 from tests.web_process import WebProcess, web_process
 
 # More than a transaction of a submit, and results that no buffer of a socket holds.
@@ -24,8 +25,8 @@ LINES = [
 KEY = {"Idempotency-Key": "order 66"}
 
 
-def submit(web: WebProcess, body: Any) -> dict[str, Any]:
-    answer = httpx2.post(f"{web.address}/api/jobs", content=body, headers=KEY, timeout=120)
+def submit(address: str, body: Any) -> dict[str, Any]:
+    answer = httpx2.post(f"{address}/api/jobs", content=body, headers=KEY, timeout=120)
     found: dict[str, Any] = answer.json()
     return found
 
@@ -84,8 +85,8 @@ def test_a_server_that_is_killed_during_an_upload_leaves_nothing(home: Path) -> 
         web.kill()
 
     assert [*(home / "spool").iterdir()] == []
-    with web_process(home) as web:
-        assert submit(web, b"".join(LINES))["prior_state"] == "new"
+    with web_here() as address:
+        assert submit(address, b"".join(LINES))["prior_state"] == "new"
     assert jobs_of(home) == [(1, len(LINES))]
 
 
@@ -93,12 +94,12 @@ def test_a_server_that_is_killed_during_an_upload_leaves_nothing(home: Path) -> 
 def test_a_server_that_is_killed_while_it_makes_a_job_goes_on_by_the_same_request(home: Path, point: str) -> None:
     with web_process(home, KVJOBS_FAILPOINTS=f"{point}:kill", KVJOBS_FAILPOINTS_LOG=str(home / "hits")) as web:
         with pytest.raises(httpx2.HTTPError):
-            submit(web, b"".join(LINES))
+            submit(web.address, b"".join(LINES))
         web.process.wait(30)
 
-    with web_process(home) as web:
-        found = submit(web, b"".join(LINES))
-        again = submit(web, b"".join(LINES))
+    with web_here() as address:
+        found = submit(address, b"".join(LINES))
+        again = submit(address, b"".join(LINES))
 
     assert (found["prior_state"], again["prior_state"]) == ("resumed", "running")
     assert jobs_of(home) == [(1, len(LINES))]
@@ -114,7 +115,7 @@ def test_a_job_is_made_whole_though_its_client_has_gone(home: Path) -> None:
         wait_for(lambda: httpx2.get(f"{web.address}/api/jobs").json()["jobs"])
         connection.close()
 
-        assert submit(web, body)["prior_state"] in ("resumed", "running")
+        assert submit(web.address, body)["prior_state"] in ("resumed", "running")
         wait_for(lambda: httpx2.get(f"{web.address}/api/jobs/1").json()["state"] == "running")
     assert jobs_of(home) == [(1, len(LINES))]
 
@@ -129,7 +130,7 @@ def slow_reader(web: WebProcess) -> Iterator[socket.socket]:
 
 def test_sixty_slow_readers_keep_nobody_out(home: Path) -> None:
     with web_process(home) as web:
-        submit(web, b"".join(LINES))
+        submit(web.address, b"".join(LINES))
         readers = [next(slow_reader(web)) for _ in range(60)]
         time.sleep(1)
 
