@@ -38,7 +38,7 @@ from jobs.operations.option_names import with_names
 from jobs.text import formatting
 from jobs.text.formatting import visible
 from jobs.web.charts import spec_of
-from jobs.web.document_view.marked_text import marked
+from jobs.web.document_view.marked_text import marked, with_words
 from jobs.web.refusals import is_api, refuse
 from jobs.web.visitors import visitor_of
 
@@ -149,6 +149,7 @@ def _make_environment() -> jinja2.Environment:
     environment.filters["in_words"] = state_in_words
     environment.filters["spec"] = spec_of
     environment.filters["marked"] = marked
+    environment.filters["with_words"] = with_words
     environment.filters["number"] = number
     environment.filters["probability"] = probability
     environment.globals.update(

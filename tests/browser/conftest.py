@@ -99,7 +99,7 @@ def _make_jobs(home: Path) -> dict[str, int]:
         "translation": (EXAMPLES / "bulletins.jsonl",),
         "scores": (EXAMPLES / "mixed.jsonl", "--task", "score", "--token-scores"),
         "ranking": (EXAMPLES / "retrieval", "--task", "rerank", "--run", EXAMPLES / "retrieval/bm25.run"),
-        "hostile": (hostile,),
+        "hostile": (hostile, "--alignments"),
     }
     for name, arguments in submits.items():
         assert run(["submit", *map(str, arguments), "--name", name]) == 0

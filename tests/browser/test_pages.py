@@ -27,6 +27,7 @@ PATHS = (
     "/jobs/{scores}/documents/mixed-04",
     "/jobs/{ranking}/documents",
     "/jobs/{hostile}/documents",
+    "/jobs/{hostile}/documents/?position=0",
     "/jobs/{waiting}/shards",
     "/jobs/{waiting}/actions",
     "/jobs/{waiting}/actions/cancel",

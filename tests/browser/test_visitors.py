@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.browser.conftest import HOSTILE, Dashboard, Visit
+from tests.browser.conftest import HOSTILE, Dashboard, Visit, playwright
 
 
 def test_typing_into_the_filter_narrows_the_list_and_changes_the_address(visit: Visit) -> None:
@@ -136,3 +136,29 @@ def test_another_site_gets_no_answer_and_its_link_runs_no_query(visit: Visit, da
     assert "has not been run" in (page.text_content("main") or "")
     page.get_by_role("button", name="Run").click()
     page.wait_for_selector("#answer-title")
+
+
+def test_pointing_at_a_word_or_reaching_it_by_keyboard_shows_the_words_that_belong_to_it(visit: Visit) -> None:
+    visited = visit("/jobs/{hostile}/documents/?position=0")
+    page = visited.page
+    sentence = page.locator(".sentence:has(.word)").first
+    source, target = (sentence.locator(f"[data-side={side}] .word") for side in ("source", "target"))
+
+    def belonging(word: "playwright.Locator") -> list[str]:
+        numbers = (word.get_attribute("data-links") or "").split()
+        return [target.nth(int(number)).inner_text() for number in numbers]
+
+    linked = next(word for word in source.all() if belonging(word))
+    linked.hover()
+    assert page.locator(".belongs").all_inner_texts() == [linked.inner_text(), *belonging(linked)]
+    page.mouse.move(0, 0)
+    assert page.locator(".belongs").count() == 0
+
+    source.first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(":focus").inner_text() == source.nth(1).inner_text()
+    assert page.locator(".belongs").all_inner_texts() == [source.nth(1).inner_text(), *belonging(source.nth(1))]
+    assert page.get_by_role("status").filter(has_text=f"{source.nth(1).inner_text()}: ").count() == 1
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == target.first.inner_text()
+    assert visited.problems == []

@@ -5,10 +5,12 @@ A text may hold anything; each character of it is escaped here, and none becomes
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
 from jobs.store.report.documents.listed_documents import ascii_lower
+from jobs.web.document_view.aligned_text import Word
 
 # As in `jobs.text.formatting`, but a tab and a newline stay what they are; a zero-width space and the like too.
 _UNSEEN = re.compile(
@@ -49,6 +51,21 @@ def marked(text: str, search: str = "") -> Markup:
         end = found + len(search)
         parts += [_with_marks(text[at:found]), Markup("<mark>{}</mark>").format(_with_marks(text[found:end]))]
         at = end
+    return Markup("").join([*parts, _with_marks(text[at:])])
+
+
+def with_words(text: str, words: Sequence[Word]) -> Markup:
+    """The text as HTML, with an element for each of its words. A page's script shows which belong together
+    (aligned.js); the first word of a text can be reached by keyboard, and from it the others."""
+    parts, at = [], 0
+    for number, word in enumerate(words):
+        element = Markup('<span class="word" data-links="{}" tabindex="{}">{}</span>')
+        links = " ".join(map(str, word.links))
+        parts += [
+            _with_marks(text[at : word.start]),
+            element.format(links, -1 if number else 0, marked(text[word.start : word.stop])),
+        ]
+        at = word.stop
     return Markup("").join([*parts, _with_marks(text[at:])])
 
 

@@ -51,7 +51,7 @@ def test_the_view_has_each_column_once() -> None:
 # Fields that code outside `jobs/tasks` names: words with other meanings, sums of the memories and of totals, and what a
 # page draws in a way of its own.
 NAMED_ELSEWHERE = {
-    *("text", "candidates", "finish", "segments", "via", "alternatives", "num_segments"),
+    *("text", "candidates", "finish", "segments", "via", "alternatives", "num_segments", "alignments"),
     *("log_prob", "nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens", "num_target_tokens"),
     *("token_scores", "via_segments", "num_candidates", "num_shared"),
 }
