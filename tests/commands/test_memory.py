@@ -7,12 +7,14 @@ from jobs.store.database import Database
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
+from tests.databases import ON_BOTH
 from tests.messages import line_with
 from tests.rows import AddJob, Line
 
 UNITS = "source\ttarget\tsource_language\ttarget_language\nRain.\tRegen.\ten\tde\nSun.\tSonne.\ten\tde\n"
 
 
+@ON_BOTH
 def test_what_is_imported_is_listed_and_exported(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
     (tmp_path / "units.tsv").write_text(UNITS)
 
@@ -51,6 +53,7 @@ def test_of_a_broken_file_nothing_is_imported(kvjobs: Kvjobs, database: Database
     assert kvjobs("memory", "ls", "--json").json == []
 
 
+@ON_BOTH
 def test_the_sentences_of_a_job_are_written_once_each_with_the_languages_of_its_model(
     kvjobs: Kvjobs, add_job: AddJob, tmp_path: Path
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_job_that_does_not_translate_has_no_units(kvjobs: Kvjobs, add_job: Add
     assert not (tmp_path / "s.tsv").exists()
 
 
+@ON_BOTH
 def test_pruning_says_what_is_to_go(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
     (tmp_path / "units.tsv").write_text(UNITS)
     kvjobs("memory", "import", tmp_path / "units.tsv")

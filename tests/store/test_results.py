@@ -14,7 +14,18 @@ from sqlalchemy import Connection, func, insert, select, text
 from jobs.answers import Answers
 from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
-from jobs.outcome import AlignedSegment, Failed, Flag, Outcome, RankedCandidate, Ranking, Score, StepTiming, TokenScore
+from jobs.outcome import (
+    AlignedSegment,
+    Failed,
+    Flag,
+    Outcome,
+    RankedCandidate,
+    Ranking,
+    Score,
+    SegmentWords,
+    StepTiming,
+    TokenScore,
+)
 from jobs.spec import JobSpec
 from jobs.store.connection import sqlite_engine
 from jobs.store.database import Database
@@ -23,6 +34,7 @@ from jobs.store.jobs import cancel, retry
 from jobs.store.queue import deaths, leases
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
+from jobs.store.report.documents.document import find_document
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.report.totals import totals, totals_by
@@ -124,6 +136,31 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
     row = counts(database, job)
     assert (row.succeeded, row.failed, row.estimated_done, row.shards_open) == (2, 1, 30, 0)
     assert (row.source_tokens, row.target_tokens) == tuple(2 * tokens for tokens in kind.counters)
+    assert contradictions(database, job) == []
+
+
+def test_alignments_of_a_translation_are_recorded_as_they_are_exported(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """A sentence that was translated in pieces has none."""
+    job = add_waiting_job(documents=2, per_shard=2)
+    words = SegmentWords(((0, 4), (5, 9)), ((0, 1), (1, 3)), ((0, 1), (1, 0), (1, 1)))
+    segments = (AlignedSegment(0, 10, 0, 4), AlignedSegment(11, 19, 4, 7))
+    write(
+        database,
+        take(database),
+        dataclasses.replace(translated("雨下下。很长。", Flag.SPLIT), segments=segments, alignments=(words, None)),
+        translated(),
+    )
+
+    with database.reading() as connection:
+        stored = [
+            find_document(connection, find_job(connection, str(job)), position=place).result["alignments"]
+            for place in (0, 1)
+        ]
+
+    expected = {"source": [[0, 4], [5, 9]], "target": [[0, 1], [1, 3]], "links": "0-1 1-0 1-1"}
+    assert [found and json.loads(found) for found in stored] == [[expected, None], None]
     assert contradictions(database, job) == []
 
 

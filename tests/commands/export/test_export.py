@@ -207,6 +207,7 @@ def test_csv_has_alternatives_if_the_job_asked_for_them(kvjobs: Kvjobs, add_job:
     assert json.loads(table(kvjobs("export", job, "--format", "csv").out)[0]["nbest"])[0]["translation"] == "甲"
 
 
+@ON_BOTH
 def test_alignments_are_exported_if_the_job_asked_for_them(kvjobs: Kvjobs, add_job: AddJob) -> None:
     alignments = [{"source": [[0, 2]], "target": [[0, 1]], "links": "0-0"}, None]
     job = add_job(Line("a", "甲", alignments=alignments), options=TranslateOptions(alignments=True))

@@ -13,6 +13,8 @@ from jobs.errors import CorpusError, SpecError
 from jobs.outcome import Failed
 from jobs.spec import JobSpec
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
+from jobs.store.job_files import content_of, count_files
 from jobs.store.queue import leases
 from jobs.store.queue.record import record
 from jobs.submission.submit import submit
@@ -117,6 +119,7 @@ def test_a_unit_without_a_translation_keeps_its_text_and_the_command_says_how_ma
     assert "b.properties" not in result.err
 
 
+@ON_BOTH
 def test_a_broken_file_is_a_rejected_document_and_the_others_go_on(
     kvjobs: Kvjobs, database: Database, manual: Path
 ) -> None:
@@ -158,6 +161,22 @@ def test_a_file_that_nobody_has_any_more_is_not_written(
     (manual / "a.properties").write_bytes(b"hello=Changed")
     assert kvjobs("export", job, "-o", "changed.properties").exit_code == 2
     assert not Path("changed.properties").exists()
+
+
+@ON_BOTH
+def test_a_pruned_job_leaves_no_file(database: Database, manual: Path) -> None:
+    kept = sent(database, manual / "ui")
+    gone = sent(database, manual)
+    finish(database, str.upper)
+    with database.reading() as connection:
+        num_kept, num_gone = count_files(connection, kept), count_files(connection, gone)
+
+    prune_jobs(database, [gone])
+
+    with database.reading() as connection:
+        assert (count_files(connection, kept), count_files(connection, gone)) == (num_kept, 0)
+        assert content_of(connection, kept, 0) == MANUAL["ui/b.properties"]
+    assert (num_kept, num_gone) == (2, 4)
 
 
 def test_the_files_of_a_folder_are_an_archive_where_one_is_named(

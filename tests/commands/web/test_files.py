@@ -13,6 +13,7 @@ from jobs.store.database import Database
 from jobs.submission.submit import submit
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
+from tests.databases import ON_BOTH
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="opus-mt-en-de", model_revision="r1", options=TranslateOptions())
 
@@ -34,6 +35,7 @@ def test_files_are_the_one_file_or_an_archive_of_several(
     assert client.get(address.format(one)).content == files["a.properties"]
 
 
+@ON_BOTH
 def test_the_page_of_a_job_lists_its_files(client: TestClient, database: Database, tmp_path: Path) -> None:
     folder = tmp_path / "manual"
     folder.mkdir()

@@ -14,6 +14,7 @@ from jobs.store.report.job_summary import find_job
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.command_line import Kvjobs
+from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
 
 
@@ -23,6 +24,7 @@ def flagged_job(add_job: AddJob) -> int:
     return add_job(*lines, Line("b", "x", flags="number-changed placeholder-lost"), Line("c", "x"), Line("d"))
 
 
+@ON_BOTH
 def test_commands_count_flags_and_name_the_export_of_the_first(kvjobs: Kvjobs, flagged_job: int) -> None:
     counted = {"placeholder-lost": 1, "number-changed": 12}
 
@@ -64,6 +66,7 @@ def test_two_jobs_are_compared_by_their_flags(kvjobs: Kvjobs, add_job: AddJob, f
     assert ["truncated", "0", "3"] in lines
 
 
+@ON_BOTH
 def test_pages_and_metrics_count_flags_and_lead_to_the_documents(client: TestClient, flagged_job: int) -> None:
     page = client.get(f"/jobs/{flagged_job}").text
     ways = dict(re.findall(r'<a class="flag" href="([^"]+)">([^<]+)</a>', page))
