@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from jobs.files.markup.marked_text import Part, has_words, parts_of
 from jobs.files.markup.office_file import OfficeFormat
+from jobs.files.markup.office_language import docx_languages
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.xml_content import content_of
 from jobs.files.markup.xml_tree import Element, XmlText
@@ -198,4 +199,6 @@ FORMAT = OfficeFormat(
     paragraphs=frozenset({"p"}),
     skipped=frozenset(),
     place=_place,
+    says_language=frozenset({"word/styles.xml", "docProps/core.xml"}),
+    languages=docx_languages,
 )

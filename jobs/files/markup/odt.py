@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from jobs.files.markup.marked_text import Part, has_words, parts_of
 from jobs.files.markup.office_file import OfficeFormat
+from jobs.files.markup.office_language import odt_languages
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.tags import Kind, xml_tokens
 from jobs.files.markup.xml_tree import Element, XmlText
@@ -125,4 +126,6 @@ FORMAT = OfficeFormat(
     paragraphs=frozenset({"h", "p"}),
     skipped=frozenset({"tracked-changes"}),
     place=_place,
+    says_language=frozenset({"content.xml", "meta.xml", "styles.xml"}),
+    languages=odt_languages,
 )

@@ -4,7 +4,7 @@ Knows: parts. Does not know: how a format writes a paragraph.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.errors import CorpusError
@@ -27,15 +27,22 @@ class OfficeFormat:
     paragraphs: frozenset[str]  # elements
     skipped: frozenset[str]  # elements in which paragraphs are not translated
     place: Callable[[XmlText, Element, str], Place | None]  # of a paragraph; its number in the file is the third
+    says_language: frozenset[str]  # names of parts
+    languages: Callable[[Mapping[str, XmlText]], Iterable[tuple[str, Place]]]  # where these say it
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
         """The paragraphs. Raises CorpusError for a file that is broken, encrypted, or unpacks to far more."""
         package = ZipPackage.read(content)
-        names = [info.filename for info in package.infos if self.parts.fullmatch(info.filename)]
-        contents = package.parts(set(names))
-        parts = [_Part.read(name, self, contents[name]) for name in sorted(contents, key=self._order)]
-        if not parts:
+        names = {info.filename for info in package.infos}
+        with_paragraphs = {name for name in names if self.parts.fullmatch(name)}
+        if not with_paragraphs:
             raise CorpusError(f"the file has none of the parts of a {self.suffixes[0]} file")
+        contents = package.parts(with_paragraphs | (names & self.says_language))
+        found = {name: _xml(name, contents[name]) for name in sorted(contents, key=self._order)}
+        of_language: dict[str, list[Place]] = {}
+        for name, place in self.languages(found):
+            of_language.setdefault(name, []).append(place)
+        parts = [_Part.read(name, self, xml, of_language.get(name, ())) for name, xml in found.items()]
         return OfficeFile(package, parts)
 
     def _order(self, name: str) -> tuple[int, str]:
@@ -49,27 +56,34 @@ class _Part:
     xml: XmlText
     units: Sequence[Unit]
     places: Sequence[Place]
+    languages: Sequence[Place]  # filled with the language of the translation
 
     @classmethod
-    def read(cls, name: str, form: OfficeFormat, content: bytes) -> "_Part":
+    def read(cls, name: str, form: OfficeFormat, xml: XmlText, languages: Sequence[Place]) -> "_Part":
+        found = form.parts.fullmatch(name)
+        if found is None:
+            return cls(name, xml, (), (), languages)
         try:
-            xml = read_xml(content)
             places = numbered(list(_places(xml, form)))
         except CorpusError as error:
             raise CorpusError(f"{name}: {error}") from error
-        found = form.parts.fullmatch(name)
-        stem = found[1] if found else name
         units = [
-            Unit(name=f"{stem}/{number}", text=place.text, markup=Markup.XML) for number, place in enumerate(places, 1)
+            Unit(name=f"{found[1]}/{number}", text=place.text, markup=Markup.XML)
+            for number, place in enumerate(places, 1)
         ]
-        return cls(name, xml, units, places)
+        return cls(name, xml, units, places, languages)
 
-    def written(self, texts: Sequence[str | None]) -> bytes | None:
-        """The part with these texts; None where it is as it was."""
-        others = [None if text is None else within(text, self.xml.encoding) for text in texts]
-        if all(text is None or text == place.text for text, place in zip(others, self.places, strict=True)):
+    def written(self, texts: Sequence[str | None], language: str | None) -> bytes | None:
+        """The part with these texts and this language; None where it is as it was."""
+        pairs = [(place, text) for place, text in zip(self.places, texts, strict=True) if text != place.text]
+        if language is not None:
+            pairs += [(place, language) for place in self.languages]
+        if all(text is None for _, text in pairs):
             return None
-        return encoded(rewritten(self.xml.text, self.places, others), self.xml.encoding)
+        pairs.sort(key=lambda pair: (pair[0].start, -pair[0].stop))
+        others = [None if text is None else within(text, self.xml.encoding) for _, text in pairs]
+        written = rewritten(self.xml.text, [place for place, _ in pairs], others)
+        return None if written == self.xml.text else encoded(written, self.xml.encoding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +98,22 @@ class OfficeFile:
         return [unit for part in self.parts for unit in part.units]
 
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
-        """The file with these texts. Raises SpecError for one whose marks are not those of its unit."""
+        """The file with these texts, and with their language as that of the document. Raises SpecError for a text whose
+        marks are not those of its unit."""
         changed, at = {}, 0
         for part in self.parts:
             end = at + len(part.units)
-            if (content := part.written(texts[at:end])) is not None:
+            if (content := part.written(texts[at:end], language)) is not None:
                 changed[part.name] = content
             at = end
         return self.package.with_parts(changed)
+
+
+def _xml(name: str, content: bytes) -> XmlText:
+    try:
+        return read_xml(content)
+    except CorpusError as error:
+        raise CorpusError(f"{name}: {error}") from error
 
 
 def _places(xml: XmlText, form: OfficeFormat) -> list[Place]:

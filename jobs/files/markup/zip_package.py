@@ -7,9 +7,11 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from jobs.documents import quoted
 from jobs.errors import CorpusError
 
 MOST_PARTS = 20_000
@@ -43,28 +45,17 @@ class ZipPackage:
                 f"unpacked, the file has {len(infos):,} parts and {size:,} bytes; the limits are {MOST_PARTS:,} parts, "
                 f"{LARGEST:,} bytes and {LARGEST_RATIO} times the size of the file"
             )
+        with _unpacking(), zipfile.ZipFile(io.BytesIO(content)) as archive:
+            broken = archive.testzip()  # all of it now: it could not be written again
+        if broken is not None:
+            raise CorpusError(f"a part of the file is broken ({quoted(broken)}); save it again with an office program")
         return cls(content, infos)
 
     def parts(self, names: set[str]) -> dict[str, bytes]:
         """The contents of parts. Raises CorpusError for one that is broken. No more is unpacked than `read` has seen:
         zipfile stops at the size that a part says."""
-        contents: dict[str, bytes] = {}
-        try:
-            with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
-                for info in self.infos:
-                    if info.filename in names:
-                        contents[info.filename] = archive.read(info)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            lzma.LZMAError,
-            NotImplementedError,
-            EOFError,
-            RuntimeError,
-            OSError,
-        ) as error:
-            raise CorpusError(f"a part of the file is broken ({error})") from error
-        return contents
+        with _unpacking(), zipfile.ZipFile(io.BytesIO(self.content)) as archive:
+            return {info.filename: archive.read(info) for info in self.infos if info.filename in names}
 
     def with_parts(self, changed: Mapping[str, bytes]) -> bytes:
         """The file with other contents of some parts; the others, their order, dates and ways of packing stay."""
@@ -79,3 +70,19 @@ class ZipPackage:
                 copy.create_system, copy.comment = info.create_system, info.comment
                 archive.writestr(copy, changed.get(info.filename, others.get(info.filename, b"")))
         return target.getvalue()
+
+
+@contextmanager
+def _unpacking() -> Iterator[None]:
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        NotImplementedError,
+        EOFError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        raise CorpusError(f"a part of the file is broken ({error})") from error

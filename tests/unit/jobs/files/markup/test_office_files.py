@@ -194,6 +194,7 @@ NESTED = "<w:p><w:r><w:t>x</w:t>" * 5000 + "</w:r></w:p>" * 5000
         (package({"word/document.xml": "<!DOCTYPE x [<!ENTITY a 'b'>]><w:p>&a;</w:p>"}), "document.xml: line 1"),
         (docx(NESTED), "deep"),
         (docx("<w:r><w:t>One</w:t></w:r>")[:-30], "zip"),
+        (package({"word/document.xml": "<w:x/>", "theme": "abc"}, compression=0).replace(b"abc", b"abd", 1), "'theme'"),
     ],
 )
 def test_bombs_and_broken_files_are_refused(content, why):
@@ -211,3 +212,70 @@ def test_a_long_paragraph_takes_time_by_its_length(piece):
     file.write([unit.text + "!" for unit in file.units])
 
     assert time.process_time() - start < 4
+
+
+def part_of(content: bytes, name: str) -> str:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return archive.read(name).decode()
+
+
+STYLES = (
+    '<w:styles><w:docDefaults><w:rPrDefault><w:rPr><w:sz/><w:lang w:val="en-US" w:eastAsia="en-US"/></w:rPr>'
+    '</w:rPrDefault></w:docDefaults><w:style><w:rPr><w:lang w:val="la"/></w:rPr></w:style><w:style>'
+    '<w:lang w:val="en-US"/></w:style>'
+    "</w:styles>"
+)
+
+
+@pytest.mark.parametrize(
+    ("language", "changed"),
+    [
+        ("pt-BR", STYLES.replace('val="en-US"', 'val="pt-BR"')),
+        ("zh", STYLES.replace('eastAsia="en-US"', 'eastAsia="zh"')),
+        ("ar", STYLES.replace('eastAsia="en-US"/>', 'eastAsia="en-US" w:bidi="ar"/>')),
+    ],
+)  # fmt: skip
+def test_the_language_of_a_docx_file_is_that_of_its_default_style(language, changed):
+    core = "<c:p><dc:language>en-US</dc:language></c:p>"
+    file = DOCX.read(docx("<w:r><w:t>One</w:t></w:r>", **{"word/styles.xml": STYLES, "docProps/core.xml": core}))
+    written = file.write([None], language)
+    found = part_of(written, "word/styles.xml")
+    assert found.partition("</w:docDefaults>")[0] == changed.partition("</w:docDefaults>")[0]
+    assert 'w:val="la"/>' in found
+    assert part_of(written, "docProps/core.xml") == core.replace("en-US", language)
+    assert body_of(written) == body_of(file.package.content)
+
+
+def test_a_docx_file_whose_default_style_has_no_language_gets_one():
+    styles = STYLES.replace('<w:lang w:val="en-US" w:eastAsia="en-US"/></w:rPr>', "</w:rPr>")
+    written = DOCX.read(docx("<w:r><w:t>One</w:t></w:r>", **{"word/styles.xml": styles})).write(["Eins"], "de")
+    assert part_of(written, "word/styles.xml") == styles.replace("<w:sz/>", '<w:sz/><w:lang w:val="de"/>')
+
+
+@pytest.mark.parametrize(
+    ("language", "western", "asian"),
+    [
+        ("de", ("de", "none"), ("zh", "CN")),
+        ("pt-BR", ("pt", "BR"), ("zh", "CN")),
+        ("zh-Hant-TW", ("en", "US"), ("zh", "TW")),
+        ("ja", ("en", "US"), ("ja", "none")),
+    ],
+)
+def test_the_language_of_an_odt_file_is_that_of_its_default_style_and_of_styles_that_follow_it(
+    language, western, asian
+):
+    form = 'fo:language="{}" fo:country="{}" style:language-asian="{}" style:country-asian="{}"/>'
+    default = '<style:default-style style:family="paragraph"><style:text-properties {}</style:default-style>'
+    before = form.format("en", "US", "zh", "CN")
+    styles = f"<o:d>{default.format(before)}</o:d>"
+    content = f"<o:d><style:text-properties {before}<style:text-properties fo:language='la'/><text:p>One</text:p></o:d>"
+    meta = "<o:d><dc:language>en-US</dc:language></o:d>"
+    file = ODT.read(package({"content.xml": content, "styles.xml": styles, "meta.xml": meta}))
+
+    written = file.write([None], language)
+
+    after = form.format(*western, *asian)
+    assert part_of(written, "styles.xml") == styles.replace(before, after)
+    assert part_of(written, "content.xml") == content.replace(before, after)
+    assert part_of(written, "meta.xml") == meta.replace("en-US", language)
+    assert file.write([None]) == file.package.content
