@@ -18,6 +18,8 @@ from jobs.files.markup.xml_tree import fault_of
 
 # XLIFF 1.2 section 2.4, TMX 1.4b section 3.2: elements whose content is code.
 _CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
+# Sections of text that stay: XLIFF 1.2 section 2.4.2.4, XLIFF 2.1 section 4.7.3.1.
+_PROTECTED = re.compile(r"<(?:[\w.-]+:)?mrk\s[^>]*?\b(?:mtype\s*=\s*[\"']protected|translate\s*=\s*[\"']no)\b")
 _NUMBER = re.compile(r"<(\d+)/>")
 _TAG = re.compile(r"<[^>]*+>")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -58,7 +60,10 @@ def content_of(raw: str, code_elements: Set[str] = _CODE) -> Content:
     depth, start = 0, 0
     for token in xml_tokens(raw):
         name = token.name.rpartition(":")[2]
-        if depth or (name in code_elements and token.kind in (Kind.OPEN, Kind.EMPTY)):
+        is_code = token.kind in (Kind.OPEN, Kind.EMPTY) and (
+            name in code_elements or (name == "mrk" and _PROTECTED.match(raw, token.start, token.stop))
+        )
+        if depth or is_code:
             start = start if depth else token.start
             depth += {Kind.OPEN: 1, Kind.CLOSE: -1}.get(token.kind, 0)
             if not depth:

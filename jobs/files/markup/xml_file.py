@@ -4,8 +4,9 @@ Knows: places. Does not know: formats.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from xml.sax.saxutils import quoteattr
 
 from jobs.files.keyed_units import KeyNames
@@ -25,18 +26,29 @@ class NamedPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """The place of several units, which is written as a whole."""
+
+    start: int
+    stop: int
+    named: Sequence[NamedPlace]  # of which the places say the texts alone
+    fill: Callable[[Sequence[str | None]], str]  # what is written for their texts
+
+
+@dataclass(frozen=True, slots=True)
 class XmlFile:
     """A file that was read."""
 
     xml: XmlText
-    named: Sequence[NamedPlace]  # in the order of the file
+    named: Sequence[NamedPlace | SharedPlace]  # in the order of the file
     languages: Sequence[Place]  # where the file says the language of the translations
     units: Sequence[Unit] = field(init=False)
 
     def __post_init__(self) -> None:
         names = KeyNames()
         units = []
-        for number, each in enumerate(self.named, 1):
+        named = (each for one in self.named for each in (one.named if isinstance(one, SharedPlace) else [one]))
+        for number, each in enumerate(named, 1):
             name = names.of(each.name or str(number))
             units.append(Unit(name=name, text=each.place.text, markup=each.markup, context=each.place.context))
         object.__setattr__(self, "units", units)
@@ -44,13 +56,26 @@ class XmlFile:
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
         """The file with these texts. With a language, a text that equals its source is written, too. Raises SpecError
         for a text that is no XML."""
-        pairs = list(zip((each.place for each in self.named), texts, strict=True))
+        pairs: list[tuple[Place, str | None]] = []
+        rest = iter(zip(self.units, texts, strict=True))
+        for each in self.named:
+            if isinstance(each, SharedPlace):
+                pairs += self._shared(each, list(islice(rest, len(each.named))), language)
+            else:
+                pairs.append((each.place, next(rest)[1]))
         if language is not None:
             pairs += [(place, language) for place in self.languages]
         pairs.sort(key=lambda pair: (pair[0].start, -pair[0].stop))
         others = [None if other is None else within(other, self.xml.encoding) for _, other in pairs]
         places = [place for place, _ in pairs]
         return encoded(rewritten(self.xml.text, places, others, equal_too=language is not None), self.xml.encoding)
+
+    def _shared(
+        self, shared: SharedPlace, pairs: Sequence[tuple[Unit, str | None]], language: str | None
+    ) -> Iterator[tuple[Place, str]]:
+        texts = [None if text is None else within(text, self.xml.encoding) for _, text in pairs]
+        if any(text is not None and (language is not None or text != unit.text) for unit, text in pairs):
+            yield Place(shared.start, shared.stop, "", lambda _, render: shared.fill(texts)), "all of it"
 
 
 def with_attribute(tag: str, name: str, value: str) -> str:

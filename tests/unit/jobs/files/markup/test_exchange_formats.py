@@ -181,3 +181,50 @@ def test_a_hostile_file_takes_time_by_its_length(before, behind):
     XLIFF.read(content).write(["x"])
 
     assert time.process_time() - start < 3
+
+
+SEGMENTED = (
+    '<trans-unit id="a">\n <source>One. <g id="1">Two.</g> 3</source>\n'
+    ' <seg-source><mrk mtype="seg" mid="1">One.</mrk> <g id="1"><mrk mtype="seg" mid="2">Two.</mrk></g> '
+    '<mrk mtype="seg" mid="3">3</mrk></seg-source>\n{}</trans-unit>'
+)
+TARGET = (
+    '<target{}><mrk mtype="seg" mid="1">{}</mrk> <g id="1"><mrk mtype="seg" mid="2">{}</mrk></g> '
+    '<mrk mtype="seg" mid="3">3</mrk></target>'
+)
+STATE = ' state="needs-review-translation"'
+
+
+@pytest.mark.parametrize(
+    ("before", "again", "texts", "after"),
+    [
+        ("", False, ["Eins.", "Zwei."], "\n " + TARGET.format(STATE, "Eins.", "Zwei.") + "\n"),
+        ("", False, [None, "Zwei."], "\n " + TARGET.format(STATE, "", "Zwei.") + "\n"),
+        (" <target/>\n", False, ["Eins.", "Zwei."], " " + TARGET.format(STATE, "Eins.", "Zwei.") + "\n"),
+        (TARGET.format("", "1.", " "), False, ["Zwei."], TARGET.format(STATE, "1.", "Zwei.")),
+        (TARGET.format("", "1.", "2."), False, [], TARGET.format("", "1.", "2.")),
+        (TARGET.format("", "1.", "2."), True, ["Eins.", None], TARGET.format(STATE, "Eins.", "2.")),
+        ("<target>Alles</target>", False, [], "<target>Alles</target>"),
+        ("<target>Alles</target>", True, ["Eins.", "Zwei."], TARGET.format(STATE, "Eins.", "Zwei.")),
+    ],
+)
+def test_segments_of_xliff_1_are_units_and_the_target_has_the_same_ones(before, again, texts, after):
+    content = xliff(SEGMENTED.format(before))
+    file = XLIFF.read(content, again=again)
+
+    assert [unit.name for unit in file.units] == ["a/1", "a/2"][-len(texts) :] * bool(texts)
+    assert file.write([unit.text for unit in file.units]) == content
+    expected = xliff(SEGMENTED.format(after).replace("\n\n", "\n")).decode()
+    found = file.write(texts, "de").decode().replace(' target-language="de"', "")
+    assert found == expected
+
+
+def test_a_segment_of_xliff_2_loses_its_sub_state_and_what_is_protected_is_a_mark():
+    source = 'One <mrk id="1" translate="no">two</mrk> <mrk id="2" type="term">three</mrk>'
+    segment = f'<segment state="initial" subState="x:new"><source>{source}</source></segment>'
+    content = f'<xliff version="2.1" srcLang="en"><file id="f"><unit id="u">{segment}</unit></file></xliff>'.encode()
+    file = XLIFF.read(content)
+    assert [unit.text for unit in file.units] == ['One <1/> <mrk id="2" type="term">three</mrk>']
+    written = file.write(["<1/> Eins"], "de").decode()
+    assert '<segment state="translated"><source>' in written
+    assert '</source><target><mrk id="1" translate="no">two</mrk> Eins</target>' in written
