@@ -74,8 +74,10 @@ class PoFile:
     target_language: str | None
     rule: PluralRule = field(init=False)
     slots: Sequence[_Slot] = field(init=False)
+    line_end: str = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "line_end", self._own_line_end())
         object.__setattr__(self, "rule", self._rule())
         object.__setattr__(self, "slots", list(self._slots()))
 
@@ -134,7 +136,7 @@ class PoFile:
                     yield _Slot(Unit(name=name, text=text, markup=markup_of(text), context=context), number, form)
 
     def _edits(self, entry: Entry, forms: dict[int, str]) -> Iterator[tuple[int, int, str]]:
-        translations, line_end = entry.translations, self._line_end
+        translations, line_end = entry.translations, self.line_end
         if entry.message("msgid_plural") is None:
             yield translations[0].start, translations[0].stop, written("msgstr", forms[0], line_end)
         else:
@@ -158,7 +160,7 @@ class PoFile:
         else:
             previous = [at for at, comment in entry.comments if comment.startswith("#|")]
             at = previous[0] if previous else entry.start
-            yield at, at, f"#, fuzzy{self._line_end}"
+            yield at, at, f"#, fuzzy{self.line_end}"
 
     def _header_edits(self, language: str | None) -> Iterator[tuple[int, int, str]]:
         has = fields_of(self.header)
@@ -174,13 +176,12 @@ class PoFile:
             at = next(
                 (entry.comments[0][0] if entry.comments else entry.start for entry in self.entries), len(self.text)
             )
-            yield at, at, new_header(wanted, self._line_end)
+            yield at, at, new_header(wanted, self.line_end)
         elif wanted:
             start = self.header.strings[0][0]
-            yield start, self.header.stop, replaced(self.text, self.header, wanted, self._line_end)
+            yield start, self.header.stop, replaced(self.text, self.header, wanted, self.line_end)
 
-    @property
-    def _line_end(self) -> str:
+    def _own_line_end(self) -> str:
         first = self.text.find("\n")
         return "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
 

@@ -97,8 +97,11 @@ def language_place(xml: XmlText, element: Element, name: str) -> Place:
     return Place(element.start, element.inner, xml.value(element, name.lower()) or "", fill)
 
 
+_WIDEST = 1000  # columns of an indentation
+
+
 def indentation(text: str, at: int) -> str:
     """The end of line and the blanks that stand in front of an element; "" where other text does."""
-    start = text.rfind("\n", 0, at)
+    start = text.rfind("\n", max(0, at - _WIDEST), at)
     start -= start > 0 and text[start - 1] == "\r"
     return text[start:at] if start >= 0 and text[start:at].isspace() else ""

@@ -19,6 +19,10 @@ LARGEST = 1 << 30  # bytes of all parts, unpacked
 LARGEST_RATIO = 200  # of these to the file: deflate reaches 1032; a book of text has about 10, an empty sheet 50
 ALWAYS_FINE = 10 << 20  # bytes
 
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # of Microsoft's compound files, which encrypted ones are in, too
+_MANIFEST = "META-INF/manifest.xml"  # of OpenDocument, which says what is encrypted
+_ENCRYPTED = "the file is encrypted; save it without a password"
+
 
 @dataclass(frozen=True, slots=True)
 class ZipPackage:
@@ -30,13 +34,15 @@ class ZipPackage:
     @classmethod
     def read(cls, content: bytes) -> "ZipPackage":
         """Raises CorpusError for what is no zip, is encrypted, or is out of all proportion when it is unpacked."""
+        if content.startswith(_COMPOUND):
+            raise CorpusError("the file is encrypted, or of Word before 2007; save it as .docx, without a password")
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 infos = tuple(archive.infolist())
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
             raise CorpusError(f"not a zip of parts, which it has to be ({error})") from error
         if any(info.flag_bits & 1 for info in infos):
-            raise CorpusError("the file is encrypted; save it without a password")
+            raise CorpusError(_ENCRYPTED)
         if len({info.filename for info in infos}) < len(infos):
             raise CorpusError("the file has two parts of one name; save it again with an office program")
         size = sum(info.file_size for info in infos)
@@ -49,7 +55,10 @@ class ZipPackage:
             broken = archive.testzip()  # all of it now: it could not be written again
         if broken is not None:
             raise CorpusError(f"a part of the file is broken ({quoted(broken)}); save it again with an office program")
-        return cls(content, infos)
+        package = cls(content, infos)
+        if b"encryption-data" in package.parts({_MANIFEST}).get(_MANIFEST, b""):
+            raise CorpusError(_ENCRYPTED)
+        return package
 
     def parts(self, names: set[str]) -> dict[str, bytes]:
         """The contents of parts. Raises CorpusError for one that is broken. No more is unpacked than `read` has seen:

@@ -24,6 +24,7 @@ from jobs.files.plural_table import wanted_categories
 from jobs.files.resources.json_strings import JsonObject, objects_of, written
 from jobs.files.translatable import TranslatableFile, Unit
 
+_WIDEST = 1000  # columns of an indentation
 _KINDS = frozenset({"device", "stringUnit", "substitutions", "variations", "width"})  # keys that name no text
 
 
@@ -89,8 +90,12 @@ class CatalogFile:
     entries: Sequence[_Entry]
     target_language: str | None
     units: Sequence[Unit] = field(init=False)
+    colon: str = field(init=False)
+    line_end: str = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "colon", " : " if '" : ' in self.text else ": ")
+        object.__setattr__(self, "line_end", "\r\n" if "\r\n" in self.text else "\n")
         object.__setattr__(self, "units", [unit for entry in self.entries for unit in entry.units])
 
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
@@ -131,30 +136,25 @@ class CatalogFile:
         """An edit that puts a member at its place in the order of keys."""
         there = next((member for member in around.members if member.key == key), None)
         following = next((member for member in around.members if member.key > key), None)
-        line_end = "\r\n" if "\r\n" in self.text else "\n"
         if around.members:
             line = indentation(self.text, around.members[0].start)
         else:
-            line = line_end + " " * (self._indentation(around.start) + 2)
-        separators = ("," if line else ", ", self._colon)
+            line = self.line_end + " " * (self._indentation(around.start) + 2)
+        separators = ("," if line else ", ", self.colon)
         shown = json.dumps(value, indent=2 if line else None, ensure_ascii=False, separators=separators)
-        member = f"{written(key, ascii_only=False)}{self._colon}{shown}".replace("\n", line or line_end)
+        member = f"{written(key, ascii_only=False)}{self.colon}{shown}".replace("\n", line or self.line_end)
         if there is not None:
             return there.start, there.stop, member
         if following is not None:
             return following.start, following.start, f"{member},{line}"
         if around.members:
             return around.members[-1].stop, around.members[-1].stop, f",{line}{member}"
-        closing = line_end + " " * self._indentation(around.start)
+        closing = self.line_end + " " * self._indentation(around.start)
         return around.start + 1, around.stop - 1, f"{line}{member}{closing}"
 
-    @property
-    def _colon(self) -> str:
-        return " : " if '" : ' in self.text else ": "
-
     def _indentation(self, at: int) -> int:
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
-        return len(line) - len(line.lstrip(" "))
+        start = self.text.rfind("\n", max(0, at - _WIDEST), at) + 1
+        return len(line) - len(line.lstrip(" ")) if start and (line := self.text[start:at]) else 0
 
 
 def _entry(

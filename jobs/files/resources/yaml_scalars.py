@@ -106,10 +106,15 @@ def scalars_of(text: str) -> Iterator[YamlScalar | YamlKey]:
         raise CorpusError(f"line {line}: a character that YAML does not have ({error.reason})") from error
 
 
-def written(text: str, like: YamlScalar, file: str) -> str:
+def line_end_of(text: str) -> str:
+    """That of the first line."""
+    found = _LINE_BREAK.search(text)
+    return "\n" if found is None else found[0]
+
+
+def written(text: str, like: YamlScalar, file: str, line_end: str) -> str:
     """A scalar for another text: of the style of the one in whose place it stands, if a reader finds the same text in
     it, else between quotation marks."""
-    line_end = found[0] if (found := _LINE_BREAK.search(file)) else "\n"
     for candidate in _candidates(text, like, file[like.start : like.stop]):
         if _means(candidate, text, like):
             return candidate.replace("\n", line_end)

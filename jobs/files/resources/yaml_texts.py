@@ -18,9 +18,18 @@ from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 from jobs.files.keyed_units import KeyNames, has_letter, markup_of
 from jobs.files.markup.encodings import decoded, encoded, is_broken
-from jobs.files.resources.yaml_scalars import YamlKey, YamlScalar, double_quoted, is_string, scalars_of, written
+from jobs.files.resources.yaml_scalars import (
+    YamlKey,
+    YamlScalar,
+    double_quoted,
+    is_string,
+    line_end_of,
+    scalars_of,
+    written,
+)
 from jobs.files.translatable import TranslatableFile, Unit
 
+_FURTHEST = 4000  # characters from a key back to the first line of its comment
 _COMMENT = re.compile(r"[ \t]*+#+[ \t]*+(.*?)[ \t\r]*")
 # ISO 639-1. (A key of three letters or of two others is no language: `app`, `ui`, `db`.)
 _CODES = (
@@ -81,8 +90,9 @@ class YamlFile:
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
         """The file with these texts, and with this language as the key of all, if it is one of Rails. Raises SpecError
         for half of a character."""
+        line_end = line_end_of(self.text)
         edits = [
-            (each.scalar.start, each.scalar.stop, written(text, each.scalar, self.text))
+            (each.scalar.start, each.scalar.stop, written(text, each.scalar, self.text, line_end))
             for each, text in zip(self.texts, texts, strict=True)
             if text is not None and text != each.unit.text
         ]
@@ -124,9 +134,10 @@ def _like(language: str, key: str) -> str:
 def _comment_above(text: str, at: int) -> str | None:
     """The lines of comments that stand directly above a key."""
     lines: list[str] = []
-    start = text.rfind("\n", 0, at) + 1
-    while start > 0:
-        above = text.rfind("\n", 0, start - 1) + 1
+    first = max(0, at - _FURTHEST)
+    start = text.rfind("\n", first, at) + 1
+    while start > first:
+        above = text.rfind("\n", first, start - 1) + 1
         comment = _COMMENT.fullmatch(text, above, start - 1)
         if comment is None:
             break

@@ -1,5 +1,6 @@
 """Files whose texts are translated come back as they were, with the translations in them."""
 
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from jobs.answers import Answers
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.folder import CorpusFile
+from jobs.corpus.translatable.reader import MAX_FILE_BYTES, UnitReader, UnitReading
 from jobs.errors import CorpusError, SpecError
 from jobs.outcome import Failed
 from jobs.spec import JobSpec
@@ -135,6 +138,41 @@ def test_a_broken_file_is_a_rejected_document_and_the_others_go_on(
     kvjobs("export", job, "-o", "out")
     assert read(Path("out"))["ui/bad.properties"] == broken
     assert read(Path("out"))["ui/b.properties"].startswith(b"title=TITLE")
+
+
+@ON_BOTH
+def test_a_file_of_another_kind_than_its_suffix_says_is_copied_and_the_command_says_why(
+    kvjobs: Kvjobs, database: Database, tmp_path: Path
+) -> None:
+    files = {
+        "pom.xml": b"<project>&broken;",
+        "res/strings.xml": b"<resources><string name='a'>One</string></resources>",
+    }
+    job = sent(database, written(tmp_path / "app", files))
+    finish(database, str.upper)
+
+    result = kvjobs("export", job, "-o", "out.de")
+
+    assert result.exit_code == 0
+    assert read(Path("out.de")) == files | {"res/strings.xml": files["res/strings.xml"].replace(b"One", b"ONE")}
+    assert "pom.xml is copied as it is: " in result.err
+    with pytest.raises(CorpusError, match=r"no text to translate in it .of files of XML"):
+        sent(database, tmp_path / "app/pom.xml")
+
+
+def test_a_file_is_read_up_to_its_limit_and_no_further(tmp_path: Path) -> None:
+    lines = written(tmp_path / "lines", {"a.yaml": b"a: One\n", "b.yaml": b""})
+    with (lines / "b.yaml").open("wb") as file:
+        file.truncate(200 << 20)  # one line, which takes no place on the disk
+    files = [CorpusFile(lines / name, name) for name in ("a.yaml", "b.yaml")]
+    tracemalloc.start()
+    records = list(UnitReader(str(lines), files, UnitReading(), 1 << 20))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert [type(record).__name__ for record in records] == ["Document", "Rejected"]
+    assert "at most" in records[1].reason
+    assert peak < 2.5 * MAX_FILE_BYTES
 
 
 def test_one_file_comes_back_as_one_file(kvjobs: Kvjobs, database: Database, manual: Path) -> None:

@@ -189,6 +189,8 @@ NESTED = "<w:p><w:r><w:t>x</w:t>" * 5000 + "</w:r></w:p>" * 5000
         (b"PK\x03\x04 no zip", "zip"),
         (b"", "zip"),
         (package({"x": "y"}), "none of the parts"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 504, "encrypted"),
+        (package({"META-INF/manifest.xml": "<m><encryption-data/></m>", "content.xml": "\x01"}), "encrypted"),
         (package({"word/document.xml": " " * 30_000_000}), "limits"),
         (package({"word/document.xml": "<w:p>"}), "document.xml: line 1"),
         (package({"word/document.xml": "<!DOCTYPE x [<!ENTITY a 'b'>]><w:p>&a;</w:p>"}), "document.xml: line 1"),
