@@ -43,6 +43,7 @@ class Reject(enum.StrEnum):
     NO_LANGUAGE = "no-language"  # --model auto: neither the line nor the command says it
     NO_ROUTE = "no-route"  # --model auto: no model translates from the line's language
     BAD_FILE = "bad-file"  # a file that is translated as a file: it is broken
+    BAD_OPTION = "bad-option"  # a field that says an option of the document holds no such (`--max-chars-field` ...)
     NO_ID = "no-id"  # of a document that is appended to an open job
 
 
@@ -59,7 +60,7 @@ class Document(NamedTuple):
     estimated_tokens: int
     unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
     route: str | None = None  # the language by which its models are chosen, of a job with routes by language
-    markup: str | None = None  # what in the text is no word, as its file says (`jobs.files.translatable.Markup`)
+    own_options: str | None = None  # that go before the job's (`jobs.tasks.document_options`)
 
 
 @final

@@ -22,6 +22,7 @@ class Flag(enum.StrEnum):
     MARKUP_MOVED = "markup-moved"  # the place of a tag or placeholder in the translation is a guess
     PLACEHOLDER_LOST = "placeholder-lost"  # a placeholder or an address of the source is not in the translation
     NUMBER_CHANGED = "number-changed"  # a number of the source is not in the translation
+    TOO_LONG = "too-long"  # no translation that the search found has at most the characters that are asked for
     KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept their rank
 
 
@@ -175,6 +176,14 @@ Result = Translation | Score | Ranking | Generation
 Outcome = Result | Failed | Quarantined
 
 
+class HypothesisSums(NamedTuple):
+    """What is summed of one hypothesis of a segment."""
+
+    log_prob: float
+    num_target_tokens: int
+    truncated: bool
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentTranslation:
     """A translated segment, as the translation memory stores it. Best hypothesis first."""
@@ -186,6 +195,7 @@ class SegmentTranslation:
     num_target_tokens: int  # of the best, end-of-sentence included
     flags: tuple[Flag, ...] = ()
     unknown_share: float = 0.0  # of its characters; not stored, since the tokenizer says it again
+    sums: tuple[HypothesisSums, ...] = ()  # of each text, where any of them may become the translation
 
 
 # New entries for the memories: a segment's translation or a document's score, by key.

@@ -11,13 +11,13 @@ from typing import Any
 from jobs.errors import SpecError
 from jobs.providers import ONNX_ALONE, ProviderOrder
 from jobs.routing.routes import Leg, Route, revision_of
+from jobs.tasks.document_options import with_own
 from jobs.tasks.kind import Kind, PayloadKind
 from jobs.tasks.kinds import KINDS, OPTIONS, Options
 from jobs.tasks.option import options_of
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
-from jobs.text.markup import Markup
 
 
 def has_payload(task: str, options: Mapping[str, Any]) -> bool:
@@ -82,11 +82,12 @@ class JobSpec:
             options=dataclasses.replace(self.options, routes=(route,)),
         )
 
-    def of_markup(self, markup: str | None) -> "JobSpec":
-        """The spec of the documents with a markup of their own, as files have them: it goes before that of the job."""
-        if markup is None or not isinstance(self.options, TranslateOptions):
+    def with_own(self, own: str | None) -> "JobSpec":
+        """The spec of the documents with options of their own (`jobs.tasks.document_options`), which go before those of
+        the job."""
+        if own is None or not isinstance(self.options, TranslateOptions):
             return self
-        return dataclasses.replace(self, options=dataclasses.replace(self.options, markup=Markup(markup)))
+        return dataclasses.replace(self, options=with_own(self.options, own))
 
     def _legs(self, route: Route) -> "tuple[JobSpec, ...]":
         return tuple(self._leg(leg, is_last=number == len(route.legs)) for number, leg in enumerate(route.legs, 1))
@@ -99,6 +100,7 @@ class JobSpec:
             source_language=leg.source_language,
             target_language=leg.target_language,
             n_best=self.options.n_best if is_last else 1,  # the second model reads the best
+            max_chars=self.options.max_chars if is_last else None,
         )
         return dataclasses.replace(self, model=leg.model, model_revision=leg.model_revision, options=options)
 
@@ -136,7 +138,9 @@ class JobSpec:
         for option in options_of(type(self.options)):
             if not option.in_memory:
                 values.pop(option.name, None)
-        if values.get("n_best", 1) > 1:
+        if getattr(self.options, "max_chars", None) is not None:
+            values["n_best"] = "the beam"  # any of its hypotheses may be what fits
+        elif values.get("n_best", 1) > 1:
             values["equal_texts"] = "kept"  # an earlier version dropped equal texts, so its entries may have fewer
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
 

@@ -66,7 +66,7 @@ class LeasedShard:
             work, batch = self.work, self.work.batches[index]
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
-            spec = work.spec.on_route(batch[0].route).of_markup(batch[0].markup)
+            spec = work.spec.on_route(batch[0].route).with_own(batch[0].own_options)
             lanes = _BatchLanes(self, is_suspect=work.suspect and index == 0)
             run = RunContext(should_stop=self._must_stop, memory=StoredMemory(self._database, self.calls.waiting))
             answers = self.lane.fallback.answer(work.job_id, spec, batch, lanes, run)

@@ -91,6 +91,7 @@ class Corpus:
     target_field: str = "target"
     language_field: str | None = None  # field with a document's language; None: all documents have the same one
     default_language: str | None = None  # language of a document whose field is missing
+    own_fields: Mapping[str, str] = field(default_factory=dict)  # by option: the field that says it of a document
     field_types: Mapping[str, Any] | None = None  # of fields that JSON has no type for; kept for whoever reads results
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates, or its address: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `default_line_bytes`
@@ -203,6 +204,7 @@ class Corpus:
         how |= {"encoding": self.decoded_as} if self.decoded_as is not None else {}
         how |= {"max_line_bytes": self.line_limit} if self.has_own_limit or self.in_windows else {}
         how |= {"language_field": self.language_field} if self.language_field is not None else {}
+        how |= {f"{option}_field": name for option, name in sorted(self.own_fields.items())}
         how |= {FIELD_TYPES: self.field_types} if self.field_types else {}
         return json.dumps(how | {"fields": self.payload_fields})
 

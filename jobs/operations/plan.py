@@ -26,6 +26,7 @@ from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.job_options import JobOptions, SubmitRequest
 from jobs.submission.open_job import corpus_of_documents
+from jobs.tasks.document_options import FIELDS
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import PayloadKind
 from jobs.tasks.kinds import KINDS
@@ -264,7 +265,13 @@ def _fields(request: SubmitRequest, spec: JobSpec) -> dict[str, Any]:
     else:
         _refuse_given(request, [SOURCE_FIELD, TARGET_FIELD], spec.model, "is a language model, which scores a text")
     fields = (TEXT_FIELD, SOURCE_FIELD, TARGET_FIELD)
-    return _languages(request) | {option.name: request.value(option) for option in fields}
+    own = {name: field for name, option in FIELDS.items() if (field := request.of_task.get(option.name)) is not None}
+    if "target_language" in own and spec.routes:
+        raise SpecError(
+            f"{FIELDS['target_language'].flag} is for one model, and this job goes through several, whose languages "
+            "the route decides: leave it out, or submit a job for each language"
+        )
+    return _languages(request) | {"own_fields": own} | {option.name: request.value(option) for option in fields}
 
 
 def _languages(request: SubmitRequest) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from jobs.outcome import Flag, Learned, Score, SegmentTranslation, TokenScore
+from jobs.outcome import Flag, HypothesisSums, Learned, Score, SegmentTranslation, TokenScore
 from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
 from jobs.store.schema.lasting_tables import MemoryEntry, ScoreEntry
@@ -26,6 +26,7 @@ def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTran
             texts=tuple(json.loads(row.texts)),
             scores=tuple(json.loads(row.scores)),
             flags=_flags(row),
+            sums=tuple(HypothesisSums(*sums) for sums in json.loads(row.sums or "[]")),
             **{name: getattr(row, name) for name in OF_SEGMENTS},
         )
         for row in _entries(database, MemoryEntry, keys)
@@ -74,6 +75,7 @@ def _translation(key: bytes, entry: SegmentTranslation) -> dict[str, Any]:
         "scores": json.dumps(entry.scores),
         **{name: getattr(entry, name) for name in OF_SEGMENTS},
         "flags": " ".join(entry.flags),
+        "sums": json.dumps(entry.sums) if entry.sums else None,
     }
 
 

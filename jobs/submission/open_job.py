@@ -25,9 +25,10 @@ from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import open_job as store
 from jobs.store.ingest.lifecycle import JobRequest
+from jobs.submission.document_changes import changed, changes_of
 from jobs.submission.job_name import check_name, key_digest
-from jobs.submission.routed_records import router_of
 from jobs.submission.shards import cut_batches, shard_tokens
+from jobs.tasks.document_options import FIELDS
 from jobs.text.json_text import to_json
 
 DEFAULT_LANGUAGE = "default_language"  # in the stored reading: no line of a corpus is read with it again
@@ -46,7 +47,8 @@ class OpenJob:
 
 def corpus_of_documents(spec: JobSpec, **fields: Any) -> Corpus:
     """How the documents of an open job are read: as those of a corpus of JSON Lines. `fields`: `id_field`,
-    `text_field`, `source_field`, `target_field`, `language_field`, `default_language`, `max_line_bytes` of `Corpus`."""
+    `text_field`, `source_field`, `target_field`, `language_field`, `default_language`, `own_fields`,
+    `max_line_bytes` of `Corpus`."""
     kind, in_windows = spec.payload_kind, spec.kind.in_windows
     return Corpus(path="-", format=Format.JSONL, payload_kind=kind, in_windows=in_windows, **fields)
 
@@ -137,7 +139,7 @@ def append(database: Database, job: OpenJob, documents: Iterable[Mapping[str, An
 
 def _read(job: OpenJob, documents: Iterable[Mapping[str, Any] | bytes]) -> list[Record]:
     """A record for each document, in their order."""
-    corpus, router = job.corpus, router_of(job.corpus, job.spec)
+    corpus, changes = job.corpus, changes_of(job.corpus, job.spec)
     lines, records = [b""], list[Record]()  # the first line is blank: what is said of a file's first line does not fit
     for index, document in enumerate(documents):
         line = _line(document)
@@ -149,9 +151,7 @@ def _read(job: OpenJob, documents: Iterable[Mapping[str, Any] | bytes]) -> list[
         index = record.line - 2
         if type(record) is Document and record.unnamed:
             record = reject(index, index + 1, Reject.NO_ID, NO_ID.format(field=corpus.id_field))
-        elif type(record) is Document and router is not None:
-            record = router.routed(record, "line {}".format)
-        records[index] = record
+        records[index] = changed(record, changes, "line {}".format)
     return records
 
 
@@ -182,4 +182,5 @@ def _corpus_of(spec: JobSpec, reading: str) -> Corpus:
     values = json.loads(reading)
     names = {f"{role}_field": name for role, name in values["fields"].items() if f"{role}_field" in NAMED}
     kept = {name: values[name] for name in ("max_line_bytes", "language_field", DEFAULT_LANGUAGE) if name in values}
-    return corpus_of_documents(spec, id_field=values["id_field"], **names, **kept)
+    own = {name: values[option.name] for name, option in FIELDS.items() if option.name in values}
+    return corpus_of_documents(spec, id_field=values["id_field"], own_fields=own, **names, **kept)

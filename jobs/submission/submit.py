@@ -25,10 +25,10 @@ from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.job_files import StoredFile, store_files
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records
+from jobs.submission.document_changes import with_changes
 from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.job_name import check_name, key_digest
 from jobs.submission.progress import OnProgress, ProgressReporter
-from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.system.failpoints import failpoint
@@ -84,7 +84,7 @@ def submit(
     reporter = ProgressReporter(on_progress)
     with open_corpus(corpus, spool, reporter.saw_bytes) as (contents, reader):
         units = reader if isinstance(reader, UnitReader) else None
-        reader = with_routes(reader, corpus, spec)
+        reader = with_changes(reader, corpus, spec)
         reporter.begin(reader, contents)
         records = check_records(corpus, reader)  # before there is a job: a corpus without a document makes none
         found, records = resolve_fields(stages, records)
@@ -165,6 +165,8 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, stages: Sequ
             read.append("units with a translation")
         if corpus.language_field is not None:
             read += ["language", corpus.language_field, corpus.default_language or ""]
+        if corpus.own_fields:
+            read.append(["own options", sorted(corpus.own_fields.items())])
     else:
         read = [READERS, BEIR]
     parts = [corpus_digest, read, spec.digest(), number]

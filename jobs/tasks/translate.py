@@ -75,6 +75,15 @@ class TranslateOptions:
         in_memory=False,
         is_later=True,
     )
+    max_chars: int | None = option(
+        None,
+        "The longest translation of a document, in characters: of the hypotheses of the beam search, the best that "
+        "fits, else the shortest, with a flag. More beams find more (--beam-size).",
+        Whole(1),
+        metavar="N",
+        in_memory=False,  # `JobSpec.memory_digest` says that the whole beam is kept
+        is_later=True,
+    )
     cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
     reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory
@@ -134,6 +143,26 @@ LANGUAGE_FIELD = Option(
 )
 
 
+def _own_field(name: str, what: str) -> Option:
+    return Option(
+        f"The field that holds {what}; where it is missing or empty, --{name.replace('_', '-')} decides.",
+        name=f"{name}_field",
+        of_corpus=True,
+        metavar="NAME",
+    )
+
+
+# By option: what names the field that says it of a document (`jobs.tasks.document_options`).
+OWN_FIELDS = {
+    name: _own_field(name, what)
+    for name, what in {
+        "target_language": "the language to translate a document into",
+        "max_new_tokens": "the longest translation of a segment of a document, in tokens",
+        "max_chars": "the longest translation of a document, in characters",
+    }.items()
+}
+
+
 def _alternatives(result: Translation) -> str | None:
     found = [{"translation": alternative.text, "score": alternative.score} for alternative in result.alternatives]
     return as_json(found) if found else None
@@ -175,7 +204,7 @@ _MEAN_OF_VIA = Mean("via_log_prob", "via_target_tokens", of="text between two mo
 TRANSLATE = Kind(
     name=Task.TRANSLATE,
     options_type=TranslateOptions,
-    options=(*options_of(TranslateOptions), VIA, LANGUAGE_FIELD, VIA_MODEL, shared.TEXT_FIELD),
+    options=(*options_of(TranslateOptions), VIA, LANGUAGE_FIELD, VIA_MODEL, *OWN_FIELDS.values(), shared.TEXT_FIELD),
     models=("translation",),
     default_model="demo-en-zh",
     table="translations",
@@ -206,7 +235,7 @@ TRANSLATE = Kind(
     ),
     flags=(
         *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED),
-        *(Flag.PLACEHOLDER_LOST, Flag.NUMBER_CHANGED, Flag.MARKUP_MOVED),
+        *(Flag.PLACEHOLDER_LOST, Flag.NUMBER_CHANGED, Flag.MARKUP_MOVED, Flag.TOO_LONG),
         *(Flag.SPLIT, Flag.UNSCORED, Flag.IMPORTED, Flag.PASSED_THROUGH),
     ),
     fields=(

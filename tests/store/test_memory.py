@@ -1,8 +1,8 @@
-"""The memory of scores: it returns the stored score, and failures and non-finite scores are not stored."""
+"""The memories: they return what was stored."""
 
-from jobs.outcome import Flag, Score, TokenScore
+from jobs.outcome import Flag, HypothesisSums, Score, SegmentTranslation, TokenScore
 from jobs.store.database import Database
-from jobs.store.memory import KEYS_PER_QUERY, learn, recall_scores
+from jobs.store.memory import KEYS_PER_QUERY, learn, recall, recall_scores
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
 
@@ -20,3 +20,15 @@ def test_a_score_is_read_back_as_it_was_stored(database: Database) -> None:
 
     keys = [*SCORES, b"unknown", *(bytes([n % 256, n // 256]) for n in range(KEYS_PER_QUERY))]
     assert recall_scores(database, keys) == SCORES
+
+
+def test_a_translation_is_read_back_with_what_is_summed_of_each_hypothesis(database: Database) -> None:
+    sums = (HypothesisSums(-0.5, 3, truncated=False), HypothesisSums(-1 / 3, 2, truncated=True))
+    entries = {
+        b"beam": SegmentTranslation(("lang", "kurz"), (-0.1, -0.2), -0.5, 4, 3, (Flag.SPLIT,), sums=sums),
+        b"best": SegmentTranslation(("lang",), (-0.1,), -0.5, 4, 3),
+    }
+    with database.writing() as connection:
+        learn(connection, dict(entries))
+
+    assert recall(database, [*entries]) == entries

@@ -17,10 +17,10 @@ from jobs.providers import ONNX
 from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.submission.corpus_check import check_records
+from jobs.submission.document_changes import with_changes
 from jobs.submission.dry_run import DryRun, LengthBucket, SegmentCounts, SequenceCounts
 from jobs.submission.filter_fields import resolve_fields
 from jobs.submission.progress import OnProgress, ProgressReporter
-from jobs.submission.routed_records import with_routes
 from jobs.submission.shards import cut_batches, shard_tokens
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.kind import PayloadKind
@@ -68,7 +68,7 @@ class _Texts:
             open_corpus(self.corpus, self.spool, self.reporter.saw_bytes) as (contents, reading),
             scratch_tables(self.spool, _USED_IDS, "the ids") as tables,
         ):
-            reading = with_routes(reading, self.corpus, self.spec)
+            reading = with_changes(reading, self.corpus, self.spec)
             self.reporter.begin(reading, contents)
             used = _UsedIds(tables)
             _, records = resolve_fields(self.stages, check_records(self.corpus, reading))

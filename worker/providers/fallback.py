@@ -20,8 +20,11 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec
-from jobs.store.queue.batches import Batch
+from jobs.store.queue.batches import Batch, PlannedDocument
+from jobs.tasks.document_options import max_chars_of
+from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
+from worker.engine.tasks.length_limit import flag_too_long
 from worker.engine.tasks.rerank.rerank_payload import keep_order
 from worker.providers.circuit_breaker import CircuitBreaker
 from worker.providers.protocol import AnsweringLane, ProviderFailure, ProviderJob
@@ -82,7 +85,7 @@ class Fallback:
                 if isinstance(outcome, Unanswered):
                     refused[-1][1][index] = outcome
                 else:
-                    outcomes[index] = choice.name, outcome
+                    outcomes[index] = choice.name, _checked(outcome, documents[index], spec)
         for index, document in enumerate(documents):
             if index not in outcomes:
                 outcomes[index] = NO_PROVIDER, _exhausted(spec, document.text, refused, index)
@@ -155,6 +158,15 @@ class Fallback:
                 del failing[name]
                 handovers.append(Handover(name, None, Reason.RECOVERED, "it answers again", 0, is_change=True))
         return handovers
+
+
+def _checked(outcome: Outcome, document: PlannedDocument, spec: JobSpec) -> Outcome:
+    """An outcome with the flag that follows from the longest translation that a document may have: a server does not
+    look for one that fits."""
+    options = spec.options
+    if not isinstance(options, TranslateOptions) or options.max_chars is None:
+        return outcome
+    return flag_too_long(outcome, max_chars_of(document.own_options) or options.max_chars, options.markup)
 
 
 def _exhausted(spec: JobSpec, text: str, refused: Sequence[_Refused], index: int) -> Outcome:

@@ -8,10 +8,11 @@ from typing import ClassVar, TypeVar
 
 from jobs.answers import Answers
 from jobs.errors import ModelError
-from jobs.outcome import SegmentTranslation, Translation
+from jobs.outcome import Failed, SegmentTranslation, Translation
 from jobs.routing.language_pair import LanguagePair, language_pair
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS, Batch
+from jobs.tasks.document_options import has_own, max_chars_of
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import ScoreOptions
@@ -37,6 +38,7 @@ OfCausal = TypeVar("OfCausal", Scorer, Reranker, YesNoReranker)
 OfTranslation = TypeVar("OfTranslation", Translator, PairScorer)
 Loaded = TypeVar("Loaded", LoadedCausal, LoadedCrossEncoder, LoadedTranslation)
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
+NO_LANGUAGE = "no-target-language"  # error_code of a document that asks for a language which the model lacks
 BATCH_S = 4.0  # the time that a batch may take
 MAX_JOBS = 16  # whose speed is remembered
 
@@ -86,10 +88,13 @@ class LocalEngines:
         spec, texts = job.own_spec, [document.text for document in documents]
         run = run.for_digest(job.memory_digest(), spec.options.timing, _languages(spec))
         match spec.options:
-            case TranslateOptions(routes=(_, *_)):
-                return self._translate_via(spec, texts, run)
+            case TranslateOptions(routes=(_, *_)) as options:
+                return self._translate_via(spec, texts, run, _limits(options, documents))
             case TranslateOptions() as options:
-                return self._translate(spec, texts, options, run)
+                own_language = has_own(documents[0].own_options, "target_language")
+                return self._translate(
+                    spec, texts, options, run, _limits(options, documents), own_language=own_language
+                )
             case ScoreOptions(pairs=True) as options:
                 return score_with_reuse(self.of_translation(spec, PairScorer), texts, options, run)
             case ScoreOptions() as options:
@@ -111,10 +116,22 @@ class LocalEngines:
         use may come from other weights than the job's."""
         return [file for model in self._used for file in model.files.changed()]
 
-    def _translate(self, spec: JobSpec, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
+    def _translate(
+        self,
+        spec: JobSpec,
+        texts: Sequence[str],
+        options: TranslateOptions,
+        run: RunContext,
+        limits: Sequence[int | None],
+        *,
+        own_language: bool,
+    ) -> Answers:
+        """`own_language`: the documents say the target language themselves, and not the job."""
         translator = self.of_translation(spec, Translator)
+        if why := own_language and translator.why_not_into(options):
+            return Answers([Failed(NO_LANGUAGE, why)] * len(texts))
         started = time.perf_counter()
-        answers = translator.translate(texts, options, run)
+        answers = translator.translate(texts, options, run, limits)
         if translator.is_batch_invariant(options):
             computed = answers.learned.values() if options.reuse else answers.outcomes  # without results of the memory
             tokens = sum(
@@ -125,7 +142,9 @@ class LocalEngines:
             self._pace.measured(spec, tokens, time.perf_counter() - started)
         return answers
 
-    def _translate_via(self, spec: JobSpec, texts: Sequence[str], run: RunContext) -> Answers:
+    def _translate_via(
+        self, spec: JobSpec, texts: Sequence[str], run: RunContext, limits: Sequence[int | None]
+    ) -> Answers:
         """Translate through the two models of a route."""
         legs: list[PivotLeg] = []
         used: list[LoadedModel] = []
@@ -139,7 +158,7 @@ class LocalEngines:
             used += self._used
         self._used = tuple(used)
         first, second = legs
-        return translate_via(texts, first, second, run)
+        return translate_via(texts, first, second, run, limits)
 
     def of_causal(self, spec: JobSpec, kind: type[OfCausal]) -> OfCausal:
         """The engine of a causal model that does the job. Raises ModelError for a model of another kind, as the next
@@ -189,6 +208,11 @@ class LocalEngines:
         if not isinstance(model, loaded):
             raise ModelError(f"{spec.model} is not {kind.noun}, and the job needs one: cancel the job")
         return model
+
+
+def _limits(options: TranslateOptions, documents: Batch) -> list[int | None]:
+    """The most characters of the translation of each document."""
+    return [max_chars_of(document.own_options) or options.max_chars for document in documents]
 
 
 def _languages(spec: JobSpec) -> LanguagePair | None:

@@ -21,6 +21,7 @@ from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected, che
 from jobs.errors import CorpusError
 from jobs.files.formats import format_of, suffix_of
 from jobs.files.translatable import ForeignFile, Markup, TranslatableFile, Unit
+from jobs.tasks.document_options import own_json
 from jobs.text.formatting import size
 
 MAX_FILE_BYTES = 1 << 26  # of a file that is translated: it is held in memory as a whole
@@ -152,9 +153,14 @@ class UnitReader:
             reason = f"the text has {size(num_bytes)}, and at most {size(self._line_limit)} are read (--max-text)"
             return _rejected(position, unit_id, Reject.TOO_LONG, reason, fields)
         record = check_record(position, line, unit_id, unit.text, fields, "text")
-        if type(record) is Document and unit.markup is not Markup.NONE:
-            return record._replace(markup=unit.markup.value)
+        if type(record) is Document:
+            return record._replace(own_options=_own_options(unit))
         return record
+
+
+def _own_options(unit: Unit) -> str | None:
+    own: dict[str, object] = {} if unit.markup is Markup.NONE else {"markup": unit.markup.value}
+    return own_json(own if unit.max_chars is None else own | {"max_chars": unit.max_chars})
 
 
 def read_file(name: str, content: bytes, how: UnitReading) -> TranslatableFile:

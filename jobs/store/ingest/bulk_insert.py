@@ -151,8 +151,8 @@ def _reject_duplicates(
 
 
 COLUMNS = (
-    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, markup, status"
-    ", error_code, error"
+    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, own_options"
+    ", status, error_code, error"
 )
 
 

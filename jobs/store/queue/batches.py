@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobs.outcome import Generation, Ranking, Translation
+from jobs.tasks.document_options import shared_part
 from jobs.tasks.kind import Kind
 
 # A kill loses at most one batch per lane, and SIGTERM waits for one: so seconds, not minutes. But the larger a batch,
@@ -28,10 +29,11 @@ class PlannedDocument:
     estimated_tokens: int
     ended: bool = False  # in a terminal state already
     route: str | None = None  # the language by which its models are chosen
-    markup: str | None = None  # what in the text is no word: html, xml, md
+    own_options: str | None = None  # in place of the job's (`jobs.tasks.document_options`)
 
 
 Batch = tuple[PlannedDocument, ...]
+Alike = tuple[str | None, str | None]  # what the documents of a batch have in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +58,28 @@ def batch_limits(kind: Kind, batches_at_once: int = 1) -> BatchLimits:
 def plan_batches(
     documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS, max_documents: int = MAX_DOCUMENTS
 ) -> tuple[Batch, ...]:
-    """Cut a shard's documents into batches, in order, those of one route and markup after those of another, so that a
-    batch has one model and each model gets all that the shard has for it; then leave out the documents that have ended.
+    """Cut a shard's documents into batches, in order, those of one route and of equal options after those of others,
+    so that a batch has one model and each model gets all that the shard has for it; then leave out the documents that
+    have ended.
 
     The borders depend on the whole shard and never on what is done. With the same limits, the next lease of a half-done
     shard computes the same batches as the previous one would have, so an interrupted run ends in the same bits as an
     undisturbed one. Other limits are for models that give each document the same bits in any batch.
     """
-    alike: dict[tuple[str | None, str | None], list[PlannedDocument]] = {}
+    alike: dict[Alike, list[PlannedDocument]] = {}
     for document in documents:
-        alike.setdefault((document.route, document.markup), []).append(document)
+        alike.setdefault(_alike(document), []).append(document)
     batches = (batch for some in alike.values() for batch in _cut(some, max_tokens, max_documents))
     todo = (tuple(document for document in batch if not document.ended) for batch in batches)
     return tuple(batch for batch in todo if batch)
 
 
 def joined(batches: Iterable[Batch], times: int) -> tuple[Batch, ...]:
-    """Batches in the same order, neighbours of one route and markup as one where they are at most `times` the usual
-    size."""
+    """Batches in the same order, neighbours of one route and of equal options as one where they are at most
+    `times` the usual size."""
     found: list[Batch] = []
     for batch in batches:
-        are_alike = found and (found[-1][0].route, found[-1][0].markup) == (batch[0].route, batch[0].markup)
+        are_alike = found and _alike(found[-1][0]) == _alike(batch[0])
         both = (*found[-1], *batch) if are_alike else ()
         tokens = sum(document.estimated_tokens for document in both)
         if both and tokens <= times * MAX_TOKENS and len(both) <= times * MAX_DOCUMENTS:
@@ -84,6 +87,10 @@ def joined(batches: Iterable[Batch], times: int) -> tuple[Batch, ...]:
         else:
             found.append(batch)
     return tuple(found)
+
+
+def _alike(document: PlannedDocument) -> Alike:
+    return document.route, shared_part(document.own_options)
 
 
 def _cut(documents: Iterable[PlannedDocument], max_tokens: int, max_documents: int) -> list[list[PlannedDocument]]:

@@ -250,7 +250,7 @@ def _unfinished_batches(
             row.estimated_tokens,
             ended=row.status is not None or row.position in with_result,
             route=row.route,
-            markup=row.markup,
+            own_options=row.own_options,
         )
         for row in rows
     )
@@ -264,7 +264,7 @@ def _shard_statements(result: ResultTable) -> tuple[Executable, Executable]:
     documents = (
         select(
             *(Document.position, Document.text, Document.estimated_tokens, Document.status),
-            *(Document.route, Document.markup),
+            *(Document.route, Document.own_options),
         )
         .where(in_range(Document, *here))
         .order_by(Document.position)

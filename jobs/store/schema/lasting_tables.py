@@ -101,6 +101,10 @@ class MemoryEntry(Base):
     num_source_tokens: Mapped[int] = column("of the segment", unit="tokens")
     num_target_tokens: Mapped[int] = column("of the best, end of sentence included", unit="tokens")
     flags: Mapped[str] = column("as in `translations`")
+    sums: Mapped[str | None] = column(
+        "where a whole beam is kept (`--max-chars`): [log-probability, tokens, truncated] of each, a JSON list; else "
+        "null"
+    )
     model: Mapped[str | None] = column("of the job that stored it; null: an older version did")
     learned_at: Mapped[datetime | None] = column("when it was stored; null: by an older version")
 

@@ -127,8 +127,9 @@ class Document(Base):
     route: Mapped[str | None] = column(
         "the language by which its models were chosen (`--model auto`); null in jobs without routes by language"
     )
-    markup: Mapped[str | None] = column(
-        "what in its text is no word: `html`, `xml` or `md`, of a unit of a file that has such; else null"
+    own_options: Mapped[str | None] = column(
+        "options that go before the job's, a JSON object: those that a file says of the unit, such as its `markup`, "
+        "and those of fields that the job names (`--max-chars-field` ...); null: none"
     )
 
     __table_args__ = (

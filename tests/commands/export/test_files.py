@@ -322,4 +322,4 @@ def test_a_worker_is_told_what_in_a_text_is_no_word(database: Database, tmp_path
     work = leases.lease(database, 1, 0, LEASE_S)
 
     assert work is not None
-    assert [document.markup for batch in work.batches for document in batch] == [None, "html"]
+    assert [document.own_options for batch in work.batches for document in batch] == [None, '{"markup":"html"}']

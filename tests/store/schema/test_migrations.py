@@ -93,7 +93,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert all(row.pop("documents_reused") == row.pop("skipped") == 0 for row in after["job_counts"])
     assert all(row.pop("num_reused") == 0 for row in after["scores"])
     assert {row.pop(name) for row in after["translations"] for name in ADDED_LATER} == {None}
-    assert {(row.pop("route"), row.pop("markup")) for row in after["documents"]} == {(None, None)}
+    assert {(row.pop("route"), row.pop("own_options")) for row in after["documents"]} == {(None, None)}
     assert [row.pop("provider") for row in after["translations"]] == ["onnx"]
     assert [row.pop("providers") for row in after["jobs"]] == [None, None]
     assert {row.pop(name) for row in after["jobs"] for name in NEW_IN_JOBS} == {None}

@@ -9,8 +9,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
-from jobs.outcome import AlignedSegment, Alternative, Flag, SegmentTranslation, Translation
+from jobs.outcome import AlignedSegment, Alternative, Flag, HypothesisSums, SegmentTranslation, Translation
 from worker.text.segments import Span
 
 _HAN_AND_KANA = (
@@ -26,12 +27,16 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LAYOUT = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
+_NO_SUMS = HypothesisSums(0.0, 0, truncated=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Combination:
     """One hypothesis for each part of a text, and the sum of their scores."""
 
     score: float
     texts: tuple[str, ...]
+    sums: HypothesisSums = _NO_SUMS  # of all parts, where they have them
 
 
 def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[Combination]:
@@ -43,12 +48,20 @@ def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[
     best = [Combination(0.0, ())]
     for part in parts:
         longer = [
-            Combination(beginning.score + score, (*beginning.texts, text))
+            Combination(beginning.score + score, (*beginning.texts, text), _added(beginning.sums, sums))
             for beginning in best
-            for text, score in zip(part.texts, part.scores, strict=True)
+            for text, score, sums in zip(part.texts, part.scores, part.sums or repeat(None), strict=False)
         ]
         best = sorted(longer, key=lambda combination: -combination.score)[:n_best]
     return best
+
+
+def _added(sums: HypothesisSums, more: HypothesisSums | None) -> HypothesisSums:
+    if more is None:
+        return sums
+    return HypothesisSums(
+        sums.log_prob + more.log_prob, sums.num_target_tokens + more.num_target_tokens, sums.truncated or more.truncated
+    )
 
 
 def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTranslation:
@@ -63,6 +76,7 @@ def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTra
         num_source_tokens=sum(piece.num_source_tokens for piece in pieces),
         num_target_tokens=sum(piece.num_target_tokens for piece in pieces),
         flags=merge_flags([Flag.SPLIT], *(piece.flags for piece in pieces)),
+        sums=tuple(combination.sums for combination in combinations) if all(piece.sums for piece in pieces) else (),
     )
 
 

@@ -14,8 +14,16 @@ from dataclasses import dataclass, replace
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, Translation
 from jobs.tasks.translate import Placeholders, TranslateOptions
+from jobs.text.markup import Markup
 from worker.engine.tasks.document_assembly import join_document, merge_flags
-from worker.engine.tasks.marked_translation import NONE_ALIGNED, Alignments, with_marks
+from worker.engine.tasks.length_limit import (
+    fitting_choice,
+    only_first,
+    shortest_choice,
+    with_chosen_first,
+    with_hypothesis,
+)
+from worker.engine.tasks.marked_translation import Alignments, with_marks
 from worker.text.marks.check import lost_placeholders
 from worker.text.marks.mark import MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
@@ -38,10 +46,42 @@ class CutDocument:
     spans: list[Span]
     sentences: list[Occurrence]
     checks_numbers: bool = False  # whether a number that is lost is flagged
+    markup: Markup = Markup.NONE
 
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
         return sum(not (sentence.is_first and sentence.index in computed) for sentence in self.sentences)
+
+    def joined(
+        self,
+        found: Sequence[SegmentTranslation],
+        plain: Sequence[str],
+        computed: Set[int],
+        *,
+        alignments: Alignments,
+        n_best: int,
+        limit: int | None = None,
+    ) -> Translation:
+        """The document with its sentences translated. `found`: of all sentences of the call, which are `plain`;
+        `limit`: the most characters that the document should have."""
+        own = [found[sentence.index] for sentence in self.sentences]
+        read = [plain[sentence.index] for sentence in self.sentences]
+        marked = self._with_marks(own, read, alignments)
+        num_reused = self.num_reused(computed)
+        joined = join_document(self.spans, marked, num_reused=num_reused, n_best=n_best)
+        if limit is None:
+            return joined
+        choice = fitting_choice(self.spans, marked, limit, self.markup)
+        fits = choice is not None
+        chosen = [
+            with_hypothesis(each, index, sentence)
+            for each, index, sentence in zip(own, choice or shortest_choice(marked, self.markup), read, strict=True)
+        ]
+        marked = self._with_marks(chosen, read, alignments)
+        fitted = join_document(self.spans, [only_first(each) for each in marked], num_reused=num_reused, n_best=1)
+        if not fits:
+            fitted = replace(fitted, flags=merge_flags(fitted.flags, [Flag.TOO_LONG]))
+        return with_chosen_first(fitted, marked, joined.alternatives, n_best)
 
     def checked(self, translation: Translation) -> Translation:
         """The translation of this document, with a flag where marks were not looked for and one was lost."""
@@ -49,16 +89,15 @@ class CutDocument:
             return translation
         return replace(translation, flags=merge_flags(translation.flags, [Flag.PLACEHOLDER_LOST]))
 
-    def translations(
-        self, found: Sequence[SegmentTranslation], plain: Sequence[str], alignments: Alignments = NONE_ALIGNED
+    def _with_marks(
+        self, own: Sequence[SegmentTranslation], read: Sequence[str], alignments: Alignments
     ) -> list[SegmentTranslation]:
-        """The translations of this document's sentences, in order, with their marks. `found`: of all sentences of the
-        call, which are `plain`."""
+        """The translations of this document's sentences with their marks. `read`: what the model read of each."""
         if not self.checks_numbers:
-            return [found[sentence.index] for sentence in self.sentences]
+            return list(own)
         return [
-            with_marks(found[sentence.index], plain[sentence.index], sentence.marked, alignments)
-            for sentence in self.sentences
+            with_marks(each, plain, sentence.marked, alignments)
+            for each, plain, sentence in zip(own, read, self.sentences, strict=True)
         ]
 
 
@@ -77,7 +116,7 @@ class CutTexts:
         indices: dict[str, int] = {}
         documents = []
         for text in texts:
-            document = CutDocument([], [], checks_numbers=bool(rules))
+            document = CutDocument([], [], checks_numbers=bool(rules), markup=options.markup)
             for span, marked in marked_spans(text, options.source_language, rules, options.segment):
                 document.spans.append(span)
                 if span.translatable:
@@ -114,17 +153,14 @@ class CutTexts:
         document: CutDocument,
         found: Sequence[SegmentTranslation],
         computed: Set[int],
-        n_best: int,
         alignments: Alignments,
+        *,
+        n_best: int,
+        limit: int | None,
     ) -> Outcome:
         """The document with its sentences translated; Failed where one of them is not finite."""
         return self.failure(document, found, "the model's") or document.checked(
-            join_document(
-                document.spans,
-                document.translations(found, self.sentences, alignments),
-                num_reused=document.num_reused(computed),
-                n_best=n_best,
-            )
+            document.joined(found, self.sentences, computed, alignments=alignments, n_best=n_best, limit=limit)
         )
 
     def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:

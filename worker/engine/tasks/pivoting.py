@@ -21,7 +21,7 @@ from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Tra
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.tasks.document_assembly import join_document, merge_flags
+from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
 from worker.engine.tasks.marked_translation import Alignments, composed
 from worker.engine.tasks.translation import TranslatedSentences, Translator
@@ -39,8 +39,11 @@ class PivotLeg:
     languages: LanguagePair | None = None  # that it translates between, where they are known
 
 
-def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: RunContext) -> Answers:
-    """Translate every text with the first model, and that with the second. Raises SpecError if one of them cannot do
+def translate_via(
+    texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: RunContext, limits: Sequence[int | None] | None = None
+) -> Answers:
+    """Translate every text with the first model, and that with the second. `limits`: the most characters of each
+    translation; None: those of the second's options, for all. Raises SpecError if one of them cannot do
     what its options ask, before any work is done; Stopped if the run is to end.
 
     No text affects the outcome of another.
@@ -55,7 +58,10 @@ def translate_via(texts: Sequence[str], first: PivotLeg, second: PivotLeg, run: 
     to_align = cut.pairs_to_align(middle.results)
     alignments = _alignments(cut, to_align, (first, to_middle), (second, run), final.results) if to_align else {}
     return Answers(
-        outcomes=[_outcome(cut, document, (first, middle), (second, final), alignments) for document in cut.documents],
+        outcomes=[
+            _outcome(cut, document, (first, middle), (second, final), alignments, limit)
+            for document, limit in zip(cut.documents, limits or [second.options.max_chars] * len(texts), strict=True)
+        ],
         learned=middle.learned | final.learned,
         timings=[*run.timings, *map(_in_first_leg, to_middle.timings)],
     )
@@ -118,6 +124,7 @@ def _outcome(
     first: tuple[PivotLeg, TranslatedSentences],
     second: tuple[PivotLeg, TranslatedSentences],
     alignments: Alignments,
+    limit: int | None,
 ) -> Outcome:
     """The translation of a document with the text in the middle; Failed where either model's numbers are not finite."""
     for leg, found in (first, second):
@@ -125,11 +132,13 @@ def _outcome(
             return failed
     computed = set(first[1].computed) | set(second[1].computed)
     middle, final = (
-        join_document(
-            document.spans,
-            document.translations(found.results, cut.sentences, alignments),
-            num_reused=document.num_reused(computed),
+        document.joined(
+            found.results,
+            cut.sentences,
+            computed,
+            alignments=alignments,
             n_best=leg.options.n_best,
+            limit=limit if leg is second[0] else None,
         )
         for leg, found in (first, second)
     )

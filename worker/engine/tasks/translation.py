@@ -15,7 +15,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
-from jobs.outcome import Flag, Learned, SegmentTranslation
+from jobs.errors import SpecError
+from jobs.outcome import Flag, HypothesisSums, Learned, SegmentTranslation
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -66,9 +67,16 @@ class Translator:
         """Whether a text gets the same bits whatever other texts it is translated with."""
         return self.model.is_batch_invariant and options.cache == CachePolicy()
 
-    def translate(self, texts: Sequence[str], options: TranslateOptions, run: RunContext) -> Answers:
-        """Translate every text. Raises SpecError if the model cannot do what the options ask, Stopped if the run is to
-        end.
+    def translate(
+        self,
+        texts: Sequence[str],
+        options: TranslateOptions,
+        run: RunContext,
+        limits: Sequence[int | None] | None = None,
+    ) -> Answers:
+        """Translate every text. `limits`: the most characters of each translation, where `options.max_chars` says that
+        there are such; None: that many, for all. Raises SpecError if the model cannot do
+        what the options ask, Stopped if the run is to end.
 
         With `options.reuse`, segments in the memory are not translated again, and equal segments are translated once.
         Without it, the memory is neither read nor extended. No text affects the outcome of another.
@@ -80,8 +88,8 @@ class Translator:
         pairs = cut.pairs_to_align(found.results)
         alignments = dict(zip(pairs, self.align(pairs, options, run), strict=True)) if pairs else NONE_ALIGNED
         outcomes = [
-            cut.outcome(document, found.results, found.computed, options.n_best, alignments)
-            for document in cut.documents
+            cut.outcome(document, found.results, found.computed, alignments, n_best=options.n_best, limit=limit)
+            for document, limit in zip(cut.documents, limits or [options.max_chars] * len(texts), strict=True)
         ]
         if options.alignments:
             outcomes = with_alignments(texts, outcomes, lambda pairs: self.align(pairs, options, run))
@@ -128,6 +136,14 @@ class Translator:
         aligner = WordAligner.of(self.model, self._tokenizer.for_source(options.source_language))
         return [None] * len(pairs) if aligner is None else aligner.align(pairs, options.target_language, run)
 
+    def why_not_into(self, options: TranslateOptions) -> str | None:
+        """Why the model does not translate into the target language, a sentence; None: it does."""
+        try:
+            self._tokenizer.for_source(options.source_language).check_language(options.target_language)
+        except SpecError as error:
+            return str(error)
+        return None
+
     def check(self, options: TranslateOptions) -> GenerationConfig:
         """The search's settings for these options. Raises SpecError before any work is done."""
         tokenizer = self._tokenizer.for_source(options.source_language)
@@ -153,15 +169,15 @@ class Translator:
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))
         results: dict[int, SegmentTranslation] = {}
+        kept = options.n_best if options.max_chars is None else rules.num_beams  # any of the beam may be what fits
         for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
-            num_tokens = sum(
-                len(hypothesis.ids) for _, hypotheses in found for hypothesis in hypotheses[: options.n_best]
-            )
+            num_tokens = sum(len(hypothesis.ids) for _, hypotheses in found for hypothesis in hypotheses[:kept])
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
-                    results[index] = self._to_text(pieces[index], hypotheses[: options.n_best])
+                    result = self._to_text(pieces[index], hypotheses[:kept])
+                    results[index] = result if options.max_chars is None else _with_sums(result, hypotheses)
         in_order = iter(results[index] for index in range(len(pieces)))
-        return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
+        return [join_pieces([next(in_order) for _ in parts], kept) for parts in split]
 
     def _to_text(self, source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> SegmentTranslation:
         best = hypotheses[0]
@@ -175,6 +191,12 @@ class Translator:
             num_target_tokens=len(best.ids),
             flags=(Flag.TRUNCATED,) if best.truncated else (),
         )
+
+
+def _with_sums(result: SegmentTranslation, hypotheses: Sequence[Hypothesis]) -> SegmentTranslation:
+    """A translation with what is summed of each of its hypotheses, since any of them may become its first."""
+    sums = [HypothesisSums(each.log_prob, len(each.ids), each.truncated) for each in hypotheses]
+    return replace(result, sums=tuple(sums[: len(result.texts)]))
 
 
 def _recall_imported(sentences: Sequence[str], run: RunContext) -> dict[str, str]:

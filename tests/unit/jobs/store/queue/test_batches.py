@@ -58,9 +58,9 @@ def test_joined_batches_keep_order_route_and_the_larger_limit(documents: list[tu
     assert times > 1 or found == batches
 
 
-def test_a_batch_has_one_markup() -> None:
-    markups = [None, "html", None, "md", "html"]
-    batches = plan_batches([PlannedDocument(i, "", 1, markup=markup) for i, markup in enumerate(markups)])
+def test_the_documents_of_a_batch_have_equal_options_and_may_have_other_lengths() -> None:
+    own = [None, '{"max_chars":5}', None, '{"markup":"md"}', '{"max_chars":7}']
+    batches = plan_batches([PlannedDocument(i, "", 1, own_options=own) for i, own in enumerate(own)])
 
     assert [[document.position for document in batch] for batch in batches] == [[0, 2], [1, 4], [3]]
     assert joined(batches, 4) == batches

@@ -1,4 +1,4 @@
-"""The route of each document by its language, and why one has none."""
+"""The route of each document by its language, the options that its fields say, and why a document has none."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,9 @@ import orjson
 import pytest
 
 from jobs.documents import Document, Record, Reject, Rejected
-from jobs.submission.routed_records import RoutedRecords, Router
+from jobs.submission.document_changes import ChangedRecords
+from jobs.submission.document_routes import Router
+from jobs.submission.own_fields import OwnFields
 
 ROUTES = {"fr": "fr", "pt-br": "pt-BR", "pt": "pt"}
 
@@ -39,7 +41,7 @@ def document(position: int, **fields: Any) -> Document:
 
 
 def routed(*records: Record, default: str | None = None) -> list[Record]:
-    reader = RoutedRecords(Lines(*records), Router("lang", default, ROUTES, "de"))
+    reader = ChangedRecords(Lines(*records), [Router("lang", default, ROUTES, "de").routed])
     found = list(reader)
     assert found == list(reader), "it can be read again"
     return found
@@ -82,3 +84,39 @@ def test_a_line_without_a_language_has_the_default_and_a_rejected_one_stays_as_i
     bad = Rejected(1, None, False, 2, Reject.BAD_JSON, "bad")
 
     assert routed(document(0), bad, default="fr") == [document(0)._replace(route="fr"), bad]
+
+
+FIELDS = OwnFields({"max_chars": "room", "target_language": "to.code", "max_new_tokens": "most"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "own"),
+    [
+        ({}, None),
+        ({"room": None, "to": {"code": ""}, "other": 1}, None),
+        ({"room": 12}, '{"max_chars":12}'),
+        (
+            {"room": " 12 ", "to": {"code": "de"}, "most": 7},
+            '{"max_chars":12,"max_new_tokens":7,"target_language":"de"}',
+        ),
+    ],
+)
+def test_fields_say_the_options_of_a_document(fields: dict[str, Any], own: str | None) -> None:
+    (found,) = ChangedRecords(Lines(document(0, **fields)), [FIELDS.applied])
+
+    assert found == document(0, **fields)._replace(own_options=own)
+
+
+def test_what_a_file_says_of_a_document_stays_beside_what_its_fields_say() -> None:
+    unit = document(0, room=3)._replace(own_options='{"markup":"html","max_chars":9}')
+
+    assert FIELDS.applied(unit, str) == unit._replace(own_options='{"markup":"html","max_chars":3}')
+
+
+@pytest.mark.parametrize("fields", [{"room": 0}, {"room": "x"}, {"room": 1.5}, {"to": {"code": 5}}, {"most": True}])
+def test_a_document_with_a_value_that_no_option_can_be_is_a_rejected_line(fields: dict[str, Any]) -> None:
+    found = FIELDS.applied(document(4, **fields), "row {}".format)
+
+    assert isinstance(found, Rejected)
+    assert (found.code, found.line, found.text) == (Reject.BAD_OPTION, 5, "text")
+    assert "(row 5)" in found.reason

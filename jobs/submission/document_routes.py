@@ -4,12 +4,11 @@ Knows: the routes of a job, the field that holds a document's language. Does not
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.field_path import find_field
-from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, LineName, Record, Reject, Rejected, quoted
 from jobs.routing.table import normalized, with_broader
 from jobs.spec import JobSpec
@@ -85,42 +84,3 @@ def router_of(corpus: Corpus, spec: JobSpec) -> Router | None:
         {normalized(language): language for language in languages},
         spec.options.target_language or "",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedRecords:
-    """A reader of a corpus whose documents have their route."""
-
-    reader: RecordReader
-    router: Router
-
-    @property
-    def source(self) -> str:
-        return self.reader.source
-
-    @property
-    def lines_read(self) -> int:
-        return self.reader.lines_read
-
-    @property
-    def bytes_read(self) -> int:
-        return self.reader.bytes_read
-
-    def digest(self) -> str:
-        return self.reader.digest()
-
-    def first_lines(self) -> list[bytes]:
-        return self.reader.first_lines()
-
-    def line_name(self, line: int) -> str:
-        return self.reader.line_name(line)
-
-    def __iter__(self) -> Iterator[Record]:
-        for record in self.reader:
-            yield self.router.routed(record, self.line_name) if type(record) is Document else record
-
-
-def with_routes(reader: RecordReader, corpus: Corpus, spec: JobSpec) -> RecordReader:
-    """The reader itself, or for a job with routes by language a reader that adds the route of each document."""
-    router = router_of(corpus, spec)
-    return reader if router is None else RoutedRecords(reader, router)
