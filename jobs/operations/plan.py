@@ -271,6 +271,13 @@ def _fields(request: SubmitRequest, spec: JobSpec) -> dict[str, Any]:
             f"{FIELDS['target_language'].flag} is for one model, and this job goes through several, whose languages "
             "the route decides: leave it out, or submit a job for each language"
         )
+    if "prefix" in own and any(len(route.legs) > 1 for route in spec.routes):
+        raise SpecError(f"{FIELDS['prefix'].flag} is for a translation by one model: leave it out, or --via")
+    if "prefix" in own and not spec.providers.is_default:
+        raise SpecError(
+            f"{FIELDS['prefix'].flag} is for translation models, which onnx runs, and not for a server: leave it out, "
+            "or --providers"
+        )
     return _languages(request) | {"own_fields": own} | {option.name: request.value(option) for option in fields}
 
 

@@ -17,6 +17,7 @@ from jobs.tasks.translate import OWN_FIELDS, TranslateOptions
 
 # By option: what names the field that says it of a document. `max_chars` of a unit, and `markup`, its file says.
 FIELDS: Mapping[str, Option] = OWN_FIELDS
+_EACH: Mapping[str, Any] = {"max_chars": 1, "prefix": "-"}  # that a batch may have several of
 OWN_OPTIONS = frozenset({"markup", *FIELDS})
 
 
@@ -32,11 +33,12 @@ def with_more(own: str | None, values: Mapping[str, Any]) -> str | None:
 
 @functools.lru_cache(4096)
 def shared_part(own: str | None) -> str | None:
-    """What documents have in common that are computed together: their own options, but of the longest length only that
-    there is one. Each is cut to its own (`max_chars_of`)."""
-    if own is None or '"max_chars"' not in own:
-        return own
-    return own_json({**json.loads(own), "max_chars": 1})
+    """What documents have in common that are computed together: their own options, but of the longest length and of the
+    prefix only that there is one. Each keeps to its own (`own_value`)."""
+    if own is None:
+        return None
+    values = json.loads(own)
+    return own_json(values | {name: same for name, same in _EACH.items() if name in values})
 
 
 def with_own(options: TranslateOptions, own: str | None) -> TranslateOptions:
@@ -47,16 +49,9 @@ def with_own(options: TranslateOptions, own: str | None) -> TranslateOptions:
     return dataclasses.replace(options, **{name: known[name].read(value) for name, value in json.loads(own).items()})
 
 
-@functools.lru_cache(4096)
-def max_chars_of(own: str | None) -> int | None:
-    """The longest translation of a document, in characters, where it has such a limit of its own."""
-    found = json.loads(own).get("max_chars") if own is not None else None
-    return None if found is None else int(found)
-
-
-def has_own(own: str | None, name: str) -> bool:
-    """Whether a document has this option of its own."""
-    return own is not None and name in json.loads(own)
+def own_value(own: str | None, name: str) -> Any:
+    """The value of an option that a document has of its own; None: it has not."""
+    return None if own is None else json.loads(own).get(name)
 
 
 @functools.cache

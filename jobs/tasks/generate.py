@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 from jobs.errors import SpecError
-from jobs.number_ranges import Real, Whole
 from jobs.outcome import Finish, Flag, Generation
 from jobs.tasks import shared_options as shared
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, PayloadKind, Type, Words, token_count
 from jobs.tasks.option import check_numbers, option, options_of
 from jobs.tasks.task import Task
 
-COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
 _MAX_STOPS = 16  # each is looked for after every token
 
 
@@ -20,28 +18,10 @@ class GenerateOptions:
     None: the value in its generation_config.json."""
 
     max_new_tokens: int = option(256, shared.MAX_NEW_TOKENS)  # the token that ends the continuation counts
-    temperature: float = option(
-        0.0,
-        "Draw each token from the model's distribution, its logits divided by this; 0: take the most likely one.",
-        Real(0, 100, "0 is greedy search"),
-    )
-    top_p: float = option(  # Holtzman et al. 2020
-        1.0,
-        "Draw from the most likely tokens that together have this probability.",
-        Real(0, 1, "1 draws from all tokens", without_least=True),
-        metavar="P",
-    )
-    top_k: int = option(
-        0,
-        "Draw from so many of the most likely tokens; 0: from all.",
-        Whole(0, why="0 draws from all tokens"),
-        metavar="K",
-    )
-    seed: int = option(
-        0,
-        "Of the random numbers: with the same seed, a document gets the same text again.",
-        Whole(0, 2**63 - 1),
-    )
+    temperature: float = option(0.0, shared.TEMPERATURE)
+    top_p: float = option(1.0, shared.TOP_P)
+    top_k: int = option(0, shared.TOP_K)
+    seed: int = option(0, shared.SEED)
     stop: tuple[str, ...] = option(  # they do not belong to the continuation
         (),
         "End a continuation before this text, for example a line break ($'\\n' in bash); may be given again.",
@@ -62,13 +42,7 @@ class GenerateOptions:
 
     def __post_init__(self) -> None:
         check_numbers(self)
-        if 0 < self.temperature < COLDEST:
-            raise SpecError(f"temperature is {self.temperature}; it is 0 (greedy search), or {COLDEST} and more")
-        if not self.temperature and (self.top_p < 1 or self.top_k):
-            raise SpecError(
-                "top_p and top_k choose among the tokens that are drawn, and greedy search draws none: give "
-                "--temperature 1 as well"
-            )
+        shared.check_sampling(self.temperature, self.top_p, self.top_k)
         if "" in self.stop or len(self.stop) > _MAX_STOPS:
             raise SpecError(f"a stop text is not empty, and there are at most {_MAX_STOPS}")
         if self.system is not None and not self.chat:

@@ -8,6 +8,18 @@ from jobs.errors import SpecError, meant
 from jobs.number_ranges import Real, Whole
 from jobs.tasks.option import EVERY, SEVERAL, Option
 
+COLDEST = 1e-6  # temperature: logits divided by much less than this are no numbers
+
+
+def check_sampling(temperature: float, top_p: float, top_k: int) -> None:
+    """Raise SpecError where these options of sampling contradict each other."""
+    if 0 < temperature < COLDEST:
+        raise SpecError(f"temperature is {temperature}; it is 0 (greedy search), or {COLDEST} and more")
+    if not temperature and (top_p < 1 or top_k):
+        raise SpecError(
+            "top_p and top_k choose among the tokens that are drawn, and none is drawn: give --temperature 1 as well"
+        )
+
 
 class Timing(enum.StrEnum):
     """How detailed the stored timings are."""
@@ -94,8 +106,32 @@ NO_REPEAT_NGRAM_SIZE = Option(
     metavar="N",
     is_later=True,
 )
+TEMPERATURE = Option(
+    "translate, generate: draw each token from the model's distribution, its logits divided by this; 0: take the most "
+    "likely ones.",
+    Real(0, 100, "0 takes the most likely tokens"),
+    heading=SEVERAL,
+)
+TOP_P = Option(  # Holtzman et al. 2020
+    "translate, generate: draw from the most likely tokens that together have this probability.",
+    Real(0, 1, "1 draws from all tokens", without_least=True),
+    heading=SEVERAL,
+    metavar="P",
+)
+TOP_K = Option(
+    "translate, generate: draw from so many of the most likely tokens; 0: from all.",
+    Whole(0, why="0 draws from all tokens"),
+    heading=SEVERAL,
+    metavar="K",
+)
+SEED = Option(
+    "translate, generate: of the random numbers: with the same seed, a document gets the same text again.",
+    Whole(0, 2**63 - 1),
+    heading=SEVERAL,
+)
 SHARED_ORDER = (  # in help
     *("reuse", "max_new_tokens", "repetition_penalty", "no_repeat_ngram_size"),
+    *("temperature", "top_p", "top_k", "seed"),
     *("cache", "batch_size", "prefix_cache", "max_length"),
 )
 

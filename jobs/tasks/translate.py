@@ -84,6 +84,17 @@ class TranslateOptions:
         in_memory=False,  # `JobSpec.memory_digest` says that the whole beam is kept
         is_later=True,
     )
+    prefix: str | None = option(
+        None,
+        "The text with which each translation begins.",
+        metavar="TEXT",
+        in_memory=False,  # the key of a document's first sentence has it
+        is_later=True,
+    )
+    temperature: float = option(0.0, shared.TEMPERATURE, is_later=True)
+    top_p: float = option(1.0, shared.TOP_P, is_later=True)
+    top_k: int = option(0, shared.TOP_K, is_later=True)
+    seed: int = option(0, shared.SEED, is_later=True)
     cache: shared.CachePolicy = option(shared.AUTO_CACHE, shared.CACHE)
     batch_size: int | None = option(None, shared.BATCH_SIZE)  # None: the engine chooses
     reuse: bool = option(True, shared.REUSE)  # take a segment that was translated before from the translation memory
@@ -111,7 +122,15 @@ class TranslateOptions:
         check_numbers(self)
         for pattern in self.keep:
             kept_pattern(pattern)
-        if self.beam_size is not None and self.n_best > self.beam_size:
+        shared.check_sampling(self.temperature, self.top_p, self.top_k)
+        if self.temperature and (self.beam_size or 1) > 1:
+            raise SpecError(
+                f"samples are drawn one by one, and beam_size is {self.beam_size}: leave --beam-size out, or "
+                "--temperature; --n-best says how many samples"
+            )
+        if self.prefix is not None and any(len(route.legs) > 1 for route in self.routes):
+            raise SpecError("a prefix is for a translation by one model; leave --prefix out, or --via")
+        if not self.temperature and self.beam_size is not None and self.n_best > self.beam_size:
             raise SpecError(
                 f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
                 "hypotheses: raise --beam-size or lower --n-best"
@@ -159,6 +178,7 @@ OWN_FIELDS = {
         "target_language": "the language to translate a document into",
         "max_new_tokens": "the longest translation of a segment of a document, in tokens",
         "max_chars": "the longest translation of a document, in characters",
+        "prefix": "the text with which the translation of a document begins",
     }.items()
 }
 

@@ -21,7 +21,7 @@ from jobs.outcome import Failed, Outcome
 from jobs.providers import NO_PROVIDER, UNANSWERED, Choice, Handover, Reason
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch, PlannedDocument
-from jobs.tasks.document_options import max_chars_of
+from jobs.tasks.document_options import own_value
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.length_limit import flag_too_long
@@ -166,7 +166,7 @@ def _checked(outcome: Outcome, document: PlannedDocument, spec: JobSpec) -> Outc
     options = spec.options
     if not isinstance(options, TranslateOptions) or options.max_chars is None:
         return outcome
-    return flag_too_long(outcome, max_chars_of(document.own_options) or options.max_chars, options.markup)
+    return flag_too_long(outcome, own_value(document.own_options, "max_chars") or options.max_chars, options.markup)
 
 
 def _exhausted(spec: JobSpec, text: str, refused: Sequence[_Refused], index: int) -> Outcome:

@@ -3,16 +3,17 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from jobs.answers import Answers
+from jobs.answers import Answers, Unanswered
+from jobs.documents import quoted
 from jobs.errors import ModelError
-from jobs.outcome import Failed, SegmentTranslation, Translation
+from jobs.outcome import Failed, Outcome, SegmentTranslation, Translation
 from jobs.routing.language_pair import LanguagePair, language_pair
 from jobs.spec import JobSpec
-from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS, Batch
-from jobs.tasks.document_options import has_own, max_chars_of
+from jobs.store.queue.batches import MAX_BATCHES_AT_ONCE, MAX_TOKENS, Batch, PlannedDocument
+from jobs.tasks.document_options import own_value
 from jobs.tasks.generate import GenerateOptions
 from jobs.tasks.rerank import Method, RerankOptions
 from jobs.tasks.score import ScoreOptions
@@ -39,6 +40,7 @@ OfTranslation = TypeVar("OfTranslation", Translator, PairScorer)
 Loaded = TypeVar("Loaded", LoadedCausal, LoadedCrossEncoder, LoadedTranslation)
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker, PairReranker, YesNoReranker, PromptContinuer)
 NO_LANGUAGE = "no-target-language"  # error_code of a document that asks for a language which the model lacks
+BAD_PREFIX = "bad-prefix"  # of a document whose translation is to begin with what the model cannot write
 BATCH_S = 4.0  # the time that a batch may take
 MAX_JOBS = 16  # whose speed is remembered
 
@@ -91,10 +93,7 @@ class LocalEngines:
             case TranslateOptions(routes=(_, *_)) as options:
                 return self._translate_via(spec, texts, run, _limits(options, documents))
             case TranslateOptions() as options:
-                own_language = has_own(documents[0].own_options, "target_language")
-                return self._translate(
-                    spec, texts, options, run, _limits(options, documents), own_language=own_language
-                )
+                return self._translate(spec, documents, options, run)
             case ScoreOptions(pairs=True) as options:
                 return score_with_reuse(self.of_translation(spec, PairScorer), texts, options, run)
             case ScoreOptions() as options:
@@ -119,19 +118,26 @@ class LocalEngines:
     def _translate(
         self,
         spec: JobSpec,
-        texts: Sequence[str],
+        documents: Batch,
         options: TranslateOptions,
         run: RunContext,
-        limits: Sequence[int | None],
-        *,
-        own_language: bool,
     ) -> Answers:
-        """`own_language`: the documents say the target language themselves, and not the job."""
+        """Translate documents by one model; those that ask for what it cannot do fail alone."""
         translator = self.of_translation(spec, Translator)
-        if why := own_language and translator.why_not_into(options):
-            return Answers([Failed(NO_LANGUAGE, why)] * len(texts))
+        has_own_language = own_value(documents[0].own_options, "target_language") is not None
+        if has_own_language and (why := translator.why_not_into(options)):
+            return Answers([Failed(NO_LANGUAGE, why)] * len(documents))
+        prefixes = [own_value(document.own_options, "prefix") or options.prefix for document in documents]
+        unwritable = {prefix for prefix in set(prefixes) if prefix and translator.forced_prefix(prefix) is None}
+        kept = [index for index, prefix in enumerate(prefixes) if prefix not in unwritable]
         started = time.perf_counter()
-        answers = translator.translate(texts, options, run, limits)
+        answers = translator.translate(
+            [documents[index].text for index in kept],
+            options,
+            run,
+            _limits(options, [documents[index] for index in kept]),
+            [prefixes[index] for index in kept],
+        )
         if translator.is_batch_invariant(options):
             computed = answers.learned.values() if options.reuse else answers.outcomes  # without results of the memory
             tokens = sum(
@@ -140,7 +146,12 @@ class LocalEngines:
                 if isinstance(translation, SegmentTranslation | Translation)
             )
             self._pace.measured(spec, tokens, time.perf_counter() - started)
-        return answers
+        if not unwritable:
+            return answers
+        outcomes: list[Outcome | Unanswered] = [_without_prefix(prefix or "") for prefix in prefixes]
+        for index, outcome in zip(kept, answers.outcomes, strict=True):
+            outcomes[index] = outcome
+        return replace(answers, outcomes=outcomes)
 
     def _translate_via(
         self, spec: JobSpec, texts: Sequence[str], run: RunContext, limits: Sequence[int | None]
@@ -210,9 +221,17 @@ class LocalEngines:
         return model
 
 
-def _limits(options: TranslateOptions, documents: Batch) -> list[int | None]:
+def _limits(options: TranslateOptions, documents: Sequence[PlannedDocument]) -> list[int | None]:
     """The most characters of the translation of each document."""
-    return [max_chars_of(document.own_options) or options.max_chars for document in documents]
+    return [own_value(document.own_options, "max_chars") or options.max_chars for document in documents]
+
+
+def _without_prefix(prefix: str) -> Failed:
+    return Failed(
+        BAD_PREFIX,
+        f"the translation is to begin with {quoted(prefix)}, which the model cannot write so: its vocabulary lacks a "
+        "part of it, or spells it otherwise",
+    )
 
 
 def _languages(spec: JobSpec) -> LanguagePair | None:

@@ -33,6 +33,7 @@ class BeamSearch:
         k = rules.num_beams
         self._rules = rules
         self._first_step_rows = first_step_rows
+        self._forced_first = rules.first_free_step + rules.longest_prefix  # tokens of which any may be forced
         self._sentences = np.empty(0, np.int64)  # (n,)
         self._lengths = np.empty(0, np.int64)  # (n,): tokens so far, the start token included
         self._rows = np.empty((0, k), np.int64)  # (n, k): the row of each beam within its sentence, the best beam first
@@ -140,8 +141,9 @@ class BeamSearch:
             scales = None if scales is None else np.repeat(scales, k)
             before, order = self._scores, self._rows
         candidates = best_continuations(logits, scales, normalizer, before, order, 2 * k)
-        forces_first = rules.forced_bos_id is not None and int(self._lengths.min()) == 1
-        if forces_first or (rules.forced_eos_id is not None and longest >= rules.max_new_tokens):
+        if int(self._lengths.min()) <= self._forced_first or (
+            rules.forced_eos_id is not None and longest >= rules.max_new_tokens
+        ):
             self._force(candidates)
         if width < k:
             candidates.rows[:] = 0  # all beams are alike
@@ -149,7 +151,7 @@ class BeamSearch:
 
     def _force(self, candidates: Continuations) -> None:
         """Let the beams of sentences whose next id is forced continue with it, at no cost."""
-        forced = forced_ids(self._rules, self._lengths - 1)
+        forced = forced_ids(self._rules, self._lengths - 1, self._sentences)
         if forced is None:
             return
         sentences = np.flatnonzero(forced >= 0)
@@ -165,7 +167,7 @@ class BeamSearch:
         k, width = self._rules.num_beams, self._width
         truncated = np.zeros((len(self._lengths), k), np.bool_)
         truncated[last] = candidates.ids[last, :k] != self._rules.eos_id
-        forced = forced_ids(self._rules, self._lengths[last] - 1)
+        forced = forced_ids(self._rules, self._lengths[last] - 1, self._sentences[last])
         if forced is not None:
             last = last[forced >= 0]
             rows = width * last[:, None] + candidates.rows[last, :k]

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from jobs.errors import ModelError, SpecError
 from jobs.tasks.translate import TranslateOptions
+from worker.engine.search.sampling import Sampling
 
 EarlyStopping = bool | Literal["never"]
 
@@ -41,6 +42,14 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentRules:
+    """What a segment has of its own."""
+
+    prefix: tuple[int, ...] = ()  # the ids with which its translation begins, at no cost, behind `forced_bos_id`
+    stream: tuple[int, ...] = ()  # what its random numbers depend on, beside the seed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationConfig:
     """The rules of one search. Lengths count generated tokens: no start token, end-of-sentence included."""
@@ -61,6 +70,18 @@ class GenerationConfig:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
     renormalize_logits: bool = False  # after the rules, before scores are summed
+    sampling: Sampling | None = None  # None: the most likely tokens
+    segments: tuple[SegmentRules, ...] = ()  # of the segments of a call by their index, where they have some
+
+    def only(self, order: Sequence[int]) -> Self:
+        """The rules of some segments of the call, in this order."""
+        if not self.segments:
+            return self
+        return dataclasses.replace(self, segments=tuple(self.segments[index] for index in order))
+
+    @property
+    def longest_prefix(self) -> int:
+        return max((len(segment.prefix) for segment in self.segments), default=0)
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -75,7 +96,7 @@ class GenerationConfig:
         """These rules, overridden by the options of a job; lengths stay within the model's positions. Raises
         SpecError if the job wants more hypotheses than the search keeps."""
         wanted: dict[str, Any] = {
-            "num_beams": options.beam_size,
+            "num_beams": 1 if options.temperature else options.beam_size,
             "length_penalty": options.length_penalty,
             "early_stopping": options.early_stopping,
             "repetition_penalty": options.repetition_penalty,
@@ -86,6 +107,9 @@ class GenerationConfig:
             suppressed = (token_id for token_id in self.suppressed_ids if token_id != self.unlisted_pad_id)
             wanted["suppressed_ids"] = tuple(suppressed)
         rules = dataclasses.replace(self, **{name: value for name, value in wanted.items() if value is not None})
+        if options.temperature:
+            sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
+            return dataclasses.replace(rules, sampling=sampling)
         if options.n_best > rules.num_beams:
             raise SpecError(
                 f"n_best is {options.n_best}, and a search with the model's own settings keeps {rules.num_beams}: give "

@@ -1,5 +1,5 @@
 """
-Greedy search: follow the most likely token of each row until the row ends.
+Greedy search: follow the most likely token of each row, or one drawn from the model's distribution, until the row ends.
 
 Shapes: R rows, one per sentence · V vocabulary · T tokens allocated.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.search.logit_rules import Floats, Ids, apply_rules
+from worker.engine.search.logit_rules import Floats, Ids, apply_rules, log_normalizer
 from worker.engine.search.rows import RowOrder, compact_rows, forced_ids, with_capacity
 
 # Approximate logits (R, V), scales and normalizers (R,) -> best ids, their exact logits, better normalizers (R,) each.
@@ -29,6 +29,7 @@ class GreedySearch:
         self._lengths = np.empty(0, np.int64)  # (R,): tokens so far, the start token included
         self._log_probs = np.empty(0)  # (R,)
         self._tokens = np.empty((0, 1), np.int64)  # (R, T)
+        self._numbers: dict[int, np.random.Generator] = {}  # of sentences that are sampled
 
     @property
     def num_sentences(self) -> int:
@@ -48,21 +49,34 @@ class GreedySearch:
         self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
         self._lengths = np.concatenate((self._lengths, np.ones(len(sentences), np.int64)))
         self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
+        if (sampling := self._rules.sampling) is not None:
+            for sentence in sentences:
+                self._numbers[sentence] = sampling.random_numbers(self._rules.segments[sentence].stream)
 
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,). Returns the hypotheses of sentences
         that have ended, and the order of the other rows."""
         rules, rows = self._rules, np.arange(len(logits))
+        own: Floats | None = None
+        if rules.sampling is not None and (rules.repetition_penalty != 1.0 or rules.renormalize_logits):
+            own = logits.copy() if scales is None else logits * scales[:, None]  # the model's, without the rules
+        own_normalizer = None if own is None else log_normalizer(own)
         normalizer, scales = apply_rules(
             logits, scales, self._tokens, self._lengths, rules, steps=self._lengths - 1, to_log_probs=False
         )  # (R,)
-        if self._rescore is not None and scales is not None:
+        if rules.sampling is not None:
+            numbers = np.array([self._numbers[sentence].random() for sentence in self._sentences.tolist()])
+            ids = rules.sampling.draw(logits, scales, numbers)
+            best = logits[rows, ids] * (1 if scales is None else scales)
+            if own is not None and own_normalizer is not None:
+                best, normalizer = own[rows, ids], np.where(np.isfinite(normalizer), own_normalizer, normalizer)
+        elif self._rescore is not None and scales is not None:
             ids, best, normalizer = self._rescore(logits, scales, normalizer)
         else:
             ids = logits.argmax(axis=1)  # (R,)
             best = logits[rows, ids] * (1 if scales is None else scales)
         wanted = ids
-        forced = forced_ids(rules, self._lengths - 1)
+        forced = forced_ids(rules, self._lengths - 1, self._sentences)
         with np.errstate(invalid="ignore"):
             gained = best - normalizer
         if forced is not None:
@@ -80,6 +94,8 @@ class GreedySearch:
         }
         if not ended:
             return ended, None
+        for sentence in ended:
+            self._numbers.pop(sentence, None)
         stay = compact_rows(~has_ended)
         self._sentences, self._lengths = self._sentences[stay], self._lengths[stay]
         self._log_probs, self._tokens = self._log_probs[stay], self._tokens[stay]

@@ -16,11 +16,17 @@ RowOrder = Ids | None
 _CAPACITY = 32  # tokens allocated for a new sentence
 
 
-def forced_ids(rules: GenerationConfig, steps: Ids) -> Ids | None:
-    """The forced id at each step, -1 where any is allowed; None where none is forced at all. `steps` count from 0."""
+def forced_ids(rules: GenerationConfig, steps: Ids, sentences: Ids) -> Ids | None:
+    """The forced id at each step (R,) of these sentences (R,), -1 where any is allowed; None where none is forced at
+    all. `steps` count from 0."""
     forced = np.full(len(steps), -1)
     if rules.forced_bos_id is not None:
         forced[steps == 0] = rules.forced_bos_id
+    first = rules.first_free_step
+    for row in np.flatnonzero((steps >= first) & (steps < first + rules.longest_prefix)).tolist():
+        prefix = rules.segments[sentences[row]].prefix
+        if steps[row] - first < len(prefix):
+            forced[row] = prefix[steps[row] - first]
     if rules.forced_eos_id is not None:
         forced[steps + 1 == rules.max_new_tokens] = rules.forced_eos_id
     return forced if (forced >= 0).any() else None

@@ -64,11 +64,30 @@ def _added(sums: HypothesisSums, more: HypothesisSums | None) -> HypothesisSums:
     )
 
 
-def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTranslation:
-    """The translation of a segment that was too long for the model and was translated in pieces."""
+def drawn_combinations(parts: Sequence[SegmentTranslation], num_samples: int) -> list[Combination]:
+    """The samples of a text, in the order in which they were drawn: sample i of it is sample i of each part. A part
+    with fewer texts, such as an imported translation, is the same in all."""
+    found = [Combination(0.0, ())] * num_samples
+    for part in parts:
+        sums = part.sums or [None] * len(part.texts)
+        last = len(part.texts) - 1
+        found = [
+            Combination(
+                before.score + part.scores[min(number, last)],
+                (*before.texts, part.texts[min(number, last)]),
+                _added(before.sums, sums[min(number, last)]),
+            )
+            for number, before in enumerate(found)
+        ]
+    return found
+
+
+def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int, *, are_drawn: bool = False) -> SegmentTranslation:
+    """The translation of a segment that was too long for the model and was translated in pieces. `are_drawn`: its
+    hypotheses are samples."""
     if len(pieces) == 1:
         return pieces[0]
-    combinations = best_combinations(pieces, n_best)
+    combinations = (drawn_combinations if are_drawn else best_combinations)(pieces, n_best)
     return SegmentTranslation(
         texts=tuple(_join(combination.texts) for combination in combinations),
         scores=tuple(combination.score for combination in combinations),
@@ -81,14 +100,19 @@ def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTra
 
 
 def join_document(
-    spans: Sequence[Span], segments: Sequence[SegmentTranslation], *, num_reused: int, n_best: int
+    spans: Sequence[Span],
+    segments: Sequence[SegmentTranslation],
+    *,
+    num_reused: int,
+    n_best: int,
+    are_drawn: bool = False,
 ) -> Translation:
     """The document with each sentence replaced by its translation. Line breaks, and what stands before the first
     sentence and behind the last one, are unchanged; the space between two sentences is what their script asks for.
 
-    `segments` are the translations of the translatable spans, in order.
+    `segments` are the translations of the translatable spans, in order. `are_drawn`: their hypotheses are samples.
     """
-    combinations = best_combinations(segments, n_best)
+    combinations = (drawn_combinations if are_drawn else best_combinations)(segments, n_best)
     filled = [_fill(spans, combination.texts) for combination in combinations]
     texts = ["".join(piece for pieces in document for piece in pieces) for document in filled]
     passed = [Flag.PASSED_THROUGH] if any(span.letterless for span in spans) else []

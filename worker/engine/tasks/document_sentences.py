@@ -47,6 +47,7 @@ class CutDocument:
     sentences: list[Occurrence]
     checks_numbers: bool = False  # whether a number that is lost is flagged
     markup: Markup = Markup.NONE
+    are_drawn: bool = False  # whether its translations are samples
 
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
@@ -68,7 +69,7 @@ class CutDocument:
         read = [plain[sentence.index] for sentence in self.sentences]
         marked = self._with_marks(own, read, alignments)
         num_reused = self.num_reused(computed)
-        joined = join_document(self.spans, marked, num_reused=num_reused, n_best=n_best)
+        joined = join_document(self.spans, marked, num_reused=num_reused, n_best=n_best, are_drawn=self.are_drawn)
         if limit is None:
             return joined
         choice = fitting_choice(self.spans, marked, limit, self.markup)
@@ -107,29 +108,38 @@ class CutTexts:
 
     sentences: list[str]
     documents: list[CutDocument]
+    prefixes: list[str]  # of the sentences: the text with which the translation of each begins, "" for none
 
     @classmethod
-    def of(cls, texts: Sequence[str], options: TranslateOptions) -> "CutTexts":
-        """Cut every text. With `options.reuse`, equal sentences are one."""
+    def of(
+        cls, texts: Sequence[str], options: TranslateOptions, prefixes: Sequence[str | None] | None = None
+    ) -> "CutTexts":
+        """Cut every text. With `options.reuse`, equal sentences are one. `prefixes`: the text with which the
+        translation of each text begins, which is that of its first sentence."""
         rules = MarkRules.of(options.markup, options.placeholders == Placeholders.AUTO, options.keep)
         sentences: list[str] = []
-        indices: dict[str, int] = {}
+        prefix_of: list[str] = []
+        indices: dict[tuple[str, str], int] = {}
         documents = []
-        for text in texts:
-            document = CutDocument([], [], checks_numbers=bool(rules), markup=options.markup)
+        for text, prefix in zip(texts, prefixes or [None] * len(texts), strict=True):
+            document = CutDocument(
+                [], [], checks_numbers=bool(rules), markup=options.markup, are_drawn=bool(options.temperature)
+            )
             for span, marked in marked_spans(text, options.source_language, rules, options.segment):
                 document.spans.append(span)
                 if span.translatable:
                     plain = span.text if marked is None else marked.plain
-                    index = indices.get(plain) if options.reuse else None
+                    begins_with = "" if document.sentences else prefix or ""
+                    index = indices.get((plain, begins_with)) if options.reuse else None
                     document.sentences.append(
                         Occurrence(len(sentences) if index is None else index, index is None, marked)
                     )
                     if index is None:
-                        indices[plain] = len(sentences)
+                        indices[plain, begins_with] = len(sentences)
                         sentences.append(plain)
+                        prefix_of.append(begins_with)
             documents.append(document)
-        return cls(sentences, documents)
+        return cls(sentences, documents, prefix_of)
 
     def pairs_to_align(self, found: Sequence[SegmentTranslation]) -> list[tuple[str, str]]:
         """The sentences that hold marks with their translations, each pair once."""

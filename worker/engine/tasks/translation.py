@@ -11,7 +11,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
@@ -21,9 +21,9 @@ from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext, memory_key
-from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.generation_config import GenerationConfig, SegmentRules
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
+from worker.engine.seq2seq.protocol import Decoded, Decoder, Seq2SeqModel
 from worker.engine.tasks.document_alignments import with_alignments
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
@@ -73,9 +73,11 @@ class Translator:
         options: TranslateOptions,
         run: RunContext,
         limits: Sequence[int | None] | None = None,
+        prefixes: Sequence[str | None] | None = None,
     ) -> Answers:
         """Translate every text. `limits`: the most characters of each translation, where `options.max_chars` says that
-        there are such; None: that many, for all. Raises SpecError if the model cannot do
+        there are such; None: that many, for all. `prefixes`: the text with which each begins,
+        one that `forced_prefix` has ids for; None: that of the options. Raises SpecError if the model cannot do
         what the options ask, Stopped if the run is to end.
 
         With `options.reuse`, segments in the memory are not translated again, and equal segments are translated once.
@@ -83,8 +85,8 @@ class Translator:
         """
         self.check(options)
         with run.measure("segment", rows=len(texts)):
-            cut = CutTexts.of(texts, options)
-        found = self.translate_sentences(cut.sentences, options, run)
+            cut = CutTexts.of(texts, options, prefixes or [options.prefix] * len(texts))
+        found = self.translate_sentences(cut.sentences, options, run, cut.prefixes)
         pairs = cut.pairs_to_align(found.results)
         alignments = dict(zip(pairs, self.align(pairs, options, run), strict=True)) if pairs else NONE_ALIGNED
         outcomes = [
@@ -100,24 +102,45 @@ class Translator:
         )
 
     def translate_sentences(
-        self, sentences: Sequence[str], options: TranslateOptions, run: RunContext
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions,
+        run: RunContext,
+        prefixes: Sequence[str] | None = None,
     ) -> TranslatedSentences:
-        """Translate every sentence as a unit, however many a splitter would find in it. Raises as `translate`."""
+        """Translate every sentence as a unit, however many a splitter would find in it. `prefixes`: what the
+        translation of each begins with, "" for nothing. Raises as `translate`."""
+        begin = list(prefixes or [""] * len(sentences))
         tokenizer = self._tokenizer.for_source(options.source_language)
         rules = self.check(options)
         if options.cache != self._policy:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
-        keys = [memory_key(run.digest, sentence, tokenizer.source_language) for sentence in sentences]
-        imported = _recall_imported(sentences, run) if options.reuse else {}
-        wanted = [key for sentence, key in zip(sentences, keys, strict=True) if sentence not in imported]
+        keys = [
+            memory_key(run.digest, f"\0{prefix}\0{sentence}" if prefix else sentence, tokenizer.source_language)
+            for sentence, prefix in zip(sentences, begin, strict=True)
+        ]
+        units = _recall_imported(sentences, run) if options.reuse else {}
+        imported = {
+            index: units[sentence]
+            for index, (sentence, prefix) in enumerate(zip(sentences, begin, strict=True))
+            if sentence in units and units[sentence].startswith(prefix)
+        }
+        wanted = [key for index, key in enumerate(keys) if index not in imported]
         known = run.memory.recall(wanted) if options.reuse and wanted else {}
-        unknown = [index for index, key in enumerate(keys) if key not in known and sentences[index] not in imported]
-        new = self._translate_sentences(tokenizer, [sentences[index] for index in unknown], rules, options, run)
+        unknown = [index for index, key in enumerate(keys) if key not in known and index not in imported]
+        new = self._translate_sentences(
+            tokenizer,
+            [sentences[index] for index in unknown],
+            [tuple(self.forced_prefix(begin[index]) or ()) for index in unknown],
+            rules,
+            options,
+            run,
+        )
         computed = dict(zip(unknown, new, strict=True))
         results = [
-            _imported(imported[sentence])
-            if sentence in imported
+            _imported(imported[index])
+            if index in imported
             else _with_flags(tokenizer, sentence, computed[index] if index in computed else known[key])
             for index, (sentence, key) in enumerate(zip(sentences, keys, strict=True))
         ]
@@ -157,11 +180,13 @@ class Translator:
         self,
         tokenizer: Seq2SeqTokenizer,
         sentences: Sequence[str],
+        prefixes: Sequence[tuple[int, ...]],
         rules: GenerationConfig,
         options: TranslateOptions,
         run: RunContext,
     ) -> list[SegmentTranslation]:
-        """Tokenize, decode and detokenize; the translations are in the order of `sentences`."""
+        """Tokenize, decode and detokenize; the translations are in the order of `sentences`. `prefixes`: the ids with
+        which each translation begins. Where tokens are drawn, every sentence is decoded once for each sample."""
         with run.measure("tokenize", rows=len(sentences)) as counted:
             split = [
                 tokenizer.split(sentence, options.target_language, self.model.max_positions) for sentence in sentences
@@ -169,15 +194,32 @@ class Translator:
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))
         results: dict[int, SegmentTranslation] = {}
-        kept = options.n_best if options.max_chars is None else rules.num_beams  # any of the beam may be what fits
-        for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
+        num_samples = options.n_best if options.temperature else 1
+        # Any of the beam may be what fits.
+        kept = options.n_best if options.max_chars is None or options.temperature else rules.num_beams
+        if options.temperature or any(prefixes):
+            rules = replace(rules, segments=_segment_rules(split, prefixes, num_samples))
+        repeated = [ids for ids in pieces for _ in range(num_samples)]
+        decoded = self.decoder.decode(repeated, rules, run, batch_size=options.batch_size)
+        for found in decoded if num_samples == 1 else _together(decoded, num_samples):
             num_tokens = sum(len(hypothesis.ids) for _, hypotheses in found for hypothesis in hypotheses[:kept])
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     result = self._to_text(pieces[index], hypotheses[:kept])
                     results[index] = result if options.max_chars is None else _with_sums(result, hypotheses)
         in_order = iter(results[index] for index in range(len(pieces)))
-        return [join_pieces([next(in_order) for _ in parts], kept) for parts in split]
+        return [
+            join_pieces([next(in_order) for _ in parts], kept, are_drawn=bool(options.temperature)) for parts in split
+        ]
+
+    def forced_prefix(self, prefix: str) -> list[int] | None:
+        """The ids of a text with which a translation is to begin; None: the model cannot write it, since its vocabulary
+        lacks a part of it or spells it otherwise."""
+        ids = [piece.id for piece in self._tokenizer.cut_target(prefix.rstrip())] if prefix else []
+        if not ids:
+            return ids
+        is_writable = self._tokenizer.decode(ids) == prefix.rstrip()
+        return ids if is_writable and self.model.new_scorer().has_ids(ids).all() else None
 
     def _to_text(self, source: Sequence[int], hypotheses: Sequence[Hypothesis]) -> SegmentTranslation:
         best = hypotheses[0]
@@ -197,6 +239,35 @@ def _with_sums(result: SegmentTranslation, hypotheses: Sequence[Hypothesis]) -> 
     """A translation with what is summed of each of its hypotheses, since any of them may become its first."""
     sums = [HypothesisSums(each.log_prob, len(each.ids), each.truncated) for each in hypotheses]
     return replace(result, sums=tuple(sums[: len(result.texts)]))
+
+
+def _segment_rules(
+    split: Sequence[Sequence[Sequence[int]]], prefixes: Sequence[tuple[int, ...]], num_samples: int
+) -> tuple[SegmentRules, ...]:
+    """The rules of each sample of each piece of each sentence: the first piece has the prefix, and random numbers
+    depend on the piece and the number of the sample."""
+    return tuple(
+        SegmentRules(() if number else prefix, (sample, *ids))
+        for parts, prefix in zip(split, prefixes, strict=True)
+        for number, ids in enumerate(parts)
+        for sample in range(num_samples)
+    )
+
+
+def _together(decoded: Iterable[Decoded], num_samples: int) -> Iterator[Decoded]:
+    """The samples of each piece together, as soon as the last one is there, in the order of their numbers."""
+    waiting: dict[int, dict[int, Hypothesis]] = {}
+    for found in decoded:
+        whole: Decoded = []
+        for index, hypotheses in found:
+            piece, sample = divmod(index, num_samples)
+            samples = waiting.setdefault(piece, {})
+            samples[sample] = hypotheses[0]
+            if len(samples) == num_samples:
+                del waiting[piece]
+                whole.append((piece, [samples[number] for number in range(num_samples)]))
+        if whole:
+            yield whole
 
 
 def _recall_imported(sentences: Sequence[str], run: RunContext) -> dict[str, str]:

@@ -86,6 +86,10 @@ def why_not_translate(spec: JobSpec) -> str | None:
         return "a chat model has no beam search, and --beam-size asks for one"
     if spec.options.segment not in (Segmentation.SENTENCES, Segmentation.NONE):
         return f"a chat model translates whole documents, and --segment {spec.options.segment} asks for parts"
+    if spec.options.temperature:
+        return "a chat model's server draws by rules of its own, and --temperature asks for a translation model's"
+    if spec.options.prefix is not None:
+        return "a chat model cannot be made to begin with a text, and --prefix asks for it"
     if why := why_not_against_repetition(spec.options):
         return why
     if spec.options.alignments:

@@ -73,7 +73,7 @@ class ExportedDecoder:
                 batches.extendleft(reversed(self._halves(segments, batch)))
                 continue
             with halve_on_out_of_memory(rows, f"rows of {length} tokens") as attempt:
-                yield list(zip(batch.order, self._search(batch, rules, run), strict=True))
+                yield list(zip(batch.order, self._search(batch, rules.only(batch.order), run), strict=True))
             if not attempt.fits:
                 self._max_size = attempt.half * length
                 self._drop_buffers()

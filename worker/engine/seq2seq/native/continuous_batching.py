@@ -40,9 +40,9 @@ class ContinuousDecoder:
         self._graphs = graphs
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that did not fit into memory
-        # The step of the last call, with the kind of rules that it serves: the number of beams, and whether there is no
-        # repetition penalty.
-        self._step: tuple[tuple[int, bool], DecodeStep] | None = None
+        # The step of the last call, with the kind of rules that it serves: the number of beams, whether there is no
+        # repetition penalty, and whether no token is drawn.
+        self._step: tuple[tuple[int, bool, bool], DecodeStep] | None = None
         self._max_sentences = 0  # the most sentences that fitted into memory so far; 0: not known yet
 
     @property
@@ -82,7 +82,7 @@ class ContinuousDecoder:
 
     def _step_for(self, rules: GenerationConfig) -> DecodeStep:
         """The DecodeStep of the last call, if it serves these rules too; else a new one."""
-        kind = rules.num_beams, rules.repetition_penalty == 1.0
+        kind = rules.num_beams, rules.repetition_penalty == 1.0, rules.sampling is None
         if self._step is None or self._step[0] != kind:
             self._step = kind, DecodeStep(self._graphs, rules)
         return self._step[1]

@@ -24,7 +24,7 @@ class DecodeStep:
     def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: give exact logits, also where a screened decoder would serve the rules."""
         self.rescore: Rescore | None = None  # finds the best ids where logits are approximate
-        may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
+        may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and rules.sampling is None and not exact
         self._screen = screen = graphs.screen() if may_screen else None
         if screen is not None:
             self.rescore = lambda logits, scales, normalizer: screen.best(

@@ -65,6 +65,9 @@ class TargetHead:
             forced_eos_id=self._forced_row(rules.forced_eos_id, "forced_eos_token_id"),
             suppressed_ids=self._rows(rules.suppressed_ids),
             begin_suppressed_ids=self._rows(rules.begin_suppressed_ids),
+            segments=tuple(
+                dataclasses.replace(segment, prefix=self._rows(segment.prefix)) for segment in rules.segments
+            ),
             bad_sequences=tuple(
                 rows for rows, sequence in zip(bad, rules.bad_sequences, strict=True) if len(rows) == len(sequence)
             ),

@@ -59,7 +59,7 @@ class UncachedDecoder:
             size = min(len(waiting), batch_size, self._max_sentences or batch_size)
             batch = [waiting.popleft() for _ in range(size)]
             with halve_on_out_of_memory(size, "sentences") as attempt:
-                hypotheses = self._search([segments[index] for index in batch], rules, run)
+                hypotheses = self._search([segments[index] for index in batch], rules.only(batch), run)
                 yield list(zip(batch, hypotheses, strict=True))
             if not attempt.fits:
                 self._max_sentences = attempt.half

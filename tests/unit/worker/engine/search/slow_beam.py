@@ -184,7 +184,7 @@ class SlowBeamSearch:
         parents = np.tile(np.repeat(np.arange(width), some), (n, 1))
         best = _top(scores, 2 * k)
         scores, ids, parents = scores[sentences, best], ids[sentences, best], parents[sentences, best]
-        forced = forced_ids(rules, self._lengths - 1)
+        forced = forced_ids(rules, self._lengths - 1, self._sentences)
         if forced is not None:
             rows = np.flatnonzero(forced >= 0)
             scores[rows] = np.concatenate((running.scores[rows], np.full((len(rows), k), -np.inf, np.float32)), axis=1)
