@@ -17,6 +17,7 @@ from jobs.files.markup.xml_tree import Element, XmlText, read_xml
 from jobs.files.translatable import TranslatableFile
 
 _SUB_STATE = re.compile(r"\s+subState\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+_DIGITS = 9  # of the longest length that is read
 _HOLD_UNITS = frozenset({"file", "group", "unit", "trans-unit", "body"})
 
 
@@ -64,7 +65,17 @@ def _unit(xml: XmlText, element: Element, *, again: bool) -> NamedPlace | Shared
         return _written(xml, element, content.written(text, name))
 
     stop = (target or segmented or source).stop
-    return NamedPlace(name, Place(element.start, stop, content.text, fill, _notes(xml, element)))
+    place = Place(element.start, stop, content.text, fill, _notes(xml, element))
+    return NamedPlace(name, place, max_chars=_max_chars(xml, element))
+
+
+def _max_chars(xml: XmlText, element: Element) -> int | None:
+    """What XLIFF 1.2 says of the length of a unit's translation, where it counts characters: by default it counts
+    pixels."""
+    width = xml.value(element, "maxwidth") or ""
+    if xml.value(element, "size-unit") != "char" or not width.isascii() or not width.isdecimal():
+        return None
+    return int(width[:_DIGITS]) or None
 
 
 def _segmented(

@@ -23,6 +23,7 @@ class NamedPlace:
     name: str
     place: Place
     markup: Markup = Markup.XML
+    max_chars: int | None = None  # what the file says that a translation may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,9 @@ class XmlFile:
         named = (each for one in self.named for each in (one.named if isinstance(one, SharedPlace) else [one]))
         for number, each in enumerate(named, 1):
             name = names.of(each.name or str(number))
-            units.append(Unit(name=name, text=each.place.text, markup=each.markup, context=each.place.context))
+            place = each.place
+            unit = Unit(name=name, text=place.text, markup=each.markup, context=place.context, max_chars=each.max_chars)
+            units.append(unit)
         object.__setattr__(self, "units", units)
 
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:

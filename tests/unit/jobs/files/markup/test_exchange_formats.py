@@ -88,6 +88,16 @@ def test_xliff_2_has_its_state_at_the_segment_and_its_language_at_the_root():
     ).replace(b"<target/>", b'<target>Eins <pc id="1">zwei</pc></target>')
 
 
+@pytest.mark.parametrize(
+    ("attributes", "most"),
+    [('maxwidth="12" size-unit="char"', 12), ('maxwidth="12"', None), ('maxwidth="x" size-unit="char"', None)],
+)
+def test_a_unit_says_how_many_characters_its_translation_may_have(attributes, most):
+    (unit,) = XLIFF.read(xliff(f'<trans-unit id="a" {attributes}><source>One</source></trans-unit>')).units
+
+    assert unit.max_chars == most
+
+
 def test_native_code_in_a_text_is_a_numbered_mark_and_a_text_of_the_same_words_is_written_with_a_language():
     source = "<bpt id='1'>&lt;b></bpt>OK<ept id='1'>&lt;/b></ept>"
     file = XLIFF.read(xliff(f"<trans-unit id='a'><source>{source}</source></trans-unit>"))
