@@ -23,6 +23,7 @@ class Flag(enum.StrEnum):
     PLACEHOLDER_LOST = "placeholder-lost"  # a placeholder or an address of the source is not in the translation
     NUMBER_CHANGED = "number-changed"  # a number of the source is not in the translation
     TOO_LONG = "too-long"  # no translation that the search found has at most the characters that are asked for
+    TERM_MISSING = "term-missing"  # a term of the glossary has not its translation there, or a kept one is lost
     KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept their rank
 
 

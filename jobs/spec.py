@@ -18,6 +18,7 @@ from jobs.tasks.option import options_of
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.task import Task
 from jobs.tasks.translate import TranslateOptions
+from jobs.terms.glossary import Glossary
 
 
 def has_payload(task: str, options: Mapping[str, Any]) -> bool:
@@ -180,5 +181,5 @@ def _as_before(options_json: str, options: Options) -> str:
 _BATCH_SIZE_BEFORE = 32
 
 
-def _plain(value: CachePolicy | Route) -> Any:
-    return str(value) if isinstance(value, CachePolicy) else dataclasses.asdict(value)
+def _plain(value: CachePolicy | Glossary | Route) -> Any:
+    return str(value) if isinstance(value, CachePolicy | Glossary) else dataclasses.asdict(value)

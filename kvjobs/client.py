@@ -165,5 +165,12 @@ def _named_options() -> Iterator[None]:
 
 
 def _given(task: str, model: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given: one that is None is at its default."""
-    return {name: value for name, value in {"task": task, "model": model, **options}.items() if value is not None}
+    """The options that were given: one that is None is at its default. Of a file that an option names, its text: the
+    program that reads it may be on another machine."""
+    from jobs.terms.glossary import path_in, text_of_file
+
+    given = {name: value for name, value in {"task": task, "model": model, **options}.items() if value is not None}
+    for name in ("glossary", "no_translate"):
+        if (path := path_in(given.get(name))) is not None:
+            given[name] = text_of_file(path)
+    return given

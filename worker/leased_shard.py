@@ -27,6 +27,7 @@ from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper
 from worker.process.watchdog import WatchedCalls
 from worker.providers.protocol import AnsweringLane, ProviderJob
+from worker.stored_glossaries import checked_for_terms, with_glossaries
 from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
@@ -67,9 +68,11 @@ class LeasedShard:
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
             spec = work.spec.on_route(batch[0].route).with_own(batch[0].own_options)
+            spec = with_glossaries(self._database, spec)
             lanes = _BatchLanes(self, is_suspect=work.suspect and index == 0)
             run = RunContext(should_stop=self._must_stop, memory=StoredMemory(self._database, self.calls.waiting))
             answers = self.lane.fallback.answer(work.job_id, spec, batch, lanes, run)
+            answers = checked_for_terms(spec, batch, answers)
             self._check_model_files(answers)
             self._join_following(index)
             failpoint("after-compute")

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from jobs.cli.choice import SuggestingChoice
 from jobs.cli.number_types import number_type
-from jobs.cli.parsed_type import Parsed
+from jobs.cli.parsed_type import FileContent, Parsed
 from jobs.tasks.kinds import Options, every_option, read_options
 from jobs.tasks.option import EVERY, Option
 from jobs.tasks.task import Task
@@ -44,7 +44,9 @@ def task_options(command: Command) -> Command:
 def click_option(option: Option) -> Callable[[Command], Command]:
     """The decorator that adds an option to a command."""
     flag, how, default = option.flag, dict[str, Any](), option.default
-    if option.parse is not None:
+    if option.is_content and option.parse is not None:
+        how = {"type": FileContent(option.parse)}
+    elif option.parse is not None:
         how = {"type": Parsed(option.parse)}
     elif option.type is bool:
         flag, how = (f"{flag}/--no-{flag[2:]}", {}) if default else (flag, {"is_flag": True})

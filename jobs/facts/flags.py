@@ -21,6 +21,7 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.PLACEHOLDER_LOST: "A placeholder or an address of the source is not in the translation as often.",
     Flag.NUMBER_CHANGED: "A number of the source is not in the translation.",
     Flag.TOO_LONG: "No translation that was found has as few characters as asked for; this is the shortest.",
+    Flag.TERM_MISSING: "A sentence has a term of the glossary, and its translation lacks the term's.",
     Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
 }
 # A model gives this flag to every document, or to none: nothing to look at when a job has ended.

@@ -35,6 +35,7 @@ class Option:
     metavar: str | None = None
     parse: Callable[[Any], Any] | None = None  # reads what JSON and a text hold in another form; raises SpecError
     is_file: bool = False
+    is_content: bool = False  # of a file: on the command line its path; elsewhere what is in it, which `parse` reads
     of_corpus: bool = False  # whether it says how a corpus is read
     of_routes: bool = False  # whether it says which models a document goes through
     in_memory: bool = True  # whether it decides a result: part of the keys of the memories

@@ -12,6 +12,7 @@ from jobs.tasks.kept_patterns import kept_pattern
 from jobs.tasks.kind import Compared, Exported, Field, Kind, Mean, Measure, Type, Words, as_json, token_count
 from jobs.tasks.option import Option, check_numbers, option, options_of
 from jobs.tasks.task import Task
+from jobs.terms.glossary import Glossary, read_glossary, read_kept_terms
 from jobs.text.markup import Markup
 
 
@@ -115,6 +116,26 @@ class TranslateOptions:
     keep: tuple[str, ...] = option(
         (), "Keep what this regular expression matches; repeatable.", metavar="REGEX", is_later=True, in_memory=False
     )
+    # Flags are made anew of the translations; what is taken out and put back is in no entry of the memory.
+    glossary: Glossary | None = option(
+        None,
+        "Terms with their translations, a .tsv or .tbx file: a sentence with one whose translation is missing gets the "
+        "flag term-missing.",
+        metavar="FILE",
+        parse=read_glossary,
+        is_content=True,
+        is_later=True,
+        in_memory=False,
+    )
+    no_translate: Glossary | None = option(
+        None,
+        "Terms that stay as they are, a text file with one a line.",
+        metavar="FILE",
+        parse=read_kept_terms,
+        is_content=True,
+        is_later=True,
+        in_memory=False,
+    )
     # The models of each language, or of all documents; empty: the job's model alone.
     routes: tuple[Route, ...] = option((), parse=read_routes, is_later=True)
 
@@ -140,6 +161,11 @@ class TranslateOptions:
     def keeps_marks(self) -> bool:
         """Whether tags, placeholders or patterns are kept."""
         return self.markup != Markup.NONE or self.placeholders != Placeholders.NONE or bool(self.keep)
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether a glossary is given, or terms that stay."""
+        return self.glossary is not None or self.no_translate is not None
 
 
 # Several models: see `jobs.routing.plan`.
@@ -255,7 +281,7 @@ TRANSLATE = Kind(
     ),
     flags=(
         *(Flag.UNKNOWN_SOURCE, Flag.REPETITION, Flag.TRUNCATED),
-        *(Flag.PLACEHOLDER_LOST, Flag.NUMBER_CHANGED, Flag.MARKUP_MOVED, Flag.TOO_LONG),
+        *(Flag.PLACEHOLDER_LOST, Flag.NUMBER_CHANGED, Flag.MARKUP_MOVED, Flag.TOO_LONG, Flag.TERM_MISSING),
         *(Flag.SPLIT, Flag.UNSCORED, Flag.IMPORTED, Flag.PASSED_THROUGH),
     ),
     fields=(

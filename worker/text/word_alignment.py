@@ -17,12 +17,12 @@ Spans = tuple[tuple[int, int], ...]
 
 # Scripts without spaces between words, by blocks of Unicode 16: Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le, Tai Lue,
 # Tai Tham, Hiragana, Katakana, Bopomofo, Han. Hangul has spaces.
-_SPACELESS = (
+SPACELESS = (
     (0x0E00, 0x109F), (0x1780, 0x17FF), (0x1950, 0x19DF), (0x19E0, 0x19FF), (0x1A20, 0x1AAF), (0x2E80, 0x2FDF),
     (0x3005, 0x3007), (0x3021, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
     (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F), (0xF900, 0xFAFF), (0xFF66, 0xFF9D), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF),
 )  # fmt: skip
-_STARTS = [first for first, _last in _SPACELESS]
+_STARTS = [first for first, _last in SPACELESS]
 # Signs that are part of a word between two letters or two digits: MidLetter, MidNum, MidNumLet, Single_Quote and
 # ExtendNumLet of the annex. Without the colon, which Swedish has within words and others after them.
 _BETWEEN_BOTH = "._'\u2018\u2019\u2024\ufe52\uff07\uff0e"
@@ -84,6 +84,6 @@ def _kind(character: str) -> str:
             return "digit"
         case "Lu" | "Ll" | "Lt" | "Lm" | "Lo" | "Nl":
             block = bisect_right(_STARTS, ord(character)) - 1
-            return "single" if block >= 0 and ord(character) <= _SPACELESS[block][1] else "letter"
+            return "single" if block >= 0 and ord(character) <= SPACELESS[block][1] else "letter"
         case _:
             return ""

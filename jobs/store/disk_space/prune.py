@@ -8,6 +8,7 @@ from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.disk_space.free_pages import Write, empty_log, give_back_free_pages, write_in_turns
+from jobs.store.glossaries import prune_glossaries
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
@@ -64,6 +65,7 @@ def prune_jobs(
     give_back_free_pages(database, shortened)
     with database.writing() as connection:
         connection.execute(delete(Job).where(Job.id.in_(job_ids)))  # deletes their counters and providers too
+    prune_glossaries(database)
     empty_log(database)
     return deleted + len(job_ids)
 

@@ -19,6 +19,7 @@ from jobs.spec import JobSpec
 from jobs.stage import CORPUS, FilterSpec, Stage
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
+from jobs.store.glossaries import store_glossaries
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
 from jobs.store.queue.chains import chain_of, skip_rejected
 from jobs.store.queue.completion import close_shards
@@ -317,6 +318,8 @@ def insert_job(
         .returning(Job.id)
     ).scalar()
     if job_id is not None:
+        if isinstance(spec, JobSpec):
+            store_glossaries(connection, spec.options)
         connection.execute(insert(JobCounts).values(job_id=job_id, **_no_counts()))
         connection.execute(insert(JobTurn).values(job_id=job_id))
         insert_providers(connection, job_id, spec)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     file_table,
+    glossary_table,
     lasting_tables,
     provider_tables,
     result_tables,

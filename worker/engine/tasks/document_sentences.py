@@ -116,7 +116,9 @@ class CutTexts:
     ) -> "CutTexts":
         """Cut every text. With `options.reuse`, equal sentences are one. `prefixes`: the text with which the
         translation of each text begins, which is that of its first sentence."""
-        rules = MarkRules.of(options.markup, options.placeholders == Placeholders.AUTO, options.keep)
+        rules = MarkRules.of(
+            options.markup, options.placeholders == Placeholders.AUTO, options.keep, options.no_translate
+        )
         sentences: list[str] = []
         prefix_of: list[str] = []
         indices: dict[tuple[str, str], int] = {}

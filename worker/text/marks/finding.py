@@ -64,7 +64,7 @@ def find(text: str, rules: MarkRules) -> list[Mark]:
     found = list(_scan(text, rules))
     if rules.markup == Markup.MD:
         found = markdown.without_text(text, found)
-    return _paired(_with_kept(text, found, rules.keep))
+    return _paired(_with_kept(text, found, rules))
 
 
 def _scan(text: str, rules: MarkRules) -> Iterator[Mark]:
@@ -170,12 +170,15 @@ def _address_length(address: str) -> int:
     return end
 
 
-def _with_kept(text: str, found: Sequence[Mark], keep: Sequence[re.Pattern[str]]) -> list[Mark]:
-    """The marks and what the patterns match, as words. A match that only words and characters are within replaces them;
-    one that meets a tag is none."""
+def _with_kept(text: str, found: Sequence[Mark], rules: MarkRules) -> list[Mark]:
+    """The marks and what the patterns and terms of `rules` match, as words. A match that only words and characters are
+    within replaces them; one that meets a tag is none."""
     marks = list(found)
-    for pattern in keep:
+    for pattern in rules.keep:
         kept = [Mark(*match.span(), Kind.WORD) for match in pattern.finditer(text) if match.group()]
+        marks = list(_merged(marks, kept))
+    if rules.terms is not None:
+        kept = [Mark(match.start, match.stop, Kind.WORD) for match in rules.terms.find(text)]
         marks = list(_merged(marks, kept))
     return marks
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.tasks.kept_patterns import kept_pattern
+from jobs.terms.glossary import Glossary
 from jobs.text.markup import Markup
+from worker.text.terms.matcher import TermMatcher, matcher_of
 
 
 class Kind(enum.StrEnum):
@@ -40,12 +42,13 @@ class MarkRules:
     markup: Markup = Markup.NONE
     placeholders: bool = False  # placeholders, escapes, URLs, e-mail addresses, file paths
     keep: tuple[re.Pattern[str], ...] = ()  # what else stays
+    terms: TermMatcher | None = None  # those that stay
 
     @classmethod
-    def of(cls, markup: Markup, placeholders: bool, keep: Sequence[str]) -> "MarkRules":
+    def of(cls, markup: Markup, placeholders: bool, keep: Sequence[str], terms: Glossary | None = None) -> "MarkRules":
         """The rules of these options. Raises SpecError for a pattern that is none, or that matches an empty text."""
-        return cls(markup, placeholders, tuple(map(kept_pattern, keep)))
+        return cls(markup, placeholders, tuple(map(kept_pattern, keep)), None if terms is None else matcher_of(terms))
 
     def __bool__(self) -> bool:
         """Whether anything can be a mark."""
-        return self.markup != Markup.NONE or self.placeholders or bool(self.keep)
+        return self.markup != Markup.NONE or self.placeholders or bool(self.keep) or self.terms is not None

@@ -63,7 +63,9 @@ def test_no_option_or_argument_has_a_bare_number() -> None:
     assert [name for name, one in PARAMETERS.items() if isinstance(one.type, bare) and name not in NUMBERS] == []
     known = (WholeNumber, RealNumber, click.types.StringParamType, click.Choice, click.Path, click.File, click.Tuple)
     own = {type(one.type).__name__ for one in PARAMETERS.values() if not isinstance(one.type, known)}
-    assert own == {"BoolParamType", "Parsed", *(type(one).__name__ for one in OTHER_TYPES)}, "a new type: ask it too"
+    assert own == {"BoolParamType", "Parsed", "FileContent", *(type(one).__name__ for one in OTHER_TYPES)}, (
+        "a new type: ask it too"
+    )
 
 
 @pytest.mark.parametrize("name", NUMBERS)

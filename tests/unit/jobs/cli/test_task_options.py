@@ -82,6 +82,8 @@ VALUES = {
     "segment": "lines",
     "markup": "html",
     "placeholders": "auto",
+    "glossary": f"sha256:{'0' * 64}",
+    "no_translate": f"sha256:{'0' * 64}",
 }
 
 

@@ -1,0 +1,1 @@
+"""Glossaries: terms of one language with what they have to be in another."""

@@ -1,0 +1,1 @@
+"""Terms of a glossary in a text, and whether their translation is in a translation."""
