@@ -135,7 +135,7 @@ def postgresql() -> Iterator[Database]:
 def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
     """The SQLite database that the command line uses by default, without rows."""
     shutil.copy(empty_database, home / "kvjobs.db")
-    database = without_fsync(Database.open(f"sqlite:///{home / 'kvjobs.db'}"))
+    database = without_fsync(Database.connect(f"sqlite:///{home / 'kvjobs.db'}"))
     yield database
     database.close()
 

@@ -4,6 +4,7 @@
 are skipped on a laptop and fail in CI.
 """
 
+import functools
 import os
 import sqlite3
 import uuid
@@ -95,12 +96,18 @@ def make_tables(engine: Engine, like: Path) -> None:
     if engine.dialect.name != "sqlite" or schema_version(engine) is not None:
         upgrade(engine)
         return
-    with closing(sqlite3.connect(like)) as made:
-        statements = [one for one in made.iterdump() if not one.startswith(("BEGIN", "COMMIT", "DELETE"))]
     with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
         if not inspect(connection).has_table(VERSION_TABLE):  # else another process was faster
-            for statement in statements:
-                connection.exec_driver_sql(statement)
+            cursor = connection.connection.cursor()
+            for statement in _statements(like):
+                cursor.execute(statement)
+
+
+@functools.cache
+def _statements(like: Path) -> list[str]:
+    """Those that make the tables and views of a file without rows."""
+    with closing(sqlite3.connect(like)) as made:
+        return [one for one in made.iterdump() if not one.startswith(("BEGIN", "COMMIT", "DELETE"))]
 
 
 @event.listens_for(Engine, "connect")

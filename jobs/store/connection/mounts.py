@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 # SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2). A
@@ -41,7 +42,12 @@ def mount_of(folder: Path) -> Mount | None:
         mountinfo = Path("/proc/self/mountinfo").read_bytes()
     except OSError:
         return None
-    return find_mount(PurePosixPath(folder.resolve()), parse_mounts(os.fsdecode(mountinfo)))
+    return find_mount(PurePosixPath(folder.resolve()), _mounts(mountinfo))
+
+
+@lru_cache(maxsize=1)  # they seldom change while a process runs, and take 1 ms
+def _mounts(mountinfo: bytes) -> list[Mount]:
+    return parse_mounts(os.fsdecode(mountinfo))
 
 
 def parse_mounts(mountinfo: str) -> list[Mount]:
