@@ -8,12 +8,14 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from jobs.addresses.address import is_hidden
 from jobs.choices import WAITING
 from jobs.corpus.corpus import STREAMS
 from jobs.corpus.original import CorpusLayout, has_lines
+from jobs.corpus.translatable.stored_reading import reading_of_files
 from jobs.queues import GPU
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.submit_command import StoredSubmit, submit_command
@@ -130,7 +132,15 @@ def _results(job: "LiveJob") -> NextStep:
         return NextStep(f"kvjobs export {job.chain} --chain -o job-{job.chain}.jsonl")
     if job.kind.is_scored:
         return NextStep(f"kvjobs totals {job.job_id}")
-    return NextStep(f"kvjobs export {job.job_id} -o job-{job.job_id}.jsonl")
+    return NextStep(f"kvjobs export {job.job_id} -o {_target(job)}")
+
+
+def _target(job: "LiveJob") -> str:
+    """Where the results go: files that come back are one file with the suffix of its source, or a folder."""
+    how = reading_of_files(job.reading) if job.kind.is_between_languages else None
+    if how is None:
+        return f"job-{job.job_id}.jsonl"
+    return shlex.quote(f"job-{job.job_id}{PurePath(job.source).suffix}") if how.is_one else f"job-{job.job_id}/"
 
 
 def _cures(job: "LiveJob", failures: "Sequence[Failure]") -> Iterator[tuple[NextStep, str]]:

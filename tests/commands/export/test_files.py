@@ -323,3 +323,15 @@ def test_a_worker_is_told_what_in_a_text_is_no_word(database: Database, tmp_path
 
     assert work is not None
     assert [document.own_options for batch in work.batches for document in batch] == [None, '{"markup":"html"}']
+
+
+@pytest.mark.parametrize(("name", "target"), [("", "job-1/"), ("a.properties", "job-1.properties")])
+def test_the_next_command_that_show_names_writes_the_files(
+    kvjobs: Kvjobs, database: Database, manual: Path, name: str, target: str
+) -> None:
+    sent(database, manual / name)
+    finish(database, str.upper)
+    assert f"Next: kvjobs export 1 -o {target}\n" in kvjobs("show", "1").out
+    kvjobs("export", "1", "-o", target)
+    written = Path(target, "" if name else "a.properties")
+    assert b"hello=HELLO\n" in written.read_bytes()
