@@ -1,4 +1,4 @@
-"""Decoding on an NVIDIA GPU, if there is one: python -m pytest tests/live/test_on_a_gpu.py
+"""Decoding and scoring on an NVIDIA GPU, if there is one: python -m pytest tests/live/test_on_a_gpu.py
 
 tests/models/engine/seq2seq/native/test_device_kv_slots.py tests the same code with the CPU as the device.
 """
@@ -12,8 +12,12 @@ import onnxruntime
 import pytest
 
 from jobs.tasks.shared_options import CachePolicy
+from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from worker.engine.causal.native.model import NativeCausal
+from worker.engine.causal.protocol import Group
 from worker.engine.runtime.device import Device, providers
+from worker.engine.runtime.host_arrays import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
@@ -57,6 +61,45 @@ def decode(model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on
 
 def agreement(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> float:
     return float(np.mean([a[0].ids == b[0].ids for a, b in zip(one, other, strict=True)]))
+
+
+@pytest.fixture(scope="module")
+def causal_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A causal model in fp16."""
+    place = tmp_path_factory.mktemp("gpu")
+    checkpoint = write_causal_checkpoint(place / "tiny", "llama", width=128, ffn=192)
+    return Path(add_model(Request(source=str(checkpoint), precision=Precision.FP16), place / "models").path)
+
+
+def log_probs(folder: Path, **how: Any) -> list[Any]:
+    """Of 12 sequences behind one prefix, and of each such group."""
+    rng = np.random.default_rng(6)
+    groups = [
+        Group(tuple(rng.integers(3, 250, 30)), [tuple(rng.integers(3, 250, size)) for size in range(6, 18)], [0] * 12)
+        for _ in range(4)
+    ]
+    found = dict(NativeCausal.open(folder, **how).new_reader().read(groups, RunContext()))
+    return [part for index in range(len(groups)) for part in found[index]]
+
+
+def test_a_prefix_is_shared_on_the_gpu_whatever_its_memory_held(
+    causal_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = log_probs(causal_folder)
+    lay_out = GrowingBuffer.lay_out
+
+    def lay_out_in_nan(buffer: GrowingBuffer, shape: tuple[int, ...]) -> Any:
+        allocations, array = buffer.allocations, lay_out(buffer, shape)
+        if buffer.allocations > allocations:
+            array.fill(np.nan)
+        return array
+
+    monkeypatch.setattr(GrowingBuffer, "lay_out", lay_out_in_nan)
+
+    found = log_probs(causal_folder, providers=CUDA)
+
+    for part, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(part, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("beams", [1, 4])

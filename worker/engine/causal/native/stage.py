@@ -91,8 +91,11 @@ class SessionLane:
         self._past = [name for name in names if name.startswith("past.")]
         self._output = next(node.name for node in self._session.get_outputs() if node.name in (HIDDEN, NEXT_RESIDUAL))
         shape = stage.shape
-        self._cache = SequenceCache(shape.num_layers, shape.kv_heads, shape.head_size, shape.dtype)
-        self._slots = SlotMemory(shape)
+        is_cleared = not stage.on_cpu
+        self._cache = SequenceCache(
+            shape.num_layers, shape.kv_heads, shape.head_size, shape.dtype, is_cleared=is_cleared
+        )
+        self._slots = SlotMemory(shape, is_cleared=is_cleared)
         self._no_bias = np.zeros((1, 1, 0, 0), self._dtype)
         self._binding: IOBinding = self._session.io_binding()  # of steps
         self._bound: Any = None  # rows and memory of the last step
@@ -147,6 +150,8 @@ class SessionLane:
         return self._read_into(rows, residual, self._cache.bind)
 
     def read_slots(self, rows: PackedRows, first: int, residual: States | None) -> States:
+        if not rows.positions[:, 0].any():
+            self._slots.begin_rows(first, len(rows.ends))
         return self._read_into(rows, residual, lambda binding: self._slots.bind(binding, first, len(rows.ends)))
 
     def step(self, ids: NDArray[np.int64], lengths: NDArray[np.int32], residual: States | None) -> States:
