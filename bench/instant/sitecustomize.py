@@ -42,7 +42,7 @@ class Instant:
     def is_batch_invariant(self, options: Any) -> bool:
         return True
 
-    def translate(self, texts: Sequence[str], options: Any, run: Any) -> Any:
+    def translate(self, texts: Sequence[str], options: Any, run: Any, *own: Any) -> Any:
         from jobs.answers import Answers
         from jobs.outcome import AlignedSegment, Translation
 

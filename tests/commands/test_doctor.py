@@ -51,9 +51,15 @@ def test_a_missing_or_outdated_dependency_is_named(kvjobs: Kvjobs, monkeypatch: 
 
 
 def test_the_gpu_build_satisfies_the_dependency_on_onnxruntime(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {"onnxruntime-gpu": "1.31.1"}
+    version = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["onnxruntime>=1.22"])
-    monkeypatch.setattr(doctor, "_version", versions.get)
+
+    def of_the_gpu_build(name: str) -> str:
+        if name == "onnxruntime":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.31.1" if name == "onnxruntime-gpu" else version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", of_the_gpu_build)
 
     assert checks(kvjobs)["onnxruntime"]["ok"]
 

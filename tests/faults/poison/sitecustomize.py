@@ -71,14 +71,14 @@ def poison(module):
     translator = module.Translator
     translate = translator.translate
 
-    def poisoned(self, texts, options, run):
+    def poisoned(self, texts, options, run, *own):
         always = os.environ.get("KVJOBS_TEST_POISON_ALL")
         kinds = [always] if always else [match[1] for text in texts for match in MARKER.finditer(text)]
         for kind in kinds:
             if KINDS[kind]:
                 KINDS[kind]()
         if "nan" not in kinds:
-            return translate(self, texts, options, run)
+            return translate(self, texts, options, run, *own)
         decode, nan = self.decoder.decode, float("nan")
 
         def decode_nan(*args, **options):
