@@ -31,7 +31,7 @@ _TAG = re.compile(r"(<[^>]*+>)")
 _TOKEN = re.compile(r"\\u(?P<hex>[0-9A-Fa-f]{4})|\\(?P<sign>.)|(?P<quote>\")|(?P<blank>[ \t\r\n]++)", re.DOTALL)
 _READ_AS = {"n": "\n", "t": "\t"}
 _SIGN = re.compile(r"[\\'\"\n\t]|(?<= ) ")
-_EDGE = re.compile(r"\A[ @?]| \Z")
+_EDGE = re.compile(r"\A[@?\s]|\s\Z")  # spaces of any width
 _WRITTEN = {"\n": "\\n", "\t": "\\t", " ": "\\u0020"}
 _REFERENCE = re.compile(r"[@?][\w.:+*/-]*+")
 _COMMENT = re.compile(r"<!--((?:[^-]|-(?!->))*+)-->\s*\Z")
@@ -157,7 +157,8 @@ def _meant(raw: str, written: Callable[[str], str] = str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return _WRITTEN.get(found[0], f"\\{found[0]}")
+    sign = found[0]
+    return _WRITTEN.get(sign, f"\\u{ord(sign):04x}" if sign.isspace() else f"\\{sign}")
 
 
 def _is_kept(xml: XmlText, element: Element) -> bool:
