@@ -15,10 +15,10 @@ the form that stands for one thing, of msgid_plural for the others.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
+from jobs.files.edits import edited
 from jobs.files.gettext.entries import Entry, Message, entries_of
 from jobs.files.gettext.header import fields_of, header_of, new_header, replaced
 from jobs.files.gettext.plural_rules import PluralRule, parsed, rule_of
@@ -96,11 +96,7 @@ class PoFile:
         # A new header comes first: where both stand at one position, the sorting keeps their order.
         edits = list(self._header_edits(language)) if by_entry or language is not None else []
         edits += [edit for number, forms in by_entry.items() for edit in self._edits(self.entries[number], forms)]
-        pieces, at = [], 0
-        for start, stop, other in sorted(edits, key=itemgetter(0)):
-            pieces += [self.text[at:start], other]
-            at = stop
-        return self._encoded("".join([*pieces, self.text[at:]]))
+        return self._encoded(edited(self.text, edits))
 
     def _encoded(self, text: str) -> bytes:
         try:

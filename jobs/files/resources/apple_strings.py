@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from jobs.documents import quoted
-from jobs.errors import CorpusError, SpecError
+from jobs.errors import CorpusError
+from jobs.files.edits import edited_bytes
 from jobs.files.keyed_units import KeyNames, has_letter, markup_of
-from jobs.files.markup.encodings import decoded, encoded, is_broken
+from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.translatable import TranslatableFile, Unit
 
 _TOKEN = re.compile(
@@ -74,16 +75,12 @@ class StringsFile:
     def write(self, texts: Sequence[str | None], language: str | None = None) -> bytes:
         """The file with these values. (No place says the language but the folder of the file.) Raises SpecError for
         half of a character."""
-        pieces, at = [], 0
-        for entry, text in zip(self.entries, texts, strict=True):
-            if text is not None and text != entry.unit.text:
-                pieces += [self.text[at : entry.start], '"', _TO_WRITE.sub(_escaped, text), '"']
-                at = entry.stop
-        whole = "".join([*pieces, self.text[at:]])
-        try:
-            return encoded(whole, self.encoding)
-        except UnicodeEncodeError as error:
-            raise SpecError(f"{quoted(whole[error.start : error.start + 1])} is no character") from error
+        edits = [
+            (entry.start, entry.stop, f'"{_TO_WRITE.sub(_escaped, text)}"')
+            for entry, text in zip(self.entries, texts, strict=True)
+            if text is not None and text != entry.unit.text
+        ]
+        return edited_bytes(self.text, edits, self.encoding)
 
 
 def _entries(text: str) -> Iterator[_Entry]:

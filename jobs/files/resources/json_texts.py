@@ -8,10 +8,10 @@ r"""JSON of texts as translatable files: i18next and others, flat or nested, Chr
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobs.documents import quoted
-from jobs.errors import CorpusError, SpecError
+from jobs.errors import CorpusError
+from jobs.files.edits import edited_bytes
 from jobs.files.keyed_units import KeyNames, has_letter, markup_of
-from jobs.files.markup.encodings import decoded, encoded, is_broken
+from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.resources.json_strings import JsonString, strings_of, written
 from jobs.files.translatable import TranslatableFile, Unit
 
@@ -77,15 +77,8 @@ class JsonFile:
         if language is not None:
             code = language.replace("-", "_")
             others += [(each, code) for each in self.strings if each.path == ("@@locale",) and each.text != code]
-        pieces, at = [], 0
-        for string, text in sorted(others, key=lambda pair: pair[0].start):
-            pieces += [self.text[at : string.start], written(text, ascii_only=ascii_only)]
-            at = string.stop
-        whole = "".join([*pieces, self.text[at:]])
-        try:
-            return encoded(whole, self.encoding)
-        except UnicodeEncodeError as error:
-            raise SpecError(f"{quoted(whole[error.start : error.start + 1])} is no character") from error
+        edits = [(string.start, string.stop, written(text, ascii_only=ascii_only)) for string, text in others]
+        return edited_bytes(self.text, edits, self.encoding)
 
     def _texts(self) -> Iterator[_Text]:
         by_path = {string.path: string.text for string in self.strings}

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
+from jobs.files.edits import edited_bytes
 from jobs.files.keyed_units import KeyNames, has_letter, markup_of
-from jobs.files.markup.encodings import decoded, encoded, is_broken
+from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.markup.xml_file import indentation
 from jobs.files.plural_table import wanted_categories
 from jobs.files.resources.json_strings import JsonObject, objects_of, written
@@ -111,15 +111,7 @@ class CatalogFile:
                 for text, unit in zip(own, entry.units, strict=True)
             ):
                 edits.append(self._edit(entry, own))
-        pieces, at = [], 0
-        for start, stop, other in sorted(edits):
-            pieces += [self.text[at:start], other]
-            at = stop
-        whole = "".join([*pieces, self.text[at:]])
-        try:
-            return encoded(whole, self.encoding)
-        except UnicodeEncodeError as error:
-            raise SpecError(f"{quoted(whole[error.start : error.start + 1])} is no character") from error
+        return edited_bytes(self.text, edits, self.encoding)
 
     def _edit(self, entry: _Entry, texts: list[str | None]) -> tuple[int, int, str]:
         if self.target_language is None:

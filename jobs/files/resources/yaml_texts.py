@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from jobs.documents import quoted
-from jobs.errors import CorpusError, SpecError
+from jobs.errors import CorpusError
+from jobs.files.edits import edited_bytes
 from jobs.files.keyed_units import KeyNames, has_letter, markup_of
-from jobs.files.markup.encodings import decoded, encoded, is_broken
+from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.resources.yaml_scalars import (
     YamlKey,
     YamlScalar,
@@ -99,15 +99,7 @@ class YamlFile:
         key = self.language_key
         if language is not None and key is not None and key.text != (code := _like(language, key.text)):
             edits.append((key.start, key.stop, code if is_string(code) else double_quoted(code)))  # no, in YAML 1.1
-        pieces, at = [], 0
-        for start, stop, other in sorted(edits):
-            pieces += [self.text[at:start], other]
-            at = stop
-        whole = "".join([*pieces, self.text[at:]])
-        try:
-            return encoded(whole, self.encoding)
-        except UnicodeEncodeError as error:
-            raise SpecError(f"{quoted(whole[error.start : error.start + 1])} is no character") from error
+        return edited_bytes(self.text, edits, self.encoding)
 
     def _texts(self) -> Iterator[_Text]:
         names = KeyNames()
