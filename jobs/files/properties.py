@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"[#!][^\r\n]*+")
 # A backslash takes the next character with it, be it the end of a line.
 _LOGICAL_LINE = re.compile(r"(?:[^\\\r\n]|\\(?:\r\n|.|\Z))*+", re.DOTALL)
 _KEY = re.compile(r"(?:[^\\=: \t\f]|\\(?:\r\n[ \t\f]*+|[\r\n][ \t\f]*+|.|\Z))*+", re.DOTALL)
-_SEPARATOR = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))*+[=:]?+(?:[ \t\f]|\\(?:\r\n|\r|\n))*+")
+_SEPARATOR = re.compile(r"(?>(?:[ \t\f]|\\(?:\r\n|\r|\n))*)[=:]?+(?>(?:[ \t\f]|\\(?:\r\n|\r|\n))*)")
 _ESCAPE = re.compile(r"\\(?:(?P<end>\r\n|\r|\n)[ \t\f]*+|u(?P<hex>[0-9A-Fa-f]{4})|(?P<other>.)|\Z)", re.DOTALL)
 _READ_AS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r", "\f": r"\f"}

@@ -39,11 +39,11 @@ class Attribute(NamedTuple):
 
 
 # An attribute whose quotes never close is read on to the next ">". No part goes back over what it took.
-_REST_OF_TAG = r"[^\s/>]*+)(?:[\s/]++|[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|(?![\"'])[^\s>]*+))?+)*+>"
+_REST_OF_TAG = r"[^\s/>]*+)(?:[\s/]++|[^\s/>][^\s/>=]*+(?>(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|(?![\"'])[^\s>]*+))?))*+>"
 HTML_TAG = re.compile(r"<(/?)([a-zA-Z]" + _REST_OF_TAG)
 _XML_TAG = re.compile(r"<(/?)([^\s/>!?<\d]" + _REST_OF_TAG)
 _ATTRIBUTE = re.compile(
-    r"[\s/]*+(?P<name>[^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:\"(?P<double>[^\"]*+)\"|'(?P<single>[^']*+)'|(?![\"'])(?P<bare>[^\s>]*+)))?+"
+    r"[\s/]*+(?P<name>[^\s/>][^\s/>=]*+)(?>(?:\s*+=\s*+(?:\"(?P<double>[^\"]*+)\"|'(?P<single>[^']*+)'|(?![\"'])(?P<bare>[^\s>]*+)))?)"
 )
 _NAME = re.compile(r"<[^\s/>]++")
 _RAW = frozenset({"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"})

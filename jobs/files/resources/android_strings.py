@@ -34,7 +34,7 @@ _SIGN = re.compile(r"[\\'\"\n\t]|(?<= ) ")
 _EDGE = re.compile(r"\A[@?\s]|\s\Z")  # spaces of any width
 _WRITTEN = {"\n": "\\n", "\t": "\\t", " ": "\\u0020"}
 _REFERENCE = re.compile(r"[@?][\w.:+*/-]*+")
-_COMMENT = re.compile(r"<!--((?:[^-]|-(?!->))*+)-->\s*\Z")
+_COMMENT = re.compile(r"<!--((?>(?:[^-]|-(?!->))*))-->\s*\Z")
 _FOREIGN = "of files of XML those of Android are translated, whose root is <resources>"
 _FURTHEST = 2000  # characters from a string back to its comment
 

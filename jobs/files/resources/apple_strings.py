@@ -20,7 +20,7 @@ from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.translatable import TranslatableFile, Unit
 
 _TOKEN = re.compile(
-    r"(?P<blank>[\s\x00\ufeff]++)|/\*(?P<comment>(?:[^*]|\*(?!/))*+)\*/|//(?P<line>[^\r\n]*+)|"
+    r"(?P<blank>[\s\x00\ufeff]++)|/\*(?P<comment>.*?)\*/|//(?P<line>[^\r\n]*+)|"
     r"\"(?P<string>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)'|(?P<word>[\w$:./-]++)|(?P<sign>[=;])",
     re.DOTALL,
 )

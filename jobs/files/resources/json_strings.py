@@ -17,7 +17,7 @@ from jobs.errors import CorpusError
 MAX_DEPTH = 100  # of objects and arrays within each other: no file of texts has more
 
 _BLANKS = re.compile(r"[ \t\r\n]*+")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"')
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*)"')
 _OTHER = re.compile(r"true|false|null|-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?")
 
 

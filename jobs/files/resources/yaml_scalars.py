@@ -20,7 +20,7 @@ MAX_DEPTH = 100  # of mappings and sequences within each other, as in JSON
 
 # libyaml's parser where PyYAML has it, else the one in Python, thirty times slower.
 _LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s++(?:#[^\r\n]*+\s++)*+))*+")  # an anchor, a tag, a comment behind them
+_PROPERTIES = re.compile(r"(?>(?:[&!]\S*\s++(?>(?:#[^\r\n]*+\s++)*))*)")  # an anchor, a tag, a comment behind them
 _STRING_TAGS = frozenset({None, "!", "tag:yaml.org,2002:str"})
 # What YAML 1.2 and other readers of 1.1 take for a number or a truth value, beside what PyYAML's resolver does.
 _OTHER_TYPES = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?|0x[0-9a-fA-F]+")

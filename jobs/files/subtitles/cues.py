@@ -18,7 +18,7 @@ _EVENT_TIME = re.compile(r"\s*(\d{1,4}):(\d{1,3}):(\d{1,2})[.:](\d{1,3})\s*")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _LAST_CODE = re.compile(r"\{[^{}]*\}\Z")
 _LONGEST_CODE = 400  # characters, at the end of a cue
-_FIRST_CODES = re.compile(r"(?:\{[^{}]*\}|\s)*+")
+_FIRST_CODES = re.compile(r"(?>(?:\{[^{}]*\}|\s)*)")
 
 
 @dataclass(frozen=True, slots=True)

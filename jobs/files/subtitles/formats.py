@@ -29,7 +29,7 @@ _PUNCTUATED = 0.3  # share of cues that end a sentence, from which on a cue with
 _FINAL = re.compile(r"[.?!:;。！？।؟♪♫]['\"”’»)\]\s]*\Z")
 _GOES_ON = re.compile(r"(?:\.\.\.|…)\Z")
 _DASH = re.compile(r"(?:<[^<>]*>)*\s*[-‐–—](?!-)")
-_OPENING = re.compile(r"(?:<[^<>]*>|[\s\"'“‘«(.…])*+")
+_OPENING = re.compile(r"(?>(?:<[^<>]*>|[\s\"'“‘«(.…])*)")
 _CODE = re.compile(r"\{[^{}]*\}|<\d[\d:.]*>")
 _NUMBERED = re.compile(r'<x id="(\d{1,6})"\s*/>')
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:\w{2,8}|#\d{1,7});")

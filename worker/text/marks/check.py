@@ -13,8 +13,8 @@ _PLACEHOLDERS = MarkRules(placeholders=True)
 _MAY_HOLD = re.compile(r"[{%@]|://|www\.")
 _BLANKS = " \u00a0\u2009\u202f"
 _SEPARATORS = ".,'’\u066b\u066c"
-_NUMBER = re.compile(rf"\d++(?:[{_SEPARATORS}]\d++|[{_BLANKS}]\d{{3}}(?!\d))*+")
-_SHORT = re.compile(rf"\d++(?:[{_SEPARATORS}]\d++)*+")
+_NUMBER = re.compile(rf"\d++(?>(?:[{_SEPARATORS}]\d++|[{_BLANKS}]\d{{3}}(?!\d))*)")
+_SHORT = re.compile(rf"\d++(?>(?:[{_SEPARATORS}]\d++)*)")
 
 
 def compare(source: str, target: str, rules: MarkRules) -> tuple[Flag, ...]:

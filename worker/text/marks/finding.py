@@ -21,7 +21,7 @@ from worker.text.marks.elements import BLOCKS, CODE_OF_XML, LITERAL, LITERAL_BLO
 from worker.text.marks.mark import Kind, Mark, MarkRules
 from worker.text.marks.message_format import message_marks
 
-_TAG = r"""(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z_][\w:.-]*+)(?:[\s/](?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)?>)"""
+_TAG = r"""(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z_][\w:.-]*+)(?:[\s/](?>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*))?>)"""
 _OPAQUE = r"(?P<opaque><!--|<!\[CDATA\[|<\?|<![A-Za-z])"
 _ENTITY = r"(?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 _WRAP = r"(?P<wrap>[ \t\f]*+[\r\n][ \t\f\r\n]*+)"

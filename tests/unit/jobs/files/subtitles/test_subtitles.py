@@ -186,3 +186,11 @@ def test_a_translation_that_is_written_is_read_again(text):
         again = form.read(file.write([f"{text}.", *[None] * (len(file.units) - 1)]))
         assert again.units[0].text.replace("\n", " ") == f"{text}."
         assert [unit.text for unit in again.units[1:]] == [unit.text for unit in file.units[1:]]
+
+
+def test_a_brace_that_never_closes_is_text() -> None:
+    """Before Python 3.11.5 a possessive repeat of a group kept what its last, failing turn had taken
+    (https://github.com/python/cpython/issues/106052)."""
+    content = b"1\n00:00:01,000 --> 00:00:03,000\n{\\an8}{Rain falls\n"
+
+    assert [unit.text for unit in SRT.read(content).units] == ["{Rain falls"]
