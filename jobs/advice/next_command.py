@@ -74,6 +74,7 @@ CURES: Mapping[tuple[str, str], tuple[Cure, str]] = {
         Cure.TAKE_OUT,
         "each ends the process that works on it: look at them; if memory was short, kvjobs retry {job_id}",
     ),
+    ("rejected", "bad-file"): (Cure.LIST, "correct these files, and submit the folder again"),
     ("rejected", "*"): (Cure.LIST, "correct these lines in the corpus, and submit it again"),
 }
 

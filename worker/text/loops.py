@@ -6,6 +6,7 @@ know: models.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ _MIN_REPEATS = 4
 _LONG, _MIN_REPEATS_OF_LONG = 48, 3  # characters; nobody writes as much three times in a row
 # In characters, all repeats together: shorter ones are ordinary text, such as "ha ha ha ha".
 _MIN_LENGTH = 16
+# A Chinese character is a syllable, mostly a word: 克克克克克克 is six of them. 哈哈哈哈 is ordinary text.
+_HAN = "[\u3400-\u9fff]"
+_SHORT_LOOP_OF_HAN = re.compile(rf"({_HAN})\1{{5}}|({_HAN}{{2}})\2{{3}}|({_HAN}{{3}})\3{{3}}")
 _MIN_LENGTH_WITHOUT_LETTERS = 120  # more than a rule across a page, a row of dots before a number, or an indentation
 # A translation may repeat what its source repeats, if it does so about as often: languages differ in what is a
 # repeat ("ha ha ha ha" is 哈哈哈哈 or 哈哈), and a model that breaks off leaves some out.
@@ -36,18 +40,18 @@ class _RepeatedRun(NamedTuple):
 
 def has_loop(text: str, source: str = "") -> bool:
     """Whether a sequence of up to 512 characters is repeated in a row, anywhere in the text: at least 4 times, or 3 if
-    it is long. Repeats without a letter (`-----`, `0 0 0 0`) need more than a line of them.
+    it is long. All repeats together are 16 characters, or 6 of Chinese. Repeats without a letter (`-----`, `0 0 0 0`)
+    need more than a line of them.
 
     A loop does not count if the source repeats something about as often. A sentence takes as long as a set of its
     8-grams, a text with repeats at most 512 comparisons a character.
     """
-    if not _has_equal_grams(text):
-        return False
-    loops = [
-        run
-        for run in _primitive(_runs(text, lambda period: _MIN_REPEATS if period < _LONG else _MIN_REPEATS_OF_LONG))
-        if _has_letter(text, run) or run.length >= _MIN_LENGTH_WITHOUT_LETTERS
-    ]
+    loops = list(_primitive(_short_loops_of_han(text)))
+    if _has_equal_grams(text):
+        runs = _runs(text, lambda period: _MIN_REPEATS if period < _LONG else _MIN_REPEATS_OF_LONG)
+        loops += [
+            run for run in _primitive(runs) if _has_letter(text, run) or run.length >= _MIN_LENGTH_WITHOUT_LETTERS
+        ]
     if not loops:
         return False
     folded = source.casefold()
@@ -60,6 +64,15 @@ def has_loop(text: str, source: str = "") -> bool:
         )
         for run in loops
     )
+
+
+def _short_loops_of_han(text: str) -> Iterator[_RepeatedRun]:
+    for found in _SHORT_LOOP_OF_HAN.finditer(text):
+        period = len(found[found.lastindex or 0])
+        length = found.end() - found.start()
+        while text[found.start() + length : found.start() + length + 1] == text[found.start() + length - period]:
+            length += 1
+        yield _RepeatedRun(found.start(), length, period)
 
 
 def _has_equal_grams(text: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jobs.choices import state_in_words
+from jobs.documents import Reject
 from jobs.facts.flags import flagged_command, flags_sentence
 from jobs.facts.job import Fact, asked, reused_of, tokens_of
 from jobs.facts.providers import change_words, mixed_models, reason_rows, used
@@ -73,7 +74,9 @@ def describe(
             yield f"  {counted(failure.documents, 'document')} {failure.status}: {failure.code or 'no code'}"
             for sample in failure.samples:
                 message = (sample.message or "")[:LONGEST_MESSAGE]
-                yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
+                name = f" (id {sample.id})" if sample.id else ""
+                place = "" if failure.code == Reject.BAD_FILE else f"line {sample.line}{name}: "  # it names its file
+                yield f"    {place}{message}"
     yield ""
     yield from next_lines(steps)
 

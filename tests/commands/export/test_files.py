@@ -137,6 +137,8 @@ def test_a_broken_file_is_a_rejected_document_and_the_others_go_on(
     assert line.startswith("ui/bad.properties,rejected")
     kvjobs("export", job, "-o", "out")
     assert read(Path("out"))["ui/bad.properties"] == broken
+    shown = kvjobs("show", job).out.splitlines()
+    assert next(line for line in shown if "ui/bad.properties" in line).startswith("    ui/bad.properties")
     assert read(Path("out"))["ui/b.properties"].startswith(b"title=TITLE")
 
 
