@@ -31,6 +31,8 @@ class LinkedPair:
     chinese: str
     sure: frozenset[Link]
     possible: frozenset[Link]  # the sure ones included
+    english_phrases: tuple[str, ...]  # of each word the phrase that it belongs to; within /where/area is /where
+    chinese_phrases: tuple[str, ...]
 
 
 def unseen_linked_pairs(count: int, seed: int) -> Iterator[LinkedPair]:
@@ -40,7 +42,9 @@ def unseen_linked_pairs(count: int, seed: int) -> Iterator[LinkedPair]:
         assert len(words(pair.english)) == len(english)
         assert len(words(pair.chinese)) == len(chinese)
         sure, possible = _links(english, chinese)
-        yield LinkedPair(pair.english, pair.chinese, frozenset(sure), frozenset(possible))
+        yield LinkedPair(
+            pair.english, pair.chinese, frozenset(sure), frozenset(possible), tuple(english), tuple(chinese)
+        )
 
 
 def error_rate(found: Collection[Any], sure: Collection[Any], possible: Collection[Any]) -> float:
