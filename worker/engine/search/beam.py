@@ -76,8 +76,7 @@ class BeamSearch:
         longest = int(steps.max())
         self._tokens = with_capacity(self._tokens, longest)
         candidates, broken = self._candidates(logits, scales, longest)  # (n, 2k), (n,)
-        scores, parents, ids = candidates.scores, candidates.rows, candidates.ids
-        ends = ids == rules.eos_id
+        ends = candidates.ids == rules.eos_id
         last = steps == rules.max_new_tokens if longest >= rules.max_new_tokens else None  # (n,)
         if last is not None:
             ends |= last[:, None]
@@ -89,15 +88,7 @@ class BeamSearch:
                 truncated = self._truncated(logits, candidates, np.flatnonzero(last))
             self._add_ended(candidates, ends[:, :k], penalties, truncated)
 
-        # Running beams: the best k candidates that do not end. At most one candidate of each beam ends, so at least k
-        # of the 2k go on.
-        if ends.any():
-            scores = np.where(ends, scores + IMPOSSIBLE, scores)
-            best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            best += 2 * k * np.arange(n)[:, None]
-            scores, parents, ids = scores.reshape(-1)[best], parents.reshape(-1)[best], ids.reshape(-1)[best]
-        else:
-            scores, parents, ids = scores[:, :k], parents[:, :k], ids[:, :k]
+        scores, parents, ids = self._running(candidates, ends)
         done = ~self._may_improve(scores[:, 0], penalties, longest)  # (n,)
         if rules.early_stopping is True:
             done |= self._ended.are_full
@@ -140,7 +131,7 @@ class BeamSearch:
             logits, normalizer = np.repeat(logits, k, axis=0), np.repeat(normalizer, k)
             scales = None if scales is None else np.repeat(scales, k)
             before, order = self._scores, self._rows
-        candidates = best_continuations(logits, scales, normalizer, before, order, 2 * k)
+        candidates = self._best(logits, scales, normalizer, before, order)
         if int(self._lengths.min()) <= self._forced_first or (
             rules.forced_eos_id is not None and longest >= rules.max_new_tokens
         ):
@@ -148,6 +139,24 @@ class BeamSearch:
         if width < k:
             candidates.rows[:] = 0  # all beams are alike
         return candidates, broken
+
+    def _best(
+        self, logits: Floats, scales: Floats | None, normalizer: Floats, before: Floats, order: Ids
+    ) -> Continuations:
+        """The continuations (n, 2k) from which beams are chosen; the arguments are those of `best_continuations`."""
+        return best_continuations(logits, scales, normalizer, before, order, 2 * self._rules.num_beams)
+
+    def _running(self, candidates: Continuations, ends: Flags) -> tuple[Floats, Ids, Ids]:
+        """The beams that go on: the best k candidates that do not end, their scores, parents and ids (n, k). At most
+        one candidate of each beam ends, so at least k of the 2k go on."""
+        k = self._rules.num_beams
+        scores, parents, ids = candidates.scores, candidates.rows, candidates.ids
+        if not ends.any():
+            return scores[:, :k], parents[:, :k], ids[:, :k]
+        scores = np.where(ends, scores + IMPOSSIBLE, scores)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        best += 2 * k * np.arange(len(scores))[:, None]
+        return scores.reshape(-1)[best], parents.reshape(-1)[best], ids.reshape(-1)[best]
 
     def _force(self, candidates: Continuations) -> None:
         """Let the beams of sentences whose next id is forced continue with it, at no cost."""

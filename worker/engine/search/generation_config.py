@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from jobs.errors import ModelError, SpecError
 from jobs.tasks.translate import TranslateOptions
+from worker.engine.search.required_phrases import Phrases
 from worker.engine.search.sampling import Sampling
 
 EarlyStopping = bool | Literal["never"]
@@ -48,6 +49,7 @@ class SegmentRules:
 
     prefix: tuple[int, ...] = ()  # the ids with which its translation begins, at no cost, behind `forced_bos_id`
     stream: tuple[int, ...] = ()  # what its random numbers depend on, beside the seed
+    required: tuple[Phrases, ...] = ()  # of each requirement, the phrases of which its translation holds one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

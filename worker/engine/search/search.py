@@ -10,6 +10,7 @@ Shapes: R rows of a step: one per sentence (greedy), or one per beam · V vocabu
 from typing import Protocol
 
 from worker.engine.search.beam import BeamSearch
+from worker.engine.search.constrained import ConstrainedSearch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import GreedySearch, Rescore
 from worker.engine.search.hypothesis import Hypothesis
@@ -33,10 +34,12 @@ def new_search(
     rules: GenerationConfig, *, first_step_rows: int | None = None, rescore: Rescore | None = None
 ) -> Search:
     """A search without sentences. `first_step_rows`: rows of a sentence at its first step, where its beams are still
-    equal: one per beam, or 1, and then all sentences have to begin together. `rescore`: see GreedySearch."""
+    equal: one per beam, or 1, and then all sentences have to begin together. `rescore`: see GreedySearch. Where a
+    segment requires phrases, there have to be several beams."""
     if rules.num_beams == 1:
         return GreedySearch(rules, rescore)
-    return BeamSearch(rules, first_step_rows=first_step_rows or rules.num_beams)
+    beam_search = ConstrainedSearch if any(segment.required for segment in rules.segments) else BeamSearch
+    return beam_search(rules, first_step_rows=first_step_rows or rules.num_beams)
 
 
 def search(steps: Steps, num_rows: int, rules: GenerationConfig) -> list[list[Hypothesis]]:

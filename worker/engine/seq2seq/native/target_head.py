@@ -52,11 +52,11 @@ class TargetHead:
     def rules(self, rules: GenerationConfig) -> GenerationConfig:
         """The rules of a search, in vocabulary ids -> the same rules in rows of the head.
 
-        Ids that the head lacks need not be forbidden; raises ModelError where the rules require one.
+        Ids that the head lacks need not be forbidden, and a phrase that has one cannot be required; raises ModelError
+        where the rules force one.
         """
         if self.ids is None:
             return rules
-        bad = (self._rows(sequence) for sequence in rules.bad_sequences)
         return dataclasses.replace(
             rules,
             start_id=self._row(rules.start_id, "decoder_start_token_id"),
@@ -66,12 +66,18 @@ class TargetHead:
             suppressed_ids=self._rows(rules.suppressed_ids),
             begin_suppressed_ids=self._rows(rules.begin_suppressed_ids),
             segments=tuple(
-                dataclasses.replace(segment, prefix=self._rows(segment.prefix)) for segment in rules.segments
+                dataclasses.replace(
+                    segment, prefix=self._rows(segment.prefix), required=tuple(map(self._whole, segment.required))
+                )
+                for segment in rules.segments
             ),
-            bad_sequences=tuple(
-                rows for rows, sequence in zip(bad, rules.bad_sequences, strict=True) if len(rows) == len(sequence)
-            ),
+            bad_sequences=self._whole(rules.bad_sequences),
         )
+
+    def _whole(self, sequences: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+        """The rows of those sequences of which the head has every id."""
+        rows = map(self._rows, sequences)
+        return tuple(some for some, sequence in zip(rows, sequences, strict=True) if len(some) == len(sequence))
 
     def _forced_row(self, token_id: int | None, name: str) -> int | None:
         return None if token_id is None else self._row(token_id, name)
