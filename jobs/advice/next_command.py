@@ -141,7 +141,9 @@ def _target(job: "LiveJob") -> str:
     how = reading_of_files(job.reading) if job.kind.is_between_languages else None
     if how is None:
         return f"job-{job.job_id}.jsonl"
-    return shlex.quote(f"job-{job.job_id}{PurePath(job.source).suffix}") if how.is_one else f"job-{job.job_id}/"
+    if not how.is_one:
+        return f"job-{job.job_id}/"
+    return shlex.quote(f"job-{job.job_id}{PurePath(how.name_of_one(job.source)).suffix}")
 
 
 def _cures(job: "LiveJob", failures: "Sequence[Failure]") -> Iterator[tuple[NextStep, str]]:

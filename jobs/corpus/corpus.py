@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from jobs.addresses.address import Address, is_address, is_hidden, located
-from jobs.addresses.listing import RemoteFile
+from jobs.addresses.listing import RemoteFile, find_remote
 from jobs.compression import inner_suffix, packing_of
 from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.encodings import encoding_named
-from jobs.corpus.folder import AnyFile, find_files, find_remote_files, is_pattern, printable
+from jobs.corpus.folder import AnyFile, choose_remote_files, find_files, is_pattern, printable
 from jobs.corpus.openai.requests import ID, Requests
 from jobs.corpus.payload import TakePayload, take_candidates, take_messages, take_pair, take_text
-from jobs.corpus.translatable.file_list import find_translatable
+from jobs.corpus.translatable.file_list import choose_translatable, find_translatable
 from jobs.corpus.translatable.reader import UnitReading
 from jobs.corpus.unpacking import NO_FILE, naming
 from jobs.documents import quoted, repeated
@@ -216,9 +216,20 @@ class Corpus:
     @property
     def unit_reading(self) -> dict[str, object]:
         """How the units of translated files are found, and whether there is one file without a folder."""
-        one = os.path.isfile(self.path)
-        given = {"again": self.units.again, "target_language": self.units.target_language, "one": one}
+        one = os.path.isfile(self.path) or self.remote_file is not None
+        name = None if self.remote_file is None else self.remote_file.name
+        given = {
+            "again": self.units.again,
+            "target_language": self.units.target_language,
+            "one": one,
+            "name": name,
+        }
         return {name: value for name, value in given.items() if value}
+
+    @property
+    def lies_here(self) -> bool:
+        """Whether its files lie on this machine, where they can be read again."""
+        return self.address is None
 
     @property
     def is_stdin(self) -> bool:
@@ -324,14 +335,13 @@ class Corpus:
             files = find_translatable(path, is_asked=is_asked, documents=tuple(SUFFIXES))
         if files is None:
             return False
-        object.__setattr__(self, "files", tuple(files))
-        object.__setattr__(self, "_format_of_files", Format.FILES)
+        self._set_files(files, Format.FILES)
         return True
 
     def _check_translatable(self) -> None:
         """Raise SpecError for what files that are translated as files do not have."""
         if not self.is_translatable:
-            raise SpecError(f"--format files is for a file or a folder on this machine, and {self.source} is none")
+            raise SpecError(f"--format files is for a file or a folder, and {self.source} is none")
         if self.payload_kind is not PayloadKind.TEXT:
             raise SpecError(
                 f"{self.source} is read as files, whose units are texts to translate; write "
@@ -351,13 +361,24 @@ class Corpus:
             if address is None:
                 files = find_files(path, any_name=given is not None)
             else:
-                files = find_remote_files(address, any_name=given is not None)
+                found, is_asked = find_remote(address), given is Format.FILES
+                translatable = None
+                if self.requests is None and given in (None, Format.FILES):
+                    translatable = choose_translatable(address, found, is_asked=is_asked, documents=tuple(SUFFIXES))
+                if isinstance(found, RemoteFile):
+                    object.__setattr__(self, "remote_file", found)
+                if translatable is not None:
+                    self._set_files(translatable, Format.FILES)
+                    return
+                files = choose_remote_files(address, found, any_name=given is not None)
             if isinstance(files, RemoteFile):
-                object.__setattr__(self, "remote_file", files)
                 return
             if not is_pattern(path) and beir.is_beir({file.name for file in files}):
                 raise CorpusError(beir.ADVICE)
             form = _format_of_all(files, given)
+        self._set_files(files, form)
+
+    def _set_files(self, files: Sequence[AnyFile], form: Format) -> None:
         object.__setattr__(self, "files", tuple(files))
         object.__setattr__(self, "_format_of_files", form)
 

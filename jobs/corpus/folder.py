@@ -23,7 +23,7 @@ from pathlib import Path
 
 from jobs.addresses.address import Address
 from jobs.addresses.download import fetched
-from jobs.addresses.listing import RemoteFile, find_remote
+from jobs.addresses.listing import RemoteFile
 from jobs.documents import quoted
 from jobs.errors import CorpusError
 
@@ -68,10 +68,11 @@ def find_files(path: str, *, any_name: bool) -> list[CorpusFile]:
     return files
 
 
-def find_remote_files(address: Address, *, any_name: bool) -> RemoteFile | list[RemoteFile]:
-    """The object at an address; or the list of those of a folder or a pattern, chosen and sorted as those of a folder
-    here are. Raises CorpusError where there is none."""
-    found = find_remote(address)
+def choose_remote_files(
+    address: Address, found: RemoteFile | Sequence[RemoteFile], *, any_name: bool
+) -> RemoteFile | list[RemoteFile]:
+    """What `find_remote` has found at an address: the object; or the list of those of a folder or a pattern, chosen and
+    sorted as those of a folder here are. Raises CorpusError where there is none."""
     if isinstance(found, RemoteFile):
         return found
     is_left_out = _is_hidden if address.is_pattern else partial(_is_left_out, any_name=any_name)

@@ -21,11 +21,11 @@ from typing import Any, Protocol
 import orjson
 
 from jobs.addresses.address import Address, is_address, is_hidden
-from jobs.addresses.listing import RemoteFile
+from jobs.addresses.listing import RemoteFile, find_remote
 from jobs.compression import packing_of
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.field_path import put_back
-from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, find_files, find_remote_files, local_files
+from jobs.corpus.folder import AnyFile, CorpusFile, choose_remote_files, digest_of_all, find_files, local_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.openai.request_kind import RequestKind, kind_in
 from jobs.corpus.openai.requests import put_request_back
@@ -174,7 +174,8 @@ def _files_at(source: str, layout: CorpusLayout, spool: Path | None) -> Sequence
     if is_address(source):
         if spool is None or is_hidden(source):
             return []
-        found = find_remote_files(Address.parse(source), any_name=layout.any_name)
+        address = Address.parse(source)
+        found = choose_remote_files(address, find_remote(address), any_name=layout.any_name)
         return [found] if isinstance(found, RemoteFile) else found
     if layout.is_folder:
         return find_files(source, any_name=layout.any_name)

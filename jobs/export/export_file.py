@@ -107,8 +107,9 @@ def folder_of_files(reading: str | None, path: Location) -> Path | None:
 
 def _check_suffix(path: Location, reading: str | None, corpus: str) -> None:
     """Raise SpecError where the one file of a corpus would get the name of another format."""
-    how, suffix = _reading_of_files(reading), suffix_of(corpus)
-    if how is not None and how.is_one and suffix is not None and not path.name.lower().endswith(suffix):
+    how = _reading_of_files(reading)
+    suffix = suffix_of(how.name_of_one(corpus)) if how is not None and how.is_one else None
+    if suffix is not None and not path.name.lower().endswith(suffix):
         raise SpecError(f"the corpus is a file of {suffix}, and is written as one; give {path} that suffix")
 
 

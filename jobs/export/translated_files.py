@@ -12,9 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
+from jobs.addresses.address import is_address
 from jobs.choices import Only
 from jobs.corpus.folder import folder_of
-from jobs.corpus.translatable.reader import UnitReading, id_of, read_file, texts_of
+from jobs.corpus.translatable.reader import MAX_FILE_BYTES, UnitReading, id_of, read_file, texts_of
 from jobs.corpus.translatable.stored_reading import reading_of_files
 from jobs.errors import CorpusError, SpecError, StoreError
 from jobs.export.export_options import Export
@@ -26,7 +27,7 @@ from jobs.store.database import Database
 from jobs.store.job_files import StoredFile
 from jobs.store.report.documents.export import ExportedDocument, read_documents
 from jobs.store.report.job_summary import JobSummary
-from jobs.text.formatting import counted
+from jobs.text.formatting import counted, size
 
 CHUNK_BYTES = 1 << 20
 MOST_NAMED = 20  # files of which something is said
@@ -144,6 +145,8 @@ def written_files(database: Database, job: JobSummary, export: Export) -> Iterat
         found = documents.at(file.first, file.first + file.documents) if file.translated else []
         if content is None:
             problem = f"is not at {job.source} as it was submitted, and is left out"
+            if _is_elsewhere(job.source):
+                problem = f"has more than {size(MAX_FILE_BYTES)}, which is not kept, and is left out"
             yield WrittenFile(file.path, b"", 0, 0, problem, is_left_out=True)
         elif file.error is not None or not file.translated:
             yield WrittenFile(file.path, content, 0, 0, file.error and _why_copied(file))
@@ -250,13 +253,18 @@ def _content(database: Database, job_id: int, source: str, file: StoredFile) -> 
     """The bytes of a file as it was submitted; None where nobody has them."""
     with database.reading() as connection:
         content = job_files.content_of(connection, job_id, file.number)
-    if content is not None:
+    if content is not None or _is_elsewhere(source):
         return content
     try:
         found = _whole(Path(source) if os.path.isfile(source) else Path(folder_of(source), file.path))
     except OSError:
         return None
     return found if hashlib.sha256(found).hexdigest() == file.digest else None
+
+
+def _is_elsewhere(source: str) -> bool:
+    """Whether all files that an export may have are stored: nobody reads an address again."""
+    return is_address(source)
 
 
 def _whole(path: Path) -> bytes:

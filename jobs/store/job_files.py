@@ -32,15 +32,18 @@ class StoredFile:
     error: str | None
 
 
-def store_files(database: Database, job_id: int, files: Iterable[tuple[StoredFile, bytes | None]]) -> None:
-    """Store the files of a job whose corpus is being read, with their bytes where they are given; those that it has
-    already are written again. A transaction has so many that no other writer waits long."""
+def store_files(
+    database: Database, job_id: int, files: Iterable[tuple[StoredFile, bytes | None]], *, is_only_copy: bool = False
+) -> None:
+    """Store the files of a job whose corpus is being read, with their bytes where they are given and either of at most
+    `MOST_STORED` or the only copy that there will be; those that it has already are written again. A transaction has so
+    many that no other writer waits long."""
     compressor = zstandard.ZstdCompressor(level=9)
     rows: list[dict[str, Any]] = []
     num_bytes = 0
     for file, content in files:
         packed = None if content is None else compressor.compress(content)
-        if packed is not None and len(packed) > MOST_STORED:
+        if packed is not None and len(packed) > MOST_STORED and not is_only_copy:
             packed = None
         rows.append({"job_id": job_id, "content": packed, **{name: getattr(file, name) for name in _COLUMNS}})
         num_bytes += len(packed or b"")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, Corpus
 from jobs.corpus.reading import RecordReader, open_corpus
-from jobs.corpus.translatable.reader import UnitReader, content_of
+from jobs.corpus.translatable.reader import MAX_FILE_BYTES, UnitReader, content_of
 from jobs.corpus.unpacking import Contents
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KeyTaken, KvjobsError
@@ -119,7 +119,7 @@ def submit(
             how = _Filling(shard_tokens(spec.task), key, is_stream=corpus.stream is not None)
             job, without_id = _fill(database, job, reader, how, records, contents, reporter)
             if units is not None:
-                store_files(database, job.job_id, _with_content(units))
+                store_files(database, job.job_id, _with_content(units, corpus), is_only_copy=not corpus.lies_here)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -243,11 +243,12 @@ def _fill(
     return job, without_id
 
 
-def _with_content(reader: UnitReader) -> Iterator[tuple[StoredFile, bytes | None]]:
-    """The files that were read to the end, with the bytes of those that are translated. Raises CorpusError where one
-    has changed since."""
+def _with_content(reader: UnitReader, corpus: Corpus) -> Iterator[tuple[StoredFile, bytes | None]]:
+    """The files that were read to the end, with the bytes of those that are translated, and of those that are copied
+    where nobody finds them again. Raises CorpusError where one has changed since."""
     for number, read in enumerate(reader.files):
-        content = content_of(read.file) if read.is_translated else None
+        is_needed = read.is_translated or not corpus.lies_here
+        content = content_of(read.file) if is_needed and read.num_bytes <= MAX_FILE_BYTES else None
         if content is not None and hashlib.sha256(content).hexdigest() != read.digest:
             raise CorpusError(f"{read.file} changed while it was read; submit it again once it no longer changes")
         row = StoredFile(

@@ -4,6 +4,7 @@ Knows: `jobs.reading`. Does not know: tables, files.
 """
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import orjson
 
@@ -17,6 +18,11 @@ class StoredReading:
 
     units: UnitReading
     is_one: bool
+    name: str | None = None  # of the one file, where the source of the job does not end in it
+
+    def name_of_one(self, source: str) -> str:
+        """The name of the one file of a corpus with this source."""
+        return self.name or PurePath(source).name
 
 
 def reading_of_files(reading: str | None) -> StoredReading | None:
@@ -26,4 +32,4 @@ def reading_of_files(reading: str | None) -> StoredReading | None:
         return None
     how = values.get("units", {})
     units = UnitReading(again=how.get("again", False), target_language=how.get("target_language"))
-    return StoredReading(units, how.get("one", False))
+    return StoredReading(units, how.get("one", False), how.get("name"))

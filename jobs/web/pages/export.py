@@ -71,7 +71,9 @@ def download(
 def suffix_of_files(job: JobSummary) -> str:
     """The suffix of what is written of a job's files: that of its one file, or of an archive."""
     how = reading_of_files(job.reading)
-    return Path(job.source).suffix.removeprefix(".") if how is not None and how.is_one else "zip"
+    if how is None or not how.is_one:
+        return "zip"
+    return Path(how.name_of_one(job.source)).suffix.removeprefix(".")
 
 
 def _ignored(_message: str) -> None:

@@ -308,3 +308,39 @@ def test_copies_that_a_killed_submit_left_are_removed_by_the_next(bucket: Bucket
         assert mine != left
         assert mine.stat().st_mode & 0o077 == 0
     assert list(tmp_path.iterdir()) == []
+
+
+MANUAL = {"a.yaml": b"snow: Snow\n", "ui/b.properties": b"rain=Rain\n", "img/logo.png": b"\x89PNG"}
+
+
+def test_files_in_a_bucket_are_translated_as_files_and_all_of_them_come_back(
+    bucket: Bucket, kvjobs: Kvjobs, tmp_path: Path
+) -> None:
+    for name, content in MANUAL.items():
+        bucket.put(f"manual/{name}", content)
+        (tmp_path / "manual" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "manual" / name).write_bytes(content)
+    bucket.put("manual/.hidden/c.yaml", MANUAL["a.yaml"])
+    job = kvjobs("submit", f"s3://{bucket.name}/manual/", "--json").json
+    assert kvjobs("submit", tmp_path / "manual", "--json").json["job_id"] == job["job_id"]
+    for name in MANUAL:
+        bucket.client.delete_object(Bucket=bucket.name, Key=f"manual/{name}")
+
+    assert kvjobs("export", job["job_id"], "-o", "out").exit_code == 0
+
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in MANUAL} == MANUAL
+    assert not (tmp_path / "out" / ".hidden").exists()
+
+
+def test_one_file_in_a_bucket_is_a_file_and_comes_back_as_one(bucket: Bucket, kvjobs: Kvjobs) -> None:
+    address = bucket.put("manual/a.yaml", MANUAL["a.yaml"])
+    bucket.put("manual/part.jsonl", lines(1))
+    job = kvjobs("submit", address, "--json").json["job_id"]
+
+    assert kvjobs("export", job, "-o", "a.zh.yaml").exit_code == 0
+    assert Path("a.zh.yaml").read_bytes() == MANUAL["a.yaml"]
+    assert kvjobs("export", job, "-o", "a.zh.md").exit_code == 2
+    assert Corpus(path=f"s3://{bucket.name}/manual/*.yaml").is_translatable
+    bucket.put("manual/b.properties", MANUAL["ui/b.properties"])
+    with pytest.raises(CorpusError, match="--format files"):
+        Corpus(path=f"s3://{bucket.name}/manual/")

@@ -48,6 +48,15 @@ def test_a_compressed_file_behind_a_signature_is_read_by_the_suffix_of_its_path(
     assert corpus.packing == "gzip"
 
 
+def test_a_file_that_comes_back_translated_is_read_by_its_name(server: FileServer, kvjobs: Kvjobs) -> None:
+    server.files["/app.md"] = b"# Snow\n"
+    job = kvjobs("submit", f"{server.url}/app.md?signature=secret", "--json").json
+
+    assert (job["documents"], "secret" in str(job)) == (1, False)
+    assert kvjobs("export", job["job_id"], "-o", "app.zh.md").exit_code == 0
+    assert Path("app.zh.md").read_bytes() == server.files["/app.md"]
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_answer_that_breaks_off_is_resumed_by_a_range(server: FileServer, times: int) -> None:
     server.files["/a.jsonl"], server.cuts, server.cut_after = LINES, times, 5000
