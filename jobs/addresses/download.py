@@ -5,15 +5,12 @@ A connection that breaks is resumed behind the bytes that have come. What change
 Knows: files and folders on the disk. Does not know: formats.
 """
 
-import fcntl
 import logging
-import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
@@ -24,7 +21,7 @@ from jobs.addresses.listing import RemoteFile
 from jobs.addresses.web import url_pieces
 from jobs.compression import PACKINGS
 from jobs.errors import CorpusError, KvjobsError, Stopped
-from jobs.system.private import FOLDER, make_folder
+from jobs.system.temporary_folder import temporary_folder
 from jobs.text.formatting import size
 
 MOST_BYTES = 32 << 20  # in memory, of all files that are read at a time: as much as their requests ask for
@@ -39,7 +36,12 @@ def fetched(files: Sequence[RemoteFile], spool: Path) -> Iterator[list[Path]]:
     """Local copies of the files, in a folder of its own in `spool`, which is removed at the end of the block; one that
     a killed process left is removed by the next. Raises CorpusError where a file cannot be read or has changed since it
     was listed, KvjobsError where the disk refuses. What has come is logged at level INFO."""
-    with _own_folder(files, spool) as folder:
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(temporary_folder(spool, _FOLDER))
+        except OSError as error:
+            raise KvjobsError(f"{spool} cannot be used: {error.strerror}; set KVJOBS_HOME") from None
+        _check_space(files, spool)
         paths = [folder / f"{number:07}{_suffixes(file.name)}" for number, file in enumerate(files)]
         at_once = min(FILES_AT_ONCE, len(files))
         download = _Download(files, MOST_BYTES // at_once)
@@ -58,38 +60,6 @@ def _suffixes(name: str) -> str:
     suffixes = Path(name).suffixes
     kept = suffixes[-2:] if suffixes and suffixes[-1].lower() in PACKINGS else suffixes[-1:]
     return "".join(kept) if len("".join(kept)) < 32 else ""
-
-
-@contextmanager
-def _own_folder(files: Sequence[RemoteFile], spool: Path) -> Iterator[Path]:
-    """A new folder with a lock on it, which the kernel releases when the process dies."""
-    folder = spool / f"{_FOLDER}{secrets.token_hex(8)}"
-    try:
-        make_folder(spool)
-        _remove_left_over(spool)
-        folder.mkdir(mode=FOLDER)
-        lock = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise KvjobsError(f"{spool} cannot be used: {error.strerror}; set KVJOBS_HOME") from None
-    try:
-        with suppress(OSError):  # a disk without locks
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _check_space(files, spool)
-        yield folder
-    finally:
-        os.close(lock)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_left_over(spool: Path) -> None:
-    for folder in spool.glob(f"{_FOLDER}*"):
-        with suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
-            finally:
-                os.close(lock)
 
 
 def _check_space(files: Sequence[RemoteFile], spool: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from jobs.addresses.address import Address, is_address, is_hidden, located
@@ -383,7 +383,7 @@ class Corpus:
         object.__setattr__(self, "_format_of_files", form)
 
 
-def format_of(path: Path) -> Format | None:
+def format_of(path: PurePath) -> Format | None:
     """The format that the ending of a file's name stands for."""
     return SUFFIXES.get(inner_suffix(path) or "")
 
