@@ -78,7 +78,7 @@ class Corpus:
         str | os.PathLike[str]
     )  # or an address; "-" is standard input, or `stream`; a folder, a pattern: all its files
     stream: BinaryIO | None = None  # an open file that can be read twice, in place of standard input
-    stream_source: str = ""  # what messages and the job's row call the stream
+    stream_source: str = ""  # what messages and the job's row call a stream, or files that are gone afterwards
     format: str | None = None  # None: by the file's suffix; jsonl from standard input
     delimiter: str | None = None  # of csv and tsv: one character, or a name; None: the format's own
     columns: tuple[str, ...] | None = None  # of csv and tsv without a header: the names of their columns
@@ -218,6 +218,8 @@ class Corpus:
         """How the units of translated files are found, and whether there is one file without a folder."""
         one = os.path.isfile(self.path) or self.remote_file is not None
         name = None if self.remote_file is None else self.remote_file.name
+        if one and self.is_passing:
+            name = os.path.basename(self.path)
         given = {
             "again": self.units.again,
             "target_language": self.units.target_language,
@@ -229,7 +231,12 @@ class Corpus:
     @property
     def lies_here(self) -> bool:
         """Whether its files lie on this machine, where they can be read again."""
-        return self.address is None
+        return self.address is None and not self.is_passing
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether nobody can read it again once it was read: a stream, or files that were sent."""
+        return self.stream is not None or bool(self.stream_source)
 
     @property
     def is_stdin(self) -> bool:
@@ -244,6 +251,8 @@ class Corpus:
     @property
     def is_file(self) -> bool:
         """Whether the corpus can be read a second time by what is stored of it, unlike a pipe."""
+        if self.is_passing:
+            return False
         if self.run is not None or self.files is not None or self.remote_file is not None:
             return not is_hidden(self.source)
         return not self.is_stdin and os.path.isfile(self.path)
@@ -301,10 +310,12 @@ class Corpus:
             return self.shown
         if self.beir_run:
             return self.beir_run.source
+        if self.stream_source:
+            return self.stream_source
         if (address := self.address) is not None:
             return str(address)
         if self.is_stdin:
-            return self.stream_source or STDIN
+            return STDIN
         return printable(os.path.abspath(self.path))
 
     def _check_columns(self, needed: Sequence[str]) -> None:

@@ -8,12 +8,12 @@ from jobs.errors import SpecError
 from jobs.export.chain.chain_lines import chain_lines
 from jobs.export.export_formats import Format, RecordFormat, record_format
 from jobs.export.export_options import Export, check_format
+from jobs.export.file_streams import content_stream
 from jobs.export.openai_lines import openai_lines
 from jobs.export.originals import NO_TERMINAL, original_lines
 from jobs.export.parquet.results import parquet_results
 from jobs.export.rankings import ranking_format
 from jobs.export.result_columns import Extra
-from jobs.export.translated_files import content_stream
 from jobs.store.database import Database
 from jobs.store.report.documents.export import field_names, find_source, read_documents
 from jobs.store.report.job_summary import JobSummary

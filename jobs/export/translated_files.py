@@ -9,11 +9,11 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from jobs.addresses.address import is_address
 from jobs.choices import Only
+from jobs.corpus.corpus import STREAMS
 from jobs.corpus.folder import folder_of
 from jobs.corpus.translatable.reader import MAX_FILE_BYTES, UnitReading, id_of, read_file, texts_of
 from jobs.corpus.translatable.stored_reading import reading_of_files
@@ -29,7 +29,6 @@ from jobs.store.report.documents.export import ExportedDocument, read_documents
 from jobs.store.report.job_summary import JobSummary
 from jobs.text.formatting import counted, size
 
-CHUNK_BYTES = 1 << 20
 MOST_NAMED = 20  # files of which something is said
 
 
@@ -53,7 +52,7 @@ def write_folder(
     check_folder(folder, job.source)
     corpus = Path(os.path.realpath(job.source))
     translated = 0
-    report = _Report(tell)
+    report = Report(tell)
     try:
         for file in written_files(database, job, export):
             translated += file.translated
@@ -67,7 +66,7 @@ def write_folder(
 
 
 def unpack_folder(archive: BinaryIO, folder: Path, source: str) -> None:
-    """Write the files of an archive of `content_stream` below a folder, as `write_folder` does."""
+    """Write the files of an archive of `file_streams.content_stream` below a folder, as `write_folder` does."""
     check_folder(folder, source)
     try:
         with zipfile.ZipFile(archive) as found:
@@ -86,40 +85,6 @@ def check_folder(folder: Path, source: str) -> None:
         raise SpecError(f"{folder} is a folder of the corpus {source}, which must not be overwritten; name another")
 
 
-def content_stream(
-    database: Database, job: JobSummary, export: Export, *, tell: Callable[[str], None], to_terminal: bool
-) -> Iterator[bytes]:
-    """The one file of a job, or a zip archive of its files, in pieces; an empty one in front and at the end. Raises
-    SpecError, before the first piece, for an archive that would go to a terminal."""
-    found = reading_of_files(job.reading)
-    report = _Report(tell)
-    if found is not None and found.is_one:
-        [file] = written_files(database, job, export)
-        if file.is_left_out:
-            raise SpecError(f"{file.path} {file.problem}; submit it again, or put the file back")
-        report.add(file)
-        yield b""
-        yield file.content
-    else:
-        check_is_files(job, export)
-        if to_terminal:
-            raise SpecError("the files would be a zip archive, which is no text for a terminal; name a folder with -o")
-        yield b""
-        with TemporaryFile() as archive:
-            with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
-                for file in written_files(database, job, export):
-                    report.add(file)
-                    if file.is_left_out:
-                        continue
-                    # The time of an entry is fixed, so that the same files are the same bytes.
-                    target.writestr(zipfile.ZipInfo(file.path), file.content, zipfile.ZIP_DEFLATED)
-            archive.seek(0)
-            while piece := archive.read(CHUNK_BYTES):
-                yield piece
-    report.end()
-    yield b""
-
-
 def check_is_files(job: JobSummary, export: Export) -> UnitReading:
     """How the files of a job were read. Raises SpecError for a job of another corpus or task."""
     found = reading_of_files(job.reading)
@@ -132,14 +97,17 @@ def check_is_files(job: JobSummary, export: Export) -> UnitReading:
     return found.units
 
 
-def written_files(database: Database, job: JobSummary, export: Export) -> Iterator[WrittenFile]:
-    """The files of a job as they are written, in the order of the corpus. Raises SpecError where a file that is needed
-    is neither stored nor lies where it was as it was."""
+def written_files(
+    database: Database, job: JobSummary, export: Export, *, path: str | None = None
+) -> Iterator[WrittenFile]:
+    """The files of a job as they are written, in the order of the corpus; with `path` this one alone. Raises SpecError
+    where a file that is needed is neither stored nor lies where it was as it was."""
     how = check_is_files(job, export)
     of_job = job.chain or job.job_id
     with database.reading() as connection:
-        files = job_files.files_of(connection, of_job)
-    documents, translation_of = _Documents(database, job, export), shape_of(job).as_text
+        files = job_files.files_of(connection, of_job, path)
+    documents = _Documents(database, job, export, files[0].first if files else 0)
+    translation_of = shape_of(job).as_text
     for file in files:
         content = _content(database, of_job, job.source, file)
         found = documents.at(file.first, file.first + file.documents) if file.translated else []
@@ -235,8 +203,8 @@ def _problem(
 class _Documents:
     """The documents of a job, asked for in the order of their positions."""
 
-    def __init__(self, database: Database, job: JobSummary, export: Export) -> None:
-        self._found = read_documents(database, job.job_id, only=Only.ALL, condition=export.condition)
+    def __init__(self, database: Database, job: JobSummary, export: Export, start: int) -> None:
+        self._found = read_documents(database, job.job_id, only=Only.ALL, condition=export.condition, start=start)
         self._next = next(self._found, None)
 
     def at(self, start: int, stop: int) -> list[ExportedDocument | None]:
@@ -263,8 +231,8 @@ def _content(database: Database, job_id: int, source: str, file: StoredFile) -> 
 
 
 def _is_elsewhere(source: str) -> bool:
-    """Whether all files that an export may have are stored: nobody reads an address again."""
-    return is_address(source)
+    """Whether all files that an export may have are stored: nobody reads an address again, or what was sent."""
+    return is_address(source) or source in STREAMS
 
 
 def _whole(path: Path) -> bytes:
@@ -295,7 +263,7 @@ def _made_target(folder: Path, name: str) -> Path:
     return folder / name
 
 
-class _Report:
+class Report:
     """Says what is to be known of the first files."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
 """The files of a job whose corpus is files: stored while it is submitted, read when they are written with their
 translations."""
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,7 +13,7 @@ from jobs.store.database import Database
 from jobs.store.schema.file_table import JobFile
 from jobs.store.schema.results import results_of
 from jobs.store.schema.states import JobState
-from jobs.store.schema.tables import Job
+from jobs.store.schema.tables import Document, Job
 
 MOST_STORED = 1 << 24  # compressed bytes of a file that are kept in its row
 FILES_AT_ONCE, BYTES_AT_ONCE = 200, 1 << 22  # in a transaction
@@ -62,31 +63,66 @@ def _write(database: Database, job_id: int, rows: Sequence[Mapping[str, Any]]) -
         connection.execute(insert(JobFile), rows)
 
 
-def files_of(connection: Connection, job_id: int) -> Sequence[StoredFile]:
-    """The files of a job, in the order of the corpus, without their bytes."""
+def files_of(connection: Connection, job_id: int, path: str | None = None) -> Sequence[StoredFile]:
+    """The files of a job, in the order of the corpus, without their bytes; with `path` the one that has it, if any."""
     found = select(*(getattr(JobFile, name) for name in _COLUMNS)).where(JobFile.job_id == job_id)
+    if path is not None:
+        found = found.where(JobFile.path == path)
     return [StoredFile(**row._mapping) for row in connection.execute(found.order_by(JobFile.number))]
+
+
+class FileState(enum.StrEnum):
+    """How far a file has come."""
+
+    COPIED = "copied"  # it has no texts
+    REJECTED = "rejected"  # it cannot be read
+    WAITING = "waiting"  # units of it have not ended
+    PARTIAL = "partial"  # all have ended, and some without a result
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     """A file in a list, and how far its units have come."""
 
+    number: int
     path: str
+    num_bytes: int
     documents: int
     succeeded: int  # of its documents, with a result
+    failed: int  # that ended without one
     translated: bool
     error: str | None
 
+    @property
+    def state(self) -> FileState:
+        if not self.translated:
+            return FileState.COPIED
+        if self.error is not None:
+            return FileState.REJECTED
+        if self.succeeded + self.failed < self.documents:
+            return FileState.WAITING
+        return FileState.PARTIAL if self.failed else FileState.DONE
 
-def list_files(connection: Connection, job_id: int, of_job: int, limit: int) -> Sequence[ListedFile]:
-    """The first files of the job `of_job`, which is the first of its chain, with the results of a job."""
+
+def list_files(
+    connection: Connection, job_id: int, of_job: int, limit: int, *, after: int = -1
+) -> Sequence[ListedFile]:
+    """The first files of the job `of_job`, which is the first of its chain, with the results of a job; those behind the
+    file with the number `after`."""
     result = results_of(connection, job_id)
-    in_file = (result.job_id == job_id) & result.position.between(JobFile.first, JobFile.first + JobFile.documents - 1)
-    succeeded = select(func.count()).select_from(result).where(in_file).scalar_subquery()
-    found = select(JobFile.path, JobFile.documents, succeeded, JobFile.translated, JobFile.error)
-    rows = connection.execute(found.where(JobFile.job_id == of_job).order_by(JobFile.number).limit(limit))
-    return [ListedFile(*row) for row in rows]
+    last = JobFile.first + JobFile.documents - 1
+    in_file = (result.job_id == job_id) & result.position.between(JobFile.first, last)
+    without = (
+        (Document.job_id == job_id) & Document.position.between(JobFile.first, last) & Document.status.is_not(None)
+    )
+    found = select(
+        *(JobFile.number, JobFile.path, JobFile.num_bytes, JobFile.documents),
+        select(func.count()).select_from(result).where(in_file).scalar_subquery(),
+        select(func.count()).select_from(Document).where(without).scalar_subquery(),
+        *(JobFile.translated, JobFile.error),
+    ).where(JobFile.job_id == of_job, JobFile.number > after)
+    return [ListedFile(*row) for row in connection.execute(found.order_by(JobFile.number).limit(limit))]
 
 
 def count_files(connection: Connection, job_id: int) -> int:

@@ -116,7 +116,7 @@ def submit(
             )
         prior_state, without_id = PriorState.NEW if is_new else _prior_state(job), 0
         if job.state == JobState.INGESTING:
-            how = _Filling(shard_tokens(spec.task), key, is_stream=corpus.stream is not None)
+            how = _Filling(shard_tokens(spec.task), key, is_stream=corpus.is_passing)
             job, without_id = _fill(database, job, reader, how, records, contents, reporter)
             if units is not None:
                 store_files(database, job.job_id, _with_content(units, corpus), is_only_copy=not corpus.lies_here)

@@ -1,4 +1,4 @@
-"""A form with a file, read as it comes: the file is written to disk piece by piece, the other fields are texts.
+"""A form with files, read as it comes: they are written to disk piece by piece, the other fields are texts.
 
 RFC 7578. (Starlette's own reader copies a file to the folder of temporary files of the machine.)
 """
@@ -12,9 +12,11 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
 from jobs.errors import SpecError
+from jobs.operations.received_corpus import SentFile
 from jobs.text.formatting import size
 
 FORM = "multipart/form-data"
+LONGEST_HEAD = 2048  # bytes of the head of a file's part
 BROKEN = "the form cannot be read; send it anew as multipart/form-data"
 
 
@@ -26,7 +28,7 @@ class FormProblem(enum.Enum):
     INCOMPLETE = enum.auto()
     MANY_FIELDS = enum.auto()
     LONG_FIELDS = enum.auto()
-    TWO_FILES = enum.auto()
+    MANY_FILES = enum.auto()
 
 
 class BrokenForm(SpecError):
@@ -39,13 +41,20 @@ class BrokenForm(SpecError):
 
 @dataclass(slots=True)
 class FileForm:
-    """The fields of a form besides its file; they are complete once all pieces of the file were read."""
+    """The fields of a form, and which files it has; complete once all pieces of the files were read. A field for a file
+    that nobody chose is left out."""
 
-    file_field: str  # whose value is the file
-    most_fields: int = 200
-    most_text: int = 64 * 1024  # bytes of all fields but the file, with the heads of all
-    file_name: str | None = None  # as the sender calls it; None: the form has no file
+    file_fields: tuple[str, ...] = ()  # whose values are files; none: any that has the name of a file
+    most_files: int = 1
+    most_fields: int = 200  # but files
+    most_text: int = 64 * 1024  # bytes of all fields but files, with the heads of all
+    files: list[SentFile] = field(default_factory=list)  # in their order; their bytes come one behind the other
     texts: dict[str, list[str]] = field(default_factory=dict)  # by field, a text for each time that it is given
+
+    @property
+    def file_name(self) -> str | None:
+        """The name of the first file, as the sender calls it; None: the form has no file."""
+        return self.files[0].name if self.files else None
 
     def text(self, name: str) -> str:
         """The only text of a field; empty where it is not there."""
@@ -56,8 +65,8 @@ def is_form(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
 
 
-async def pieces_of_file(request: Request, form: FileForm) -> AsyncIterator[bytes]:
-    """The bytes of the form's file as they come; fills `form`. Raises BrokenForm for a body that is no such form, or
+async def pieces_of_files(request: Request, form: FileForm) -> AsyncIterator[bytes]:
+    """The bytes of the form's files as they come; fills `form`. Raises BrokenForm for a body that is no such form, or
     that ends in the middle."""
     _, options = parse_options_header(request.headers.get("content-type", ""))
     if not is_form(request) or not options.get(b"boundary"):
@@ -105,7 +114,7 @@ class _Parts:
     def _begin(self) -> None:
         self._headers, self._text = {}, b""
         self._num_fields += 1
-        most = self.form.most_fields
+        most = self.form.most_fields + self.form.most_files
         if self._num_fields > most:
             raise BrokenForm(f"the form has more than {most} fields; leave some out", FormProblem.MANY_FIELDS)
 
@@ -122,20 +131,26 @@ class _Parts:
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         self._name = options.get(b"name", b"").decode(errors="replace")
-        self._is_file = self._name == self.form.file_field and b"filename" in options
+        self._is_file = self._name in (self.form.file_fields or (self._name,)) and b"filename" in options
         if self._is_file:
-            if self.form.file_name is not None:
-                raise BrokenForm("the form has two files; send one", FormProblem.TWO_FILES)
-            self.form.file_name = options[b"filename"].decode(errors="replace")
+            self.form.files.append(SentFile(options[b"filename"].decode(errors="replace")))
+            if len(self.form.files) > self.form.most_files:
+                most = self.form.most_files
+                few = "two files; send one" if most == 1 else f"more than {most:,} files; send them in parts"
+                raise BrokenForm(f"the form has {few}", FormProblem.MANY_FILES)
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._is_file:
             self.of_file.append(data[start:end])
+            self.form.files[-1].num_bytes += end - start
         else:
             self._text += self._counted(data[start:end])
 
     def _end(self) -> None:
-        if not self._is_file:
+        if self._is_file:
+            if self.form.files[-1] == SentFile(""):  # nobody has chosen one
+                self.form.files.pop()
+        else:
             self.form.texts.setdefault(self._name, []).append(self._text.decode(errors="replace"))
 
     def _whole(self) -> None:
@@ -143,7 +158,7 @@ class _Parts:
 
     def _counted(self, data: bytes) -> bytes:
         self._num_bytes += len(data)
-        if self._num_bytes > self.form.most_text:
+        if self._num_bytes > self.form.most_text + LONGEST_HEAD * len(self.form.files):
             raise BrokenForm(
                 f"the fields of the form have more than {size(self.form.most_text)}; shorten them",
                 FormProblem.LONG_FIELDS,

@@ -54,7 +54,7 @@ async def write_pieces(
     for it, ClientDisconnect where the client went away before its end."""
     refuse_too_long(declared, most_bytes)
     num_bytes = checked = 0
-    await to_thread.run_sync(_check_room, spool, declared, limiter=_writers)
+    await check_room(spool, declared)
     async for piece in _joined(pieces):
         num_bytes += len(piece)
         refuse_too_long(num_bytes, most_bytes)
@@ -65,8 +65,14 @@ async def write_pieces(
             await to_thread.run_sync(file.seek, 0, os.SEEK_END)
         if num_bytes - checked >= CHECKED_EVERY:
             checked = num_bytes
-            await to_thread.run_sync(_check_room, spool, 0, limiter=_writers)
+            await check_room(spool)
     return num_bytes
+
+
+async def check_room(spool: Path, wanted: int = 0) -> None:
+    """Raise TransientError where so many more bytes would leave too little of the disk, on which the database may be
+    too."""
+    await to_thread.run_sync(_check_room, spool, wanted, limiter=_writers)
 
 
 def refuse_too_long(num_bytes: int, most_bytes: int | None) -> None:
@@ -97,8 +103,6 @@ def _write(file: BinaryIO, piece: bytes) -> None:
 
 
 def _check_room(spool: Path, wanted: int) -> None:
-    """Raise TransientError where so many more bytes would leave too little of the disk, on which the database may be
-    too."""
     try:
         disk = shutil.disk_usage(spool)
     except OSError as error:

@@ -94,7 +94,7 @@ def _check(files: Sequence[AnyFile]) -> None:
     if not any(suffix_of(file.name) for file in files):
         raise CorpusError(f"none of its files is of a format that is translated: {', '.join(FORMATS)}")
     for file in files:
-        _check_name(file.name)
+        check_name(file.name)
 
 
 def _below(folder: str) -> Iterator[str]:
@@ -141,13 +141,14 @@ def _is_beside(name: str) -> bool:
     return bool(is_ignored) or any(part.startswith("_") for part in name.split("/"))
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise CorpusError for a name that no row of the database, or no folder, can hold."""
     if printable(name) != name:
         raise CorpusError(
             f"the file {printable(name)} has a name with a character that cannot be printed, or that is not UTF-8; "
             "rename it"
         )
     if name.startswith("/") or ".." in name.split("/"):
-        raise CorpusError(f"the file {name} lies outside of the folder that the pattern begins with; name its folder")
+        raise CorpusError(f"the file {name} would lie outside of its folder; name the folder that it lies in")
     if {"", "."} & {*name.split("/")}:
         raise CorpusError(f"the name {name} has an empty part, so no folder can hold the file; rename it")

@@ -48,7 +48,8 @@ REFUSALS = {
     500: "a bug, or an operational failure",
     503: "the database, the disk or the server is busy or away; try again after Retry-After seconds",
 }
-_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_PATH_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_CONVERTER = re.compile(r":path\}")  # a parameter that may have a slash in it
 
 
 def described(
@@ -86,7 +87,7 @@ def document(routes: Iterable[BaseRoute]) -> Schema:
     for route in routes:
         if isinstance(route, APIRoute) and route.openapi_extra:
             for method in route.methods or ():
-                paths.setdefault(route.path, {})[method.lower()] = _operation(route)
+                paths.setdefault(_CONVERTER.sub("}", route.path), {})[method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "kvjobs", "version": __version__},

@@ -8,13 +8,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from jobs.settings import Settings
-from jobs.web.api import actions, events, jobs, models, open_jobs, results, submit
+from jobs.web.api import actions, events, files, jobs, models, open_jobs, results, submit
 from jobs.web.api.answers import Json
 from jobs.web.api.openapi import document
 from jobs.web.guards import LimitOfRoute, upload_limit
 from jobs.web.rendering import render
 
-PARTS = (submit, jobs, results, events, open_jobs, actions, models)
+PARTS = (submit, jobs, results, files, events, open_jobs, actions, models)
 UPLOADS = ("/api/jobs", "/api/dry-run")
 
 router = APIRouter()

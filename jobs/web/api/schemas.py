@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.choices import SHOWN_STATES
 from jobs.documents import AppendState
+from jobs.store.job_files import FileState
 from jobs.store.report.job_summary import COUNTED, DERIVED, UNSHOWN
 from jobs.store.report.live_job import LiveJob
 from jobs.web.api.openapi import JSON, Schema
@@ -86,14 +87,33 @@ MODELS = whole(
         )
     )
 )
+FILES = whole(
+    files=listed(
+        whole(
+            path=TEXT,
+            state={"type": "string", "enum": [*FileState]},
+            num_bytes=WHOLE,
+            units=WHOLE,
+            translated=WHOLE,
+            error=nullable(TEXT),
+        )
+    ),
+    next=nullable(WHOLE),
+)
 OF_AN_OPTION = whole(name=TEXT, help=TEXT, schema=OBJECT)
 OPTIONS = whole(
     tasks=listed(whole(name=TEXT, default_model=TEXT, options=listed(OF_AN_OPTION))), results=listed(OF_AN_OPTION)
 )
 LINES = "application/x-ndjson"
 CORPUS: Schema = {
-    "description": "the corpus: JSON Lines, or what `format` says; gz, zst, xz and bz2 are unpacked",
-    "content": {LINES: {"schema": TEXT}, "application/octet-stream": {"schema": {}}},
+    "description": "the corpus: JSON Lines, or what `format` or `filename` says; gz, zst, xz and bz2 are unpacked. Or "
+    "files that come back translated: one, an archive of several, or a form of them",
+    "content": {
+        LINES: {"schema": TEXT},
+        "application/octet-stream": {"schema": {}},
+        "application/zip": {"schema": {}},
+        "multipart/form-data": {"schema": {"type": "object", "properties": {"file": listed(TEXT)}}},
+    },
 }
 ACTION: Schema = {
     "content": {JSON: {"schema": {"type": "object", "properties": {"reason": nullable(TEXT), "priority": {}}}}}

@@ -1,21 +1,24 @@
-"""POST /api/jobs and /api/dry-run: the body is a corpus, the query string has the options of `kvjobs submit`.
+"""POST /api/jobs and /api/dry-run: the body is a corpus, one of files or a form of them, the query string has the
+options of `kvjobs submit`.
 
 A job is made whole also where its client goes away while it is made; the same request then finds it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any, BinaryIO
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
-from starlette.exceptions import HTTPException
 
 from jobs.choices import Role
 from jobs.corpus.corpus import UPLOAD
+from jobs.corpus.translatable.received_files import MOST_FILES, most_unpacked
 from jobs.errors import CorpusError, SpecError
 from jobs.operations.option_names import with_names
-from jobs.operations.plan import CorpusFile, SubmitPlan, advice_on, plan_submit
+from jobs.operations.plan import SubmitPlan, advice_on, plan_submit
+from jobs.operations.received_corpus import SentFile, are_files, received_corpus
 from jobs.operations.stalled_job import no_worker_message
 from jobs.operations.submit import count_plan, notified, spool_of, submit_plan, wake_workers
 from jobs.store.schema.states import ENDED_STATES
@@ -24,10 +27,10 @@ from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.web.api.answers import Json, read_job
 from jobs.web.api.openapi import described
 from jobs.web.api.schemas import CORPUS, DRY_RUN, SUBMITTED
-from jobs.web.api.submit_options import IDEMPOTENCY_KEY, OF_DRY_RUN, OF_SUBMIT, Asked, read_submit
-from jobs.web.multipart import is_form
+from jobs.web.api.submit_options import IDEMPOTENCY_KEY, OF_DRY_RUN, OF_SUBMIT, Asked, name_of_body, read_submit
+from jobs.web.multipart import FileForm, is_form, pieces_of_files
 from jobs.web.pages.actions import refuse_read_only
-from jobs.web.uploads import upload_file, write_pieces
+from jobs.web.uploads import check_room, upload_file, write_pieces
 from jobs.web.visitors import Visitor, require, visitor_of
 
 router = APIRouter()
@@ -67,30 +70,69 @@ async def dry_run(request: Request) -> Json:
 
 @asynccontextmanager
 async def uploaded(request: Request, asked: Asked, visitor: Visitor) -> AsyncIterator[tuple[SubmitPlan, list[str]]]:
-    """The plan of a submit whose corpus is the body, once that has come; and notes. Of a long body it is planned twice:
-    what cannot be done is said while the body comes."""
-    if is_form(request):
-        raise HTTPException(415, "The body is a form; send the corpus itself: curl --data-binary @corpus.jsonl URL")
+    """The plan of a submit whose corpus is the body, or the files of a form, once that has come; and notes. Of a long
+    body of documents it is planned twice: what cannot be done is said while the body comes."""
     spool = spool_of(request.app.state.settings)
+    form = FileForm(most_files=MOST_FILES) if is_form(request) else None
+    body = [SentFile(name_of_body(request, asked))]
+    early = None
 
-    async def plan() -> tuple[SubmitPlan, list[str]]:
-        return await to_thread.run_sync(plan_upload, request, asked, file, limiter=planning)
+    async def plan() -> None:
+        async with planned(request, asked, body, file):
+            pass
 
+    if form is None and not are_files(body, asked.request.job.format):
+        early = _tolerant(plan)
     with upload_file(spool) as file:
         declared = int(request.headers.get("content-length", 0))
-        await write_pieces(
-            request.stream(), file, spool, declared=declared, most_bytes=visitor.max_bytes, early=_tolerant(plan)
+        pieces = request.stream() if form is None else pieces_of_files(request, form)
+        num_bytes = await write_pieces(
+            pieces, file, spool, declared=declared, most_bytes=visitor.max_bytes, early=early
         )
-        yield await plan()
+        body[0].num_bytes = num_bytes
+        async with planned(request, asked, body if form is None else _files_of(form), file) as found:
+            yield found
 
 
-def plan_upload(request: Request, asked: Asked, file: BinaryIO) -> tuple[SubmitPlan, list[str]]:
-    """The plan of a submit whose corpus is in a file, and notes."""
+@asynccontextmanager
+async def planned(
+    request: Request, asked: Asked, sent: Sequence[SentFile], content: BinaryIO
+) -> AsyncIterator[tuple[SubmitPlan, list[str]]]:
+    """The plan of a submit of what was sent, and notes. Files that come back translated are on the disk while the block
+    lasts."""
+    limiter = planning
+    if are_files(sent, asked.request.job.format):
+        limiter = ingesting
+        await check_room(spool_of(request.app.state.settings), most_unpacked(sum(file.num_bytes for file in sent)))
+    with ExitStack() as stack:
+        try:
+            yield await to_thread.run_sync(_plan, request, asked, sent, content, stack, limiter=limiter)
+        finally:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(stack.close, limiter=limiter)
+
+
+def _plan(
+    request: Request, asked: Asked, sent: Sequence[SentFile], content: BinaryIO, stack: ExitStack
+) -> tuple[SubmitPlan, list[str]]:
     state, notes = request.app.state, list[str]()
     notified(asked.request.job.notify, state.settings, visitor_of(request).name)
-    corpus = CorpusFile(path="-", stream=file, source=UPLOAD, field_types=asked.field_types)
-    plan = plan_submit(asked.request, corpus, state.settings, tell=notes.append, admissions=state.admissions)
+    submit_request, corpus = stack.enter_context(
+        received_corpus(asked.request, sent, content, spool_of(state.settings), UPLOAD)
+    )
+    corpus = replace(corpus, field_types=asked.field_types)
+    plan = plan_submit(submit_request, corpus, state.settings, tell=notes.append, admissions=state.admissions)
     return plan, [*notes, *advice_on(plan, state.settings)]
+
+
+def _files_of(form: FileForm) -> Sequence[SentFile]:
+    if not form.files:
+        raise SpecError("the form has no file; send one or several: curl -F file=@app.po URL")
+    if form.texts:
+        raise SpecError(
+            f"the form has the field {next(iter(form.texts))[:100]!r}; options stand in the address: ?name="
+        )
+    return form.files
 
 
 def _tolerant(plan: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:

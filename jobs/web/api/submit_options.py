@@ -14,6 +14,20 @@ from jobs.tasks.option import Option
 from jobs.web.api.query import read_query
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
+# What a body is called that says its type and not its name.
+NAMES = {
+    "application/vnd.oasis.opendocument.text": "upload.odt",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "upload.docx",
+    "application/x-subrip": "upload.srt",
+    "application/x-tar": "upload.tar",
+    "application/x-xliff+xml": "upload.xlf",
+    "application/xliff+xml": "upload.xlf",
+    "application/zip": "upload.zip",
+    "text/html": "upload.html",
+    "text/markdown": "upload.md",
+    "text/vtt": "upload.vtt",
+    "text/x-gettext-translation": "upload.po",
+}
 OF_MODELS = ("model", "via_model")
 
 
@@ -33,6 +47,11 @@ FIELD_TYPES = Option(
     name="field_types",
     parse=_read_types,
 )
+FILENAME = Option(
+    "What the body is called, which says its format: app.po, or manual.zip or manual.tar.gz of files that come back "
+    "translated; corpus.csv ...",
+    name="filename",
+)
 OPEN = Option(
     "A job that stays open, and no body: documents are sent to it until it is closed.",
     name="open",
@@ -43,6 +62,7 @@ OF_DRY_RUN: Mapping[str, Option] = {
     **OF_EVERY_JOB,
     **{name: option for name, option in every_option().items() if not option.is_file},
     FIELD_TYPES.name: FIELD_TYPES,
+    FILENAME.name: FILENAME,
 }
 OF_SUBMIT: Mapping[str, Option] = {**OF_DRY_RUN, OPEN.name: OPEN}
 
@@ -54,6 +74,7 @@ class Asked:
     request: SubmitRequest
     field_types: Mapping[str, Any] | None
     is_open: bool
+    filename: str | None = None  # of the body
 
 
 def read_submit(request: Request, known: Mapping[str, Option] = OF_SUBMIT) -> Asked:
@@ -64,15 +85,22 @@ def read_submit(request: Request, known: Mapping[str, Option] = OF_SUBMIT) -> As
     return asked_for(values)
 
 
+def name_of_body(request: Request, asked: Asked) -> str:
+    """What the body is called; empty where neither the request nor its type says it."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return asked.filename or ("" if asked.request.job.format else NAMES.get(media_type, ""))
+
+
 def asked_for(values: dict[str, Any]) -> Asked:
     """A submit with these values of options. Raises SpecError."""
     types, is_open = values.pop(FIELD_TYPES.name, None), values.pop(OPEN.name, False)
+    filename = values.pop(FILENAME.name, None)
     for name in OF_MODELS:
         _refuse_path(name, values.get(name))
     for stage in values.get("then", ()):
         if isinstance(stage, Mapping):
             _refuse_path("model", stage.get("model"))
-    return Asked(SubmitRequest.read(values), types, is_open)
+    return Asked(SubmitRequest.read(values), types, is_open, filename)
 
 
 def _refuse_path(option: str, model: Any) -> None:

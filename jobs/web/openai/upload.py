@@ -7,7 +7,7 @@ from typing import BinaryIO
 from fastapi import Request
 
 from jobs.documents import quoted
-from jobs.web.multipart import BrokenForm, FileForm, FormProblem, pieces_of_file
+from jobs.web.multipart import BrokenForm, FileForm, FormProblem, pieces_of_files
 from jobs.web.openai.requests import ApiError
 from jobs.web.uploads import write_pieces
 
@@ -19,7 +19,7 @@ CODES = {  # and the parameter at fault
     FormProblem.INCOMPLETE: ("incomplete_form", None),
     FormProblem.MANY_FIELDS: ("too_many_parts", None),
     FormProblem.LONG_FIELDS: ("invalid_value", None),
-    FormProblem.TWO_FILES: ("invalid_value", "file"),
+    FormProblem.MANY_FILES: ("invalid_value", "file"),
 }
 
 
@@ -28,7 +28,7 @@ async def receive_form(request: Request, folder: Path, file: BinaryIO) -> tuple[
 
     Raises ApiError for a form that is none or is not whole, TransientError where the disk refuses, ClientDisconnect
     where the sender has gone."""
-    form = FileForm("file", most_fields=10, most_text=4096)
+    form = FileForm(("file",), most_fields=10, most_text=4096)
     try:
         num_bytes = await write_pieces(_of_known_fields(request, form), file, folder)
     except BrokenForm as error:
@@ -36,13 +36,13 @@ async def receive_form(request: Request, folder: Path, file: BinaryIO) -> tuple[
         raise ApiError(400, f"{str(error)[0].upper()}{str(error)[1:]}.", parameter, code) from None
     if form.file_name is None:
         raise ApiError(400, "Missing required parameter: 'file'.", "file", "missing_required_parameter")
-    form.file_name = _plain_name(form.file_name)
+    form.files[0].name = _plain_name(form.file_name)
     return form, num_bytes
 
 
 async def _of_known_fields(request: Request, form: FileForm) -> AsyncIterator[bytes]:
     """The pieces of the file; a field that is not known is refused before the rest comes."""
-    async for piece in pieces_of_file(request, form):
+    async for piece in pieces_of_files(request, form):
         _check_fields(form)
         yield piece
     _check_fields(form)

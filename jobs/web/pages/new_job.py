@@ -1,7 +1,6 @@
 """/jobs/new: a form that submits a file, for producers: the usual options, and a dry run. Needs no script."""
 
 from collections.abc import AsyncIterator, Mapping
-from pathlib import PurePath
 from typing import Any
 
 from anyio import to_thread
@@ -9,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from jobs.choices import Role
-from jobs.corpus.corpus import Format, format_of
+from jobs.corpus.corpus import Format
 from jobs.errors import KvjobsError, SpecError
 from jobs.operations.option_names import with_names
 from jobs.operations.submit import spool_of
@@ -18,9 +17,9 @@ from jobs.tasks.kinds import KINDS, every_option
 from jobs.tasks.option import Option
 from jobs.tasks.task import Task
 from jobs.web.access import require_own_form
-from jobs.web.api.submit import count_upload, ingesting, plan_upload, planning, submit_upload
+from jobs.web.api.submit import count_upload, ingesting, planned, submit_upload
 from jobs.web.api.submit_options import asked_for
-from jobs.web.multipart import FileForm, pieces_of_file
+from jobs.web.multipart import FileForm, pieces_of_files
 from jobs.web.pages.actions import refuse_read_only
 from jobs.web.rendering import render, status_code_of
 from jobs.web.uploads import upload_file, write_pieces
@@ -56,22 +55,22 @@ async def submit_form(request: Request) -> Response:
     """Make the job and go to its page, or say what keeps it from being made."""
     visitor = require(request, Role.PRODUCER)
     refuse_read_only(request)
-    form = FileForm(FILE)
+    form = FileForm((FILE,))
     spool = spool_of(request.app.state.settings)
     with upload_file(spool) as file:
-        pieces = _of_our_own(request, form, pieces_of_file(request, form))
+        pieces = _of_our_own(request, form, pieces_of_files(request, form))
         num_bytes = await write_pieces(pieces, file, spool, most_bytes=visitor.max_bytes)
         require_own_form(request, form.text("form_token"))
         try:
             if not num_bytes:
                 raise SpecError("there is no document in it; choose a file")
             asked = asked_for(_values(form))
-            plan, notes = await to_thread.run_sync(plan_upload, request, asked, file, limiter=planning)
-            if form.text(DRY_RUN):
-                record = await to_thread.run_sync(count_upload, request, plan, limiter=ingesting)
-                shown = {"dry_run": record, "notes": [*map(with_names, notes)], "file_name": form.file_name}
-                return await to_thread.run_sync(_page, request, _texts(form), shown)
-            submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=ingesting)
+            async with planned(request, asked, form.files, file) as (plan, notes):
+                if form.text(DRY_RUN):
+                    record = await to_thread.run_sync(count_upload, request, plan, limiter=ingesting)
+                    shown = {"dry_run": record, "notes": [*map(with_names, notes)], "file_name": form.file_name}
+                    return await to_thread.run_sync(_page, request, _texts(form), shown)
+                submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=ingesting)
         except KvjobsError as error:
             shown = {"problem": with_names(str(error))}
             return await to_thread.run_sync(_page, request, _texts(form), shown, status_code_of(error))
@@ -89,10 +88,7 @@ def _values(form: FileForm) -> dict[str, Any]:
     """The options that were filled in. A task takes its own: those of the other tasks on the page are left out."""
     given = {name: text for name, text in _texts(form).items() if name in TAKEN}
     others = {*USUAL} - {*OF_TASKS.get(given.get("task", ""), ())}
-    values = {name: OFFERED[name].read_texts([text]) for name, text in given.items() if name not in others}
-    if "format" not in values and (named := format_of(PurePath(form.file_name or ""))):  # type: ignore[arg-type]  # a name alone
-        values["format"] = named.value
-    return values
+    return {name: OFFERED[name].read_texts([text]) for name, text in given.items() if name not in others}
 
 
 def _texts(form: FileForm) -> dict[str, str]:

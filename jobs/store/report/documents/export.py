@@ -67,10 +67,11 @@ def read_documents(
     with_text: bool = False,
     text_of: int | None = None,
     with_next_line: bool = False,
+    start: int = 0,
 ) -> Iterator[ExportedDocument]:
-    """The documents of a job by position. Each page is read in its own transaction, so that a slow reader delays
-    neither a checkpoint nor a vacuum. A result never changes, so a finished job reads the same every time. `text_of`:
-    the job whose texts are read, such as the first one of a chain; None: this one.
+    """The documents of a job by position, from that of `start` on. Each page is read in its own transaction, so that a
+    slow reader delays neither a checkpoint nor a vacuum. A result never changes, so a finished job reads the same every
+    time. `text_of`: the job whose texts are read, such as the first one of a chain; None: this one.
 
     A page is a number of matching documents; with a condition, the matching ones among a number of positions. (For a
     LIMIT behind a condition, a database that expects few matches reads all remaining documents for each page.)
@@ -83,7 +84,7 @@ def read_documents(
     text = own if with_text else null()
     statement = _documents(job_id, result, only, condition, text, with_next_line, dialect)
     names = names_of_result(result)
-    after, limit = -1, FIRST_PAGE
+    after, limit = start - 1, FIRST_PAGE
     while True:
         with database.reading() as connection:
             rows = connection.execute(statement, {"after": after, "limit": limit}).all()

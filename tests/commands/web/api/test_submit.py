@@ -166,8 +166,8 @@ def test_a_body_that_is_no_corpus_makes_no_job(
     assert [*(home / "spool").iterdir()] == []
 
 
-def test_a_form_is_no_corpus(client: TestClient) -> None:
-    assert "--data-binary" in refusal(client, "/api/jobs", 415, headers={"content-type": "multipart/form-data; b=x"})
+def test_a_form_without_a_boundary_is_no_corpus(client: TestClient) -> None:
+    assert "form" in refusal(client, "/api/jobs", 400, headers={"content-type": "multipart/form-data; b=x"})
 
 
 def test_a_strict_corpus_with_a_bad_line_is_refused_with_the_line(client: TestClient, database: Database) -> None:
