@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from jobs.files.translatable import Markup
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*+>|&(?:\w{2,8}|#\d{1,7});")
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(slots=True)
@@ -31,8 +30,3 @@ class KeyNames:
 def markup_of(text: str) -> Markup:
     """HTML for a text with tags or entities."""
     return Markup.HTML if _TAG.search(text) else Markup.NONE
-
-
-def has_letter(text: str) -> bool:
-    """Whether there is anything to translate."""
-    return _LETTER.search(text) is not None

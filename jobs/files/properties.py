@@ -17,6 +17,7 @@ from jobs.documents import quoted
 from jobs.errors import CorpusError
 from jobs.files.keyed_units import KeyNames
 from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.words import has_word
 
 BOM = "\ufeff"
 _BLANKS = re.compile(r"[ \t\f]*+")
@@ -40,7 +41,7 @@ class Properties:
     suffixes: tuple[str, ...] = (".properties",)
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The values that are not blank; names are the keys. Raises CorpusError for an escape that Java refuses."""
+        """The values that have a word; names are the keys. Raises CorpusError for an escape that Java refuses."""
         return PropertiesFile.parse(content)
 
 
@@ -92,7 +93,7 @@ class PropertiesFile:
 
 
 def _entries(text: str) -> Iterator[_Entry]:
-    """The values that are not blank, in their order."""
+    """The values that have a word, in their order."""
     names = KeyNames()
     comment: list[str] = []
     at = len(BOM) if text.startswith(BOM) else 0
@@ -114,7 +115,7 @@ def _entry(text: str, start: int, stop: int, comment: Sequence[str], names: KeyN
     begin = _end(_SEPARATOR, text, end_of_key, stop)
     key = _unescaped(text, start, end_of_key)
     value = _unescaped(text, begin, stop)
-    if not value.strip():
+    if not has_word(value):
         return None
     about = "\n".join(filter(None, comment)) or None
     return _Entry(Unit(name=names.of(key), text=value, context=about), begin, stop)

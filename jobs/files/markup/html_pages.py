@@ -16,6 +16,7 @@ from jobs.files.markup.encodings import decoded, encoded, is_broken, within
 from jobs.files.markup.places import Fill, Place, Render, numbered, rewritten, units_of
 from jobs.files.markup.tags import HTML_TAG, Attribute, Kind, Token, attributes, html_tokens
 from jobs.files.translatable import Markup, TranslatableFile, Unit
+from jobs.files.words import has_word
 
 
 def _names(text: str) -> frozenset[str]:
@@ -43,7 +44,6 @@ _DECLARED = re.compile(
     rb"<\?xml[^>]*?encoding\s*=\s*[\"']([\w-]+)|<meta[^>]*?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE
 )
 _HEAD = 4096  # bytes in which a page says its encoding: browsers look at 1024
-_LETTER = re.compile(r"[^\W\d_]")
 _BLANKS = re.compile(r"\s*+")
 
 
@@ -154,7 +154,7 @@ class _Reader:
         """The content of an element that has no tags: of these, `<title>` is a text."""
         start, stop = _stripped(self.text, token.start, token.stop)
         text = self.text[start:stop]
-        if token.name == "title" and _has_words(text) and not is_broken(text):
+        if token.name == "title" and _has_word(text) and not is_broken(text):
             self.places.append(Place(start, stop, text, lambda text, render: text, "title"))
 
     def _end_of_block(self) -> None:
@@ -165,10 +165,8 @@ class _Reader:
             for index, token in enumerate(run)
             if token.kind is Kind.TEXT and not self.text[token.start : token.stop].isspace()
         ]
-        if not any(
-            run[index].start not in kept and _has_words(self.text[run[index].start : run[index].stop])
-            for index in texts
-        ):
+        shown = [self.text[run[index].start : run[index].stop] for index in texts if run[index].start not in kept]
+        if not _has_word("".join(shown)):
             return
         first, last = _with_partners(run, texts[0], texts[-1])
         start, stop = _stripped(self.text, run[first].start, run[last].stop)
@@ -194,7 +192,7 @@ def _attribute_places(element: str, found: Sequence[Attribute], text: str) -> It
             is_text = (values.get("name") or values.get("property")) in _DESCRIPTIONS
         if element == "input" and each.name == "value":
             is_text = values.get("type") in ("button", "submit", "reset")
-        if is_text and _has_words(each.value) and not is_broken(each.value):
+        if is_text and _has_word(each.value) and not is_broken(each.value):
             yield Place(each.start, each.stop, each.value, _quoted(each.quote), f"{element} {each.name}")
 
 
@@ -258,5 +256,5 @@ def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
-def _has_words(text: str) -> bool:
-    return _LETTER.search(html.unescape(text) if "&" in text else text) is not None
+def _has_word(text: str) -> bool:
+    return has_word(html.unescape(text) if "&" in text else text)

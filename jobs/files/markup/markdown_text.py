@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from jobs.files.markup.encodings import decoded, encoded, is_broken, within
 from jobs.files.markup.places import Fill, Place, Render, rewritten, units_of
 from jobs.files.translatable import Markup, TranslatableFile, Unit
+from jobs.files.words import has_word
 
 _LINE = re.compile(r"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _FRONT_MATTER = re.compile(r"(?:---|\+\+\+)[ \t]*+$")
@@ -30,7 +31,6 @@ _HARD_BREAK = re.compile(r"(?:  +|\\)\Z")
 _STARTS_BLOCK = re.compile(r"(?=[#>]|[-+*](?:\s|\Z)|```|~~~|[=_-]+\s*\Z|:{3}|[|])")
 _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|\Z))")
 _BARE_BAR = re.compile(r"(?<!\\)((?:\\\\)*)\|")
-_LETTER = re.compile(r"[^\W\d_]")
 _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f]")  # Chinese, Japanese
 
 
@@ -151,7 +151,7 @@ def _paragraph(contents: Sequence[str], lines: Sequence[tuple[int, str]]) -> Ite
 
 def _place(lines: Sequence[_Line], fill: Fill) -> Iterator[Place]:
     text = _joined([line.text for line in lines])
-    if _LETTER.search(text) and not is_broken(text):
+    if has_word(text) and not is_broken(text):
         yield Place(lines[0].start, lines[-1].stop, text, fill)
 
 

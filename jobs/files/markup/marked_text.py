@@ -12,10 +12,10 @@ from html import unescape
 
 from jobs.errors import SpecError
 from jobs.files.markup.xml_tree import fault_of
+from jobs.files.words import has_word
 
 _NUMBERED = re.compile(r"<(/?)(\d+)(/?)>")
 _TAG = re.compile(r"<[^>]*+>")
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 class Part(Enum):
@@ -27,7 +27,7 @@ class Part(Enum):
 
 def has_words(text: str) -> bool:
     """Whether there is something to translate beside tags."""
-    return _LETTER.search(unescape(_TAG.sub("", text))) is not None
+    return has_word(unescape(_TAG.sub("", text)))
 
 
 def parts_of(text: str, numbers: int, name: str) -> Iterator[tuple[Part, int, str]]:

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 from jobs.errors import SpecError
 from jobs.files.markup.tags import Kind, xml_tokens
 from jobs.files.markup.xml_tree import fault_of
+from jobs.files.words import has_word
 
 # XLIFF 1.2 section 2.4, TMX 1.4b section 3.2: elements whose content is code.
 _CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
@@ -22,7 +23,6 @@ _CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})
 _PROTECTED = re.compile(r"<(?:[\w.-]+:)?mrk\s[^>]*?\b(?:mtype\s*=\s*[\"']protected|translate\s*=\s*[\"']no)\b")
 _NUMBER = re.compile(r"<(\d+)/>")
 _TAG = re.compile(r"<[^>]*+>")
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Content:
 
     @property
     def has_words(self) -> bool:
-        return _LETTER.search(unescape(_TAG.sub("", self.text))) is not None
+        return has_word(unescape(_TAG.sub("", self.text)))
 
     def written(self, text: str, name: str) -> str:
         """Another text as content. Raises SpecError for one that is no XML; `name`: of the unit."""

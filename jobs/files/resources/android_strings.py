@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from xml.sax.saxutils import escape
 
-from jobs.files.keyed_units import has_letter, markup_of
+from jobs.files.keyed_units import markup_of
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.plain_content import plain_content_of
 from jobs.files.markup.plural_items import Item, plural_places
@@ -25,6 +25,7 @@ from jobs.files.markup.xml_file import NamedPlace, XmlFile, with_attribute
 from jobs.files.markup.xml_tree import Element, XmlText, read_xml
 from jobs.files.plural_table import CATEGORIES
 from jobs.files.translatable import ForeignFile, Markup, TranslatableFile
+from jobs.files.words import has_word
 
 _CODE = frozenset({"g"})  # of the namespace of XLIFF
 _TAG = re.compile(r"(<[^>]*+>)")
@@ -46,7 +47,7 @@ class AndroidStrings:
     suffixes: tuple[str, ...] = (".xml",)
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The strings that have a letter and are not `translatable="false"`. Raises CorpusError for a file that is no
+        """The strings that have a word and are not `translatable="false"`. Raises CorpusError for a file that is no
         XML, ForeignFile for XML of another kind."""
         if b"<resources" not in content.replace(b"\0", b""):  # of UTF-16; before the rest is read, which may be broken
             raise ForeignFile(_FOREIGN)
@@ -93,8 +94,10 @@ def _plural(
         category: Item(item.start, item.stop, text)
         for category, item in elements.items()
         if category in CATEGORIES
-        for text in _text(xml, item, name, about)
+        for text in _text(xml, item, name, about, without_words=True)
     }
+    if not any(_text(xml, item, name, about) for item in items):
+        return
 
     def written(category: str, like: str, text: str) -> str:
         item = elements[like]
@@ -112,15 +115,18 @@ def _as_it_is(start: int, stop: int) -> str:
     raise AssertionError("nothing stands within a string")
 
 
-def _text(xml: XmlText, element: Element, name: str, about: str | None) -> Iterator[NamedPlace]:
+def _text(
+    xml: XmlText, element: Element, name: str, about: str | None, *, without_words: bool = False
+) -> list[NamedPlace]:
+    """The place of an element's text; none of one that is a reference, or that has no word unless `without_words`."""
     raw = xml.text[element.inner : element.end]
     plain = plain_content_of(raw)
     content = content_of(raw, _CODE)
     if plain is not None:
         text = _meant(plain.text)
-        has_words, markup, written = has_letter(text), markup_of(text), plain.written
+        has_words, markup, written = has_word(text), markup_of(text), plain.written
         if _REFERENCE.fullmatch(plain.text):
-            return
+            return []
     else:
         parts = _TAG.split(content.text)
         text = "".join(_meant(part, escape) if number % 2 == 0 else part for number, part in enumerate(parts))
@@ -133,8 +139,8 @@ def _text(xml: XmlText, element: Element, name: str, about: str | None) -> Itera
         signs = "".join(_SIGN.sub(_escaped, part) if number % 2 == 0 else part for number, part in enumerate(parts))
         return written(_EDGE.sub(_escaped, signs), name)
 
-    if has_words:
-        yield NamedPlace(name, Place(element.inner, element.end, text, fill, about), markup)
+    place = NamedPlace(name, Place(element.inner, element.end, text, fill, about), markup)
+    return [place] if has_words or without_words else []
 
 
 def _meant(raw: str, written: Callable[[str], str] = str) -> str:

@@ -15,9 +15,10 @@ from typing import NoReturn
 from jobs.documents import quoted
 from jobs.errors import CorpusError
 from jobs.files.edits import edited_bytes
-from jobs.files.keyed_units import KeyNames, has_letter, markup_of
+from jobs.files.keyed_units import KeyNames, markup_of
 from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.words import has_word
 
 _TOKEN = re.compile(
     r"(?P<blank>[\s\x00\ufeff]++)|/\*(?P<comment>.*?)\*/|//(?P<line>[^\r\n]*+)|"
@@ -37,7 +38,7 @@ class AppleStrings:
     suffixes: tuple[str, ...] = (".strings",)
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The values that have a letter, by their keys. Raises CorpusError for a file that is compiled or broken."""
+        """The values that have a word, by their keys. Raises CorpusError for a file that is compiled or broken."""
         if content.startswith((b"bplist", b"<?xml", b"\xef\xbb\xbf<?xml")):
             raise CorpusError("a property list, and no file of keys and values; convert it (plutil -p shows it)")
         text, encoding = decoded(content, "utf-8")
@@ -94,12 +95,13 @@ def _entries(text: str) -> Iterator[_Entry]:
             statement.append(token)
             shape = "".join("=" if each[0] == "=" else "x" for each in statement)
             if shape not in ("x", "x=", "x=x"):
-                _refuse(text, token.start(), f"{quoted(token[0], 30)} is not expected here")
+                what = "a ; is missing in front of {}" if shape == "x=xx" else "{} is not expected here"
+                _refuse(text, token.start(), what.format(quoted(token[0], 30)))
         else:
             if not statement or statement[-1][0] == "=":
                 _refuse(text, token.start(), "a value is missing in front of ;")
             key, value = _meant(statement[0]), statement[-1]  # of "key"; the key is the value
-            if len(statement) == 3 and has_letter(meant := _meant(value)):
+            if len(statement) == 3 and has_word(meant := _meant(value)):
                 context = "\n".join(filter(None, about)) or None
                 unit = Unit(name=names.of(key), text=meant, markup=markup_of(meant), context=context)
                 yield _Entry(unit, *value.span())

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from jobs.errors import CorpusError
 from jobs.files.edits import edited_bytes
-from jobs.files.keyed_units import KeyNames, has_letter, markup_of
+from jobs.files.keyed_units import KeyNames, markup_of
 from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.resources.json_strings import JsonString, strings_of, written
 from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.words import has_word
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class JsonTexts:
     suffixes: tuple[str, ...]
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The strings with a letter; names are the keys, joined with dots. Raises CorpusError for what is no JSON or
+        """The strings with a word; names are the keys, joined with dots. Raises CorpusError for what is no JSON or
         nested too deep."""
         text, encoding = decoded(content, "utf-8")
         if is_broken(text):
@@ -94,7 +95,7 @@ class JsonFile:
                 continue
             elif path:
                 context = by_path.get((*path[:-1], f"@{path[-1]}", "description"))
-            if not has_letter(string.text):
+            if not has_word(string.text):
                 continue
             name = names.of(".".join(path) or "text")
             yield _Text(

@@ -12,12 +12,13 @@ https://learn.microsoft.com/dotnet/core/extensions/create-resource-files
 from html import unescape
 
 from jobs.errors import CorpusError
-from jobs.files.keyed_units import has_letter, markup_of
+from jobs.files.keyed_units import markup_of
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.plain_content import plain_content_of
 from jobs.files.markup.xml_file import NamedPlace, XmlFile
 from jobs.files.markup.xml_tree import Element, XmlText, read_xml
 from jobs.files.translatable import TranslatableFile
+from jobs.files.words import has_word
 
 
 class Resx:
@@ -27,7 +28,7 @@ class Resx:
     suffixes: tuple[str, ...] = (".resx", ".resw")
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The strings that have a letter. Raises CorpusError for a file that is no XML, or whose root is another."""
+        """The strings that have a word. Raises CorpusError for a file that is no XML, or whose root is another."""
         xml = read_xml(content)
         root = xml.elements[0]
         if root.name != "root":
@@ -45,7 +46,7 @@ def _place(xml: XmlText, data: Element) -> NamedPlace | None:
     if value is None or not is_text or name.startswith((">>", "&gt;&gt;")):
         return None
     content = plain_content_of(xml.text[value.inner : value.end])
-    if content is None or not has_letter(content.text):
+    if content is None or not has_word(content.text):
         return None
 
     def fill(text: str, render: Render) -> str:

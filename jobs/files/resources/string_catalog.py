@@ -17,12 +17,13 @@ from typing import Any
 
 from jobs.errors import CorpusError, SpecError
 from jobs.files.edits import edited_bytes
-from jobs.files.keyed_units import KeyNames, has_letter, markup_of
+from jobs.files.keyed_units import KeyNames, markup_of
 from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.markup.xml_file import indentation
 from jobs.files.plural_table import wanted_categories
 from jobs.files.resources.json_strings import JsonObject, objects_of, written
 from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.words import has_word
 
 _WIDEST = 1000  # columns of an indentation
 _KINDS = frozenset({"device", "stringUnit", "substitutions", "variations", "width"})  # keys that name no text
@@ -64,7 +65,7 @@ class _Leaf:
     """A text of an entry."""
 
     text: str
-    unit: Unit | None  # None without a letter
+    unit: Unit | None  # None without a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def _entry(
         if "value" in value and isinstance(value["value"], str):
             text = value["value"]
             unit = None
-            if has_letter(text):
+            if has_word(text):
                 unit = Unit(name=names.of(name), text=text, markup=markup_of(text), context=context)
             leaves.append(_Leaf(text, unit))
             return leaves[-1]

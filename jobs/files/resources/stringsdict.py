@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobs.errors import CorpusError
-from jobs.files.keyed_units import has_letter, markup_of
+from jobs.files.keyed_units import markup_of
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.plain_content import PlainContent, plain_content_of
 from jobs.files.markup.plural_items import Item, plural_places
@@ -27,6 +27,7 @@ from jobs.files.markup.xml_file import NamedPlace, XmlFile
 from jobs.files.markup.xml_tree import Element, XmlText, read_xml
 from jobs.files.plural_table import CATEGORIES
 from jobs.files.translatable import TranslatableFile
+from jobs.files.words import has_word
 
 _NO_TEXTS = frozenset({"NSStringFormatSpecTypeKey", "NSStringFormatValueTypeKey"})
 _FORMAT_KEY = "NSStringLocalizedFormatKey"
@@ -41,7 +42,7 @@ class StringsDict:
     suffixes: tuple[str, ...] = (".stringsdict",)
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The strings that have a letter. Raises CorpusError for a file that is no property list of XML."""
+        """The strings that have a word. Raises CorpusError for a file that is no property list of XML."""
         if content.startswith(b"bplist"):
             raise CorpusError("a compiled property list; convert it (plutil -convert xml1)")
         xml = read_xml(content)
@@ -80,7 +81,7 @@ def _places(xml: XmlText, around: Element, path: tuple[str, ...], language: str 
         elif key not in _NO_TEXTS and key not in plurals:
             content = _content(xml, value)
             words = _VARIABLE.sub("", content.text) if content is not None else ""
-            if content is not None and has_letter(words):
+            if content is not None and has_word(words):
                 yield _text(value, content, ".".join(path if key == _FORMAT_KEY else (*path, key)))
 
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 
 from jobs.errors import CorpusError
 from jobs.files.edits import edited_bytes
-from jobs.files.keyed_units import KeyNames, has_letter, markup_of
+from jobs.files.keyed_units import KeyNames, markup_of
 from jobs.files.markup.encodings import decoded, is_broken
 from jobs.files.resources.yaml_scalars import (
     YamlKey,
@@ -28,6 +28,7 @@ from jobs.files.resources.yaml_scalars import (
     written,
 )
 from jobs.files.translatable import TranslatableFile, Unit
+from jobs.files.words import has_word
 
 _FURTHEST = 4000  # characters from a key back to the first line of its comment
 _COMMENT = re.compile(r"[ \t]*+#+[ \t]*+(.*?)[ \t\r]*")
@@ -50,7 +51,7 @@ class YamlTexts:
     suffixes: tuple[str, ...] = (".yaml", ".yml")
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
-        """The strings with a letter; names are the keys, joined with dots. Raises CorpusError for what is no YAML or
+        """The strings with a word; names are the keys, joined with dots. Raises CorpusError for what is no YAML or
         nested too deep."""
         text, encoding = decoded(content, "utf-8")
         if is_broken(text):
@@ -104,7 +105,7 @@ class YamlFile:
     def _texts(self) -> Iterator[_Text]:
         names = KeyNames()
         for scalar in self.scalars:
-            if scalar.is_string and has_letter(scalar.text):
+            if scalar.is_string and has_word(scalar.text):
                 name = names.of(".".join(scalar.path[self.language_key is not None :]) or "text")
                 context = _comment_above(self.text, scalar.key_start)
                 yield _Text(Unit(name=name, text=scalar.text, markup=markup_of(scalar.text), context=context), scalar)

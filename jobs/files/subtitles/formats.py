@@ -21,6 +21,7 @@ from jobs.files.markup.encodings import decoded, encoded
 from jobs.files.subtitles.cues import Cue, cues_of_blocks, cues_of_events
 from jobs.files.subtitles.layout import LINE, in_lines, over_cues, visible
 from jobs.files.translatable import Markup, TranslatableFile, Unit
+from jobs.files.words import has_word
 
 MAX_CUES = 8  # of a sentence
 GAP_S = 3.0  # a longer silence ends a sentence
@@ -111,15 +112,17 @@ class SubtitleFile:
         first = 1
         for number, cue in enumerate(cues, 1):
             if group and not (len(group) < MAX_CUES and _goes_on(group[-1], cue, punctuated=final)):
-                yield self._sentence(first, group)
+                yield from self._sentence(first, group)
                 group = []
             if not group:
                 first = number
             group.append(cue)
         if group:
-            yield self._sentence(first, group)
+            yield from self._sentence(first, group)
 
-    def _sentence(self, number: int, cues: Sequence[Cue]) -> _Sentence:
+    def _sentence(self, number: int, cues: Sequence[Cue]) -> Iterator[_Sentence]:
+        if not has_word(" ".join(_plain(line) for cue in cues for line in cue.lines)):
+            return
         talk = len(cues) == 1 and _is_talk(cues[0])
         text = ("\n" if talk else " ").join(line for cue in cues for line in cue.lines)
         codes: list[str] = []
@@ -137,7 +140,7 @@ class SubtitleFile:
             markup = Markup.HTML if has_codes or _TAG.search(text) else Markup.NONE
         room = sum(max(2, len(cue.lines)) * self.width for cue in cues)
         unit = Unit(name=str(number), text=text, markup=markup, max_chars=room)
-        return _Sentence(unit, list(cues), codes, talk)
+        yield _Sentence(unit, list(cues), codes, talk)
 
     def _parts(self, sentence: _Sentence, text: str) -> Iterator[str]:
         """What stands in each cue."""

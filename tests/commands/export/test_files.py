@@ -295,7 +295,7 @@ def test_a_folder_of_documents_stays_one_and_one_of_both_is_refused(tmp_path: Pa
     documents = written(tmp_path / "data", {"part.jsonl": b"{}", "README.md": b"# About", "info.json": b"{}"})
     assert not Corpus(path=documents).is_translatable
 
-    both = written(tmp_path / "both", {"part.jsonl": b"{}", "a.properties": b"a=b"})
+    both = written(tmp_path / "both", {"part.jsonl": b"{}", "a.properties": b"a=One"})
     with pytest.raises(CorpusError, match="--format files"):
         Corpus(path=both)
     assert Corpus(path=both, format="files").is_translatable
@@ -304,7 +304,7 @@ def test_a_folder_of_documents_stays_one_and_one_of_both_is_refused(tmp_path: Pa
 @pytest.mark.parametrize("name", ["bad\nname.properties", b"bad\xff.properties".decode(errors="surrogateescape")])
 def test_a_name_that_no_row_can_hold_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorpusError, match="rename"):
-        Corpus(path=written(tmp_path / "odd", {name: b"a=b"}))
+        Corpus(path=written(tmp_path / "odd", {name: b"a=One"}))
 
 
 def test_other_tasks_compute_the_units_and_write_no_files(kvjobs: Kvjobs, database: Database, manual: Path) -> None:
@@ -319,7 +319,7 @@ def test_other_tasks_compute_the_units_and_write_no_files(kvjobs: Kvjobs, databa
 
 @ON_BOTH
 def test_a_worker_is_told_what_in_a_text_is_no_word(database: Database, tmp_path: Path) -> None:
-    sent(database, written(tmp_path / "site", {"a.properties": b"a=b", "b.html": b"<p>Some <b>bold</b> text.</p>"}))
+    sent(database, written(tmp_path / "site", {"a.properties": b"a=One", "b.html": b"<p>Some <b>bold</b> text.</p>"}))
 
     work = leases.lease(database, 1, 0, LEASE_S)
 

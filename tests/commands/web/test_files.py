@@ -39,7 +39,7 @@ def test_files_are_the_one_file_or_an_archive_of_several(
 def test_the_page_of_a_job_lists_its_files(client: TestClient, database: Database, tmp_path: Path) -> None:
     folder = tmp_path / "manual"
     folder.mkdir()
-    for name, content in {"a.properties": b"a=A\nb=B", "bad.properties": b"a=\\u1", "<i>.png": b"\x89PNG"}.items():
+    for name, content in {"a.properties": b"a=One\nb=Two", "bad.properties": b"a=\\u1", "<i>.png": b"\x89PNG"}.items():
         (folder / name).write_bytes(content)
     job = submit(database, Corpus(path=folder), SPEC, spool=tmp_path).job_id
 

@@ -41,7 +41,7 @@ def test_a_file_with_its_own_texts_comes_back_byte_for_byte(content):
         ("One\ntwo  \nthree\\\nfour", ["One two", "three", "four"]),
         ("> One\n> two\nthree", ["One two three"]),
         ("# One #\n\nTwo\n===\n\n- Three\n  four\n  1. Five", ["One", "Two", "Three four", "Five"]),
-        ("| One | `a \\| b` |\n|---|---|\n| | Two |\n| One | One |", ["One", "`a \\| b`", "Two", "One", "One"]),
+        ("| One | `ab \\| b` |\n|---|---|\n| | Two |\n| One | One |", ["One", "`ab \\| b`", "Two", "One", "One"]),
         ("---\ntitle: No\n---\nOne", ["One"]),
         ("+++\ntitle = 'No'\n+++\n\n# One", ["One"]),
         ("One\n\n```\nno\n```\n\n    no\n\n<div>\nno\n</div>\n\n[x]: http://no 'No'\n", ["One"]),
@@ -60,7 +60,7 @@ def test_the_texts_of_blocks_are_units_and_their_lines_are_joined(content, units
 
 
 def test_a_translation_stands_on_one_line_in_its_block():
-    content = b"> - One\n>   two\n\n| a | b |\r\n|---|---|\r\n# C #\n"
+    content = b"> - One\n>   two\n\n| aa | bb |\r\n|---|---|\r\n# CC #\n"
 
     written = FORMAT.read(content).write(["Eins\nzwei", "a|\\|b", "B", "# D"])
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from jobs.errors import CorpusError, SpecError
 from jobs.files.resources.android_strings import FORMAT
 from jobs.files.translatable import ForeignFile, Markup
+from jobs.files.words import has_word
 
 FILE = r"""<?xml version="1.0" encoding="utf-8"?>
 <resources xmlns:xliff="urn:oasis:names:tc:xliff:document:1.2">
@@ -83,6 +84,16 @@ def test_a_plural_has_the_items_of_the_target_language():
     assert zh == FILE.replace('        <item quantity="one">%d file</item>\n', "").replace("%d files", "%d")
 
 
+@pytest.mark.parametrize("one", ["1", "%d", "x"])
+def test_an_item_without_a_word_belongs_to_its_plural(one):
+    items = f"<item quantity='one'>{one}</item><item quantity='other'>%d files</item>"
+    file = FORMAT.read(f"<resources><plurals name='n'>{items}</plurals></resources>".encode(), target_language="ru")
+    assert [unit.name for unit in file.units] == ["n[one]", "n[few]", "n[many]", "n[other]"]
+
+    of_codes = f"<resources><plurals name='n'>{items.replace('files', 's')}</plurals></resources>"
+    assert list(FORMAT.read(of_codes.encode(), target_language="ru").units) == []
+
+
 def test_other_xml_is_foreign_even_if_it_is_broken_and_an_empty_file_of_resources_has_no_units():
     for content in (b"<project/>", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;", b"<project><resources/></project>", b""):
         with pytest.raises(ForeignFile):
@@ -135,9 +146,7 @@ def test_a_file_whose_texts_do_not_change_comes_back_byte_for_byte(strings, othe
     assert len({unit.name for unit in file.units}) == len(file.units)
 
 
-@given(
-    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])).filter(lambda text: any(map(str.isalpha, text)))
-)
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])).filter(has_word))
 def test_a_text_that_is_written_is_read_again(text):
     file = FORMAT.read(b"<resources><string name='a'>One</string></resources>")
     [unit] = FORMAT.read(file.write([text])).units

@@ -51,8 +51,8 @@ def test_what_is_no_file_of_strings_is_refused(content):
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")), st.sampled_from(["utf-8", "utf-16"]))
 def test_a_value_that_is_written_is_read_again(text, encoding):
-    written = STRINGS.read('"a" = "x";'.encode(encoding)).write([text + "x"])
-    assert [unit.text for unit in STRINGS.read(written).units] == [text + "x"]
+    written = STRINGS.read('"a" = "One";'.encode(encoding)).write([f"{text} one"])
+    assert [unit.text for unit in STRINGS.read(written).units] == [f"{text} one"]
 
 
 PLURALS = """<?xml version="1.0" encoding="UTF-8"?>
