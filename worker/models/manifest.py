@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from jobs.errors import ModelError
 from worker.models.drift import AnyDrift, read_drift
+from worker.text.marks.known_words import NO_STAND_INS, StandIns
 
 MANIFEST = "kvjobs.json"
 FORMAT = 1
@@ -24,7 +25,7 @@ GGUF = "gguf"
 LAYOUTS = ("kv", "optimum", GGUF)
 
 _SHA256 = re.compile("[0-9a-f]{64}")
-_MEASURED = re.compile(rb'^  "(?:attention|drift)": .*\n', re.MULTILINE)
+_MEASURED = re.compile(rb'^  "(?:attention|drift|stand_ins)": .*\n', re.MULTILINE)
 
 
 def is_gguf(folder: Path) -> bool:
@@ -36,6 +37,13 @@ def has_native_graphs(folder: Path) -> bool:
     """Whether the manifest of `folder` says that its graphs are native; False without a manifest, as some exports are.
     Raises ModelError if it is damaged."""
     return (folder / MANIFEST).is_file() and Manifest.read(folder).is_native
+
+
+def read_stand_ins(folder: Path) -> StandIns:
+    """Those of the manifest of `folder`; none without a manifest, as some exports are. Raises ModelError if it is
+    damaged."""
+    found = Manifest.read(folder).stand_ins if (folder / MANIFEST).is_file() else None
+    return found or NO_STAND_INS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,7 @@ class Manifest:
     split: Split | None = None  # None: in one piece
     drift: AnyDrift | None = None  # from fp32; None: not measured, or not in int8
     attention: AttentionChoice | None = None  # of a translation model; None: not measured, or an export
+    stand_ins: StandIns | None = None  # of a translation model; None: not tried
 
     @property
     def is_native(self) -> bool:
@@ -166,6 +175,8 @@ class Manifest:
             del fields["drift"]
         if self.attention is None:
             del fields["attention"]
+        if self.stand_ins is None:
+            del fields["stand_ins"]
         lines = (
             f"  {json.dumps(name)}: {json.dumps(fields[name], sort_keys=True, ensure_ascii=False)}"
             for name in sorted(fields)
@@ -216,11 +227,12 @@ class Manifest:
             split=Split.of(content["split"]) if content.get("split") else None,
             drift=read_drift(content["drift"]) if content.get("drift") else None,
             attention=AttentionChoice.of(content["attention"]) if content.get("attention") else None,
+            stand_ins=StandIns.of(content["stand_ins"]) if content.get("stand_ins") else None,
         )
 
 
 def deciding_content(content: bytes) -> bytes:
-    """The bytes of kvjobs.json without what was measured: its last digits depend on the processor, and a model has the
+    """The bytes of kvjobs.json without what was measured or tried: that depends on the processor, and a model has the
     same revision on every machine."""
     return _MEASURED.sub(b"", content)
 

@@ -19,6 +19,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.batches import IdPair
 from worker.models.manifest import AttentionChoice
+from worker.text.marks.known_words import StandIns
 
 BATCH_SIZE = 32  # segments that run at a time, where neither the user nor the model's sizes say how many
 Decoded = list[tuple[int, list[Hypothesis]]]  # the index of each segment, and its hypotheses, best first
@@ -97,6 +98,10 @@ class Seq2SeqModel(Protocol):
     @property
     def is_batch_invariant(self) -> bool:
         """Whether a segment gets the same bits whatever other segments it is decoded with."""
+
+    @property
+    def stand_ins(self) -> StandIns:
+        """The words that may stand in for placeholders."""
 
     @property
     def has_cache(self) -> bool:

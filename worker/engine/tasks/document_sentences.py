@@ -1,15 +1,17 @@
 """
 Documents as their sentences, and back: what stands before and behind the translation of sentences.
 
-    texts    cut       -> sentences    of all texts in one list; with `reuse`, equal sentences are one
+    texts    cut          -> sentences    of all texts in one list; with `reuse`, equal sentences are one
+             standing_in  -> sentences    with words in place of placeholders
              (translated elsewhere)
-             outcomes  -> documents    in the order of the texts
+             tried_again  -> sentences    behind those, where a translation lacks such a word
+             outcomes     -> documents    in the order of the texts
 
 Knows: where sentences begin and end, which of them are equal, where marks were. Does not know: models, memories.
 """
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, Translation
@@ -25,8 +27,10 @@ from worker.engine.tasks.length_limit import (
 )
 from worker.engine.tasks.marked_translation import Alignments, with_marks
 from worker.text.marks.check import lost_placeholders
+from worker.text.marks.known_words import StandIns
 from worker.text.marks.mark import MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
+from worker.text.marks.stand_ins import Attempt, has_words
 from worker.text.segments import Span
 
 
@@ -37,6 +41,7 @@ class Occurrence:
     index: int  # in the list of all sentences of the call
     is_first: bool  # whether no earlier occurrence has that index
     marked: MarkedSentence | None = None  # None: no mark is in it
+    attempt: Attempt | None = None  # what `marked` is, where words stand in for marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +124,7 @@ class CutTexts:
         rules = MarkRules.of(
             options.markup, options.placeholders == Placeholders.AUTO, options.keep, options.no_translate
         )
-        sentences: list[str] = []
-        prefix_of: list[str] = []
-        indices: dict[tuple[str, str], int] = {}
+        unique = _Sentences([], [], are_shared=options.reuse)
         documents = []
         for text, prefix in zip(texts, prefixes or [None] * len(texts), strict=True):
             document = CutDocument(
@@ -132,16 +135,65 @@ class CutTexts:
                 if span.translatable:
                     plain = span.text if marked is None else marked.plain
                     begins_with = "" if document.sentences else prefix or ""
-                    index = indices.get((plain, begins_with)) if options.reuse else None
-                    document.sentences.append(
-                        Occurrence(len(sentences) if index is None else index, index is None, marked)
-                    )
-                    if index is None:
-                        indices[plain, begins_with] = len(sentences)
-                        sentences.append(plain)
-                        prefix_of.append(begins_with)
+                    document.sentences.append(Occurrence(*unique.add(plain, begins_with), marked))
             documents.append(document)
-        return cls(sentences, documents, prefix_of)
+        return cls(unique.texts, documents, unique.prefixes)
+
+    def with_placeholders(self) -> list[str]:
+        """The sentences that have placeholders which another word may stand in for."""
+        return [
+            self.sentences[index]
+            for index in sorted(
+                {
+                    sentence.index
+                    for document in self.documents
+                    for sentence in document.sentences
+                    if sentence.marked is not None and has_words(sentence.marked)
+                }
+            )
+        ]
+
+    def standing_in(self, known: StandIns, settled: Collection[str], *, are_shared: bool) -> "CutTexts":
+        """With stand-ins that the model knows in the sentences that hold placeholders, but for those that are
+        `settled`. `are_shared`: whether equal sentences are one."""
+
+        def attempt(sentence: Occurrence) -> Attempt | None:
+            is_open = sentence.marked is not None and self.sentences[sentence.index] not in settled
+            return Attempt.first(sentence.marked, known) if is_open and sentence.marked is not None else None
+
+        return self._with_attempts(attempt, _Sentences([], [], are_shared)) if known else self
+
+    def tried_again(self, *found: Sequence[SegmentTranslation], are_shared: bool) -> "CutTexts | None":
+        """With other stand-ins where a translation of a sentence lacks one; these sentences are behind those that there
+        were. `found`: the translations by each model. None: none lacks one."""
+
+        def attempt(sentence: Occurrence) -> Attempt | None:
+            results = [some[sentence.index] for some in found]
+            if sentence.attempt is None or not all(map(is_finite, results)):
+                return None
+            return sentence.attempt.next([text for result in results for text in result.texts])
+
+        again = self._with_attempts(attempt, _Sentences([*self.sentences], [*self.prefixes], are_shared))
+        return again if again.documents is not self.documents else None
+
+    def _with_attempts(self, attempt: Callable[[Occurrence], Attempt | None], sentences: "_Sentences") -> "CutTexts":
+        """The texts with the sentences of other attempts; None: a sentence stays as it is."""
+        is_new = not sentences.texts
+        any_tried = False
+        documents = []
+        for document in self.documents:
+            occurrences = []
+            for sentence in document.sentences:
+                tried = attempt(sentence)
+                any_tried |= tried is not None
+                if tried is not None or is_new:
+                    marked = sentence.marked if tried is None else tried.sentence
+                    plain = self.sentences[sentence.index] if tried is None else tried.sentence.plain
+                    place = sentences.add(plain, self.prefixes[sentence.index])
+                    sentence = Occurrence(*place, marked, tried)
+                occurrences.append(sentence)
+            documents.append(replace(document, sentences=occurrences))
+        return CutTexts(sentences.texts, documents, sentences.prefixes) if any_tried else self
 
     def pairs_to_align(self, found: Sequence[SegmentTranslation]) -> list[tuple[str, str]]:
         """The sentences that hold marks with their translations, each pair once."""
@@ -184,6 +236,25 @@ class CutTexts:
                     "non-finite", f"{whose} logits are not finite (NaN or infinity) for the sentence {sentence}"
                 )
         return None
+
+
+class _Sentences:
+    """Sentences in one list, equal ones once where they are shared."""
+
+    def __init__(self, texts: list[str], prefixes: list[str], are_shared: bool) -> None:
+        self.texts, self.prefixes = texts, prefixes
+        self._are_shared = are_shared
+        self._indices = {pair: index for index, pair in enumerate(zip(texts, prefixes, strict=True))}
+
+    def add(self, text: str, prefix: str) -> tuple[int, bool]:
+        """The index of a sentence whose translation begins with `prefix`, and whether it is new."""
+        index = self._indices.get((text, prefix)) if self._are_shared else None
+        if index is not None:
+            return index, False
+        self._indices[text, prefix] = len(self.texts)
+        self.texts.append(text)
+        self.prefixes.append(prefix)
+        return len(self.texts) - 1, True
 
 
 def is_finite(result: SegmentTranslation) -> bool:

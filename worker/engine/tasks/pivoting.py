@@ -25,6 +25,7 @@ from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
 from worker.engine.tasks.marked_translation import Alignments, composed
 from worker.engine.tasks.translation import TranslatedSentences, Translator
+from worker.text.marks.stand_ins import survivors
 from worker.text.word_alignment import Alignment
 
 
@@ -53,8 +54,17 @@ def translate_via(
     to_middle = run.for_digest(first.digest, first.options.timing, first.languages)
     with run.measure("segment", rows=len(texts)):
         cut = CutTexts.of(texts, first.options)
+        known = survivors(first.translator.model.stand_ins, second.translator.model.stand_ins)
+        settled = first.translator.imported(cut, first.options, to_middle)
+        are_shared = first.options.reuse
+        cut = cut.standing_in(known, settled, are_shared=are_shared)
+    to_final = replace(run, digest=second.digest, languages=second.languages)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
-    final = _translate_middle(middle.results, second, replace(run, digest=second.digest, languages=second.languages))
+    final = _translate_middle(middle.results, second, to_final)
+    while (again := cut.tried_again(middle.results, final.results, are_shared=are_shared)) is not None:
+        more = first.translator.translate_sentences(again.sentences[len(cut.sentences) :], first.options, to_middle)
+        middle, cut = middle.with_more(more), again
+        final = final.with_more(_translate_middle(more.results, second, to_final))
     to_align = cut.pairs_to_align(middle.results)
     alignments = _alignments(cut, to_align, (first, to_middle), (second, run), final.results) if to_align else {}
     return Answers(

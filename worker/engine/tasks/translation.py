@@ -1,9 +1,10 @@
 """
 Translating documents.
 
-    texts    segment -> sentences       equal sentences are translated once
+    texts    segment -> sentences       equal sentences are translated once; words stand in for placeholders
              memory  -> translations    of sentences that were translated before; the others:
              tokenize, sort by length, batch, search, detokenize
+                     -> again, with other words, where a translation has lost such a word
              align   -> alignments      of sentences that hold marks
              join    -> outcomes        in the order of the texts, with their marks
 
@@ -11,7 +12,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
@@ -48,6 +49,14 @@ class TranslatedSentences:
     results: list[SegmentTranslation]  # in the order of the sentences
     computed: Set[int]  # indices of the sentences that the memory did not have
     learned: Learned  # for the memory, by key
+
+    def with_more(self, more: "TranslatedSentences") -> "TranslatedSentences":
+        """These, and behind them those of more sentences."""
+        return TranslatedSentences(
+            results=[*self.results, *more.results],
+            computed={*self.computed, *(len(self.results) + index for index in more.computed)},
+            learned={**self.learned, **more.learned},
+        )
 
 
 class Translator:
@@ -86,7 +95,12 @@ class Translator:
         self.check(options)
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options, prefixes or [options.prefix] * len(texts))
+            cut = cut.standing_in(self.model.stand_ins, self.imported(cut, options, run), are_shared=options.reuse)
         found = self.translate_sentences(cut.sentences, options, run, cut.prefixes)
+        while (again := cut.tried_again(found.results, are_shared=options.reuse)) is not None:
+            done, cut = len(cut.sentences), again
+            more = self.translate_sentences(cut.sentences[done:], options, run, cut.prefixes[done:])
+            found = found.with_more(more)
         pairs = cut.pairs_to_align(found.results)
         alignments = dict(zip(pairs, self.align(pairs, options, run), strict=True)) if pairs else NONE_ALIGNED
         outcomes = [
@@ -149,6 +163,11 @@ class Translator:
             computed=computed.keys(),
             learned={keys[index]: results[index] for index in unknown if options.reuse and is_finite(results[index])},
         )
+
+    def imported(self, cut: CutTexts, options: TranslateOptions, run: RunContext) -> Collection[str]:
+        """The sentences with placeholders of which somebody imported a translation without them."""
+        sentences = cut.with_placeholders() if options.reuse and self.model.stand_ins else []
+        return _recall_imported(sentences, run)
 
     def align(
         self, pairs: Sequence[tuple[str, str]], options: TranslateOptions, run: RunContext

@@ -30,6 +30,7 @@ from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_
 from worker.model_tools.add.gguf_files import build_gguf, keep_gguf, try_kept
 from worker.model_tools.add.int8_drift import measure_drift
 from worker.model_tools.add.staging import Staging, staging, taken_message
+from worker.model_tools.add.stand_in_trial import try_stand_ins
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.add.translation_files import (
     build_translation,
@@ -129,6 +130,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
             manifest, drift_note = _record_drift(stage, ModelFolder(name, stage.path), manifest, origin)
             manifest = _record_attention(stage.path, manifest)
+            manifest = _record_stand_ins(stage.path, manifest)
         kind = ModelKind.of_architecture(manifest.architecture)
         num_ids = head_size(stage.path, manifest)
         is_translation = kind is ModelKind.TRANSLATION
@@ -237,6 +239,16 @@ def _record_attention(folder: Path, manifest: Manifest) -> Manifest:
     if not (manifest.is_native and is_translation) or manifest.attention or manifest.split:
         return manifest
     manifest = replace(manifest, attention=measure_attention(folder))
+    (folder / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest
+
+
+def _record_stand_ins(folder: Path, manifest: Manifest) -> Manifest:
+    """Write which words may stand in for placeholders into the manifest of a translation model, unless it says so."""
+    is_translation = ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION
+    if not is_translation or manifest.stand_ins is not None:
+        return manifest
+    manifest = replace(manifest, stand_ins=try_stand_ins(folder))
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 

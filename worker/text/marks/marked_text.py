@@ -38,6 +38,17 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class StoodIn:
+    """A word mark of a sentence that another word stands in for."""
+
+    text: str  # the mark, as it stands in the source
+    number: int  # of the sentence's word marks, from 0
+    at: int  # where the other word is in the plain sentence
+    form: str  # what stands there
+    written: str  # what a translation has for it
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedSentence:
     """A sentence that holds marks."""
 
@@ -45,6 +56,8 @@ class MarkedSentence:
     plain: str  # what the model sees
     marks: tuple[Placed, ...]
     is_escaped: bool  # whether & < > are written as entities
+    stood_in: tuple[StoodIn, ...] = ()  # each translation has each once (`stand_ins.Attempt`)
+    is_unsure: bool = False  # whether the model lost all that stood in for one of the marks
 
 
 def marked_spans(

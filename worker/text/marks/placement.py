@@ -15,12 +15,14 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from jobs.outcome import Flag
 from worker.text.marks.mark import Kind
-from worker.text.marks.marked_text import MarkedSentence, Placed
-from worker.text.word_alignment import Alignment, words
+from worker.text.marks.marked_text import MarkedSentence, Placed, StoodIn
+from worker.text.marks.stand_ins import place_of
+from worker.text.word_alignment import Alignment, Spans, words
 
 _SPACELESS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _MAX_WORK = 5_000_000  # pairs x words of a sentence; beyond, alignment is not asked
@@ -47,22 +49,28 @@ class _Node:
 
 def put_back(sentence: MarkedSentence, translation: str, alignment: Alignment | None) -> tuple[str, tuple[Flag, ...]]:
     """The translation with each mark of the sentence once, pairs nested; MARKUP_MOVED where a place is a guess: without
-    an alignment, or where the words of a pair are torn apart. The sentence itself comes back as its source.
+    an alignment, where the words of a pair are torn apart, or the model lost what stood in for a mark. The sentence
+    itself comes back as its source. The translation has each stand-in of the sentence once.
 
     `alignment`: of `sentence.plain` and `translation`; None: places follow from order and length.
     """
     if translation == sentence.plain:
         return sentence.source, ()
+    found = _Written(sentence, translation)
     if not sentence.marks:
-        return _written(translation, sentence), ()
+        return found.text(0, len(translation)), ()
     inner = any(0 < mark.at < len(sentence.plain) for mark in sentence.marks)
     if len(sentence.marks) * (len(alignment.target) if alignment else 0) > _MAX_WORK:
         alignment = None
-    places = _Places(sentence.plain, translation, alignment or by_length(sentence.plain, translation))
+    links = found.linked(alignment or by_length(sentence.plain, translation))
+    places = _Places(sentence.plain, translation, links)
     nodes = _nodes(sentence.marks)
-    moved = _set_places(nodes, sentence, places, alignment is not None) or (inner and alignment is None)
+    moved = sentence.is_unsure or (inner and alignment is None)
+    moved |= _set_places(nodes, sentence, places, alignment is not None)
     events, clipped = _nested(nodes, len(translation))
-    return _rendered(sentence, translation, events), (Flag.MARKUP_MOVED,) if moved or clipped else ()
+    events = [(found.edge(place), index) for place, index in events]
+    moved = moved or clipped or found.left_their_pairs(events)
+    return _rendered(sentence, found, events), (Flag.MARKUP_MOVED,) if moved else ()
 
 
 def by_length(source: str, target: str) -> Alignment:
@@ -79,6 +87,68 @@ def by_length(source: str, target: str) -> Alignment:
             near -= 1
         links.append((index, near))
     return Alignment(source_words, target_words, tuple(links))
+
+
+class _Written:
+    """A translation, and in it the words that stand in for marks."""
+
+    def __init__(self, sentence: MarkedSentence, translation: str) -> None:
+        self.translation = translation
+        self._sentence = sentence
+        self._words: list[tuple[int, int, StoodIn]] = []  # start and stop in the translation, in order
+        for word in sentence.stood_in:
+            start = place_of(word.written, translation)
+            assert start is not None, "a translation lacks a stand-in"
+            self._words.append((start, start + len(word.written), word))
+        self._words.sort(key=lambda word: word[0])
+
+    def text(self, start: int, stop: int) -> str:
+        """A part of the translation as it is written, with the marks that others stand in for."""
+        parts = []
+        for begin, end, word in self._words:
+            if start <= begin < stop:
+                parts += [self._escaped(start, begin), word.text]
+                start = end
+        return "".join([*parts, self._escaped(start, stop)])
+
+    def edge(self, place: int) -> int:
+        """The place, moved out of a stand-in."""
+        return next((start for start, stop, _word in self._words if start < place < stop), place)
+
+    def linked(self, alignment: Alignment) -> Alignment:
+        """The alignment with each stand-in linked to what stands in the translation for it."""
+        if not self._words:
+            return alignment
+        pairs = [
+            (_words_within(alignment.source, word.at, word.at + len(word.form)), _words_within(alignment.target, *span))
+            for *span, word in self._words
+        ]
+        sources, targets = ({own for pair in pairs for own in pair[side]} for side in (0, 1))
+        links = {(i, j) for i, j in alignment.links if i not in sources and j not in targets}
+        links |= {link for pair in pairs for link in product(*pair)}
+        return replace(alignment, links=tuple(sorted(links)))
+
+    def left_their_pairs(self, events: Sequence[tuple[int, int]]) -> bool:
+        """Whether a stand-in is in a pair that it was not in, or the reverse."""
+        if not self._words:
+            return False
+        marks, placed = self._sentence.marks, {index: place for place, index in events}
+        return any(
+            (marks[mark.partner].at <= word.at < mark.at) != (placed[mark.partner] <= start < placed[index])
+            for index, mark in enumerate(marks)
+            if mark.kind == Kind.CLOSE and mark.partner is not None
+            for start, _stop, word in self._words
+        )
+
+    def _escaped(self, start: int, stop: int) -> str:
+        text = self.translation[start:stop]
+        return html.escape(text, quote=False) if self._sentence.is_escaped else text
+
+
+def _words_within(spans: Spans, start: int, stop: int) -> range:
+    """The words that a part of a text overlaps."""
+    first = bisect_right([end for _begin, end in spans], start)
+    return range(first, max(first, bisect_left([begin for begin, _end in spans], stop)))
 
 
 class _Places:
@@ -239,14 +309,14 @@ def _in_order(nodes: list[_Node]) -> list[_Node]:
     return sorted(nodes, key=lambda node: node.rank, reverse=True)
 
 
-def _rendered(sentence: MarkedSentence, translation: str, events: Sequence[tuple[int, int]]) -> str:
+def _rendered(sentence: MarkedSentence, found: _Written, events: Sequence[tuple[int, int]]) -> str:
     """The translation with the marks at their places, and the blanks that they need."""
-    parts: list[str] = []
+    translation, parts = found.translation, list[str]()
     last, done, after_open = "", 0, False  # the last character of text, how much is written
     for number, (place, index) in enumerate(events):
         mark = sentence.marks[index]
         if place > done:
-            parts.append(_written(translation[done:place], sentence))
+            parts.append(found.text(done, place))
             last, done, after_open = translation[place - 1], place, False
         rest = translation[done : done + 1]
         if mark.kind in (Kind.BLANK, Kind.BREAK):
@@ -273,7 +343,7 @@ def _rendered(sentence: MarkedSentence, translation: str, events: Sequence[tuple
         elif _needs_blank(mark, mark.behind, rest, is_left=False):
             parts.append(" ")
             last = " "
-    parts.append(_written(translation[done:], sentence))
+    parts.append(found.text(done, len(translation)))
     return "".join(parts)
 
 
@@ -287,7 +357,3 @@ def _needs_blank(mark: Placed, in_source: str, neighbour: str, *, is_left: bool)
     category = unicodedata.category(neighbour)
     touches = ("Ps", "Pi") if is_left else ("Pe", "Pf", "Po")
     return in_source.isspace() and category not in touches
-
-
-def _written(text: str, sentence: MarkedSentence) -> str:
-    return html.escape(text, quote=False) if sentence.is_escaped else text

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.outcome import Flag, Translation
+from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.text.markup import Markup
 from tests.models.engine.tasks.texts import DictMemory, one, translate
@@ -14,7 +15,7 @@ from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.translation import Translator
 
 PLAIN = "Heavy rain will reach Ashford on Friday."
-MARKED = "Heavy <b>rain</b> will reach <i>Ashford</i> on {day} Friday."
+MARKED = "Heavy <b>rain</b> will reach <i>Ashford</i> on <x/>Friday."
 GREEDY = TranslateOptions(beam_size=1)
 MARKS = dataclasses.replace(GREEDY, markup=Markup.HTML, placeholders=Placeholders.AUTO)
 
@@ -28,7 +29,7 @@ def test_marks_are_in_the_translation_that_the_sentence_has_without_them(demo_tr
     plain, marked = one(translate(demo_translator, [PLAIN], GREEDY)), one(translate(demo_translator, [MARKED], MARKS))
 
     found = marked.text
-    for mark in ("<b>", "</b>", "<i>", "</i>", "{day}"):
+    for mark in ("<b>", "</b>", "<i>", "</i>", "<x/>"):
         assert found.count(mark) == 1
         found = found.replace(mark, "")
     assert found == plain.text
@@ -45,6 +46,52 @@ def test_the_memory_holds_sentences_without_marks(demo_translator: Translator) -
     assert outcome.num_reused == 1
 
 
+def test_a_placeholder_is_where_the_model_writes_what_it_stands_for(demo_translator: Translator) -> None:
+    plain = one(translate(demo_translator, [PLAIN], GREEDY)).text
+    marked = one(translate(demo_translator, [PLAIN.replace("Ashford", "{town}")], MARKS))
+
+    assert plain.count("阿什福德") == 1
+    assert marked.text == plain.replace("阿什福德", "{town}")
+    assert marked.flags == ()
+
+
+def test_a_number_that_the_model_loses_is_tried_in_other_forms(demo_translator: Translator) -> None:
+    text = "Winds of {n} km/h are expected; rain will begin at {n_hours} on Friday and end at 21:10."
+
+    found = one(translate(demo_translator, [text], MARKS))
+
+    assert found.text.count("{n}") == found.text.count("{n_hours}") == 1
+
+
+def test_the_memory_has_one_sentence_whatever_its_placeholder_is_called(demo_translator: Translator) -> None:
+    memory, asked = DictMemory(), [PLAIN.replace("Ashford", name) for name in ("{town}", "{city}")]
+    for text in asked:
+        answers = demo_translator.translate([text], MARKS, RunContext(memory=memory))
+        memory.update(answers.learned)
+
+    (outcome,) = answers.outcomes
+    assert isinstance(outcome, Translation)
+    assert (outcome.num_reused, outcome.text.count("{city}"), len(memory)) == (1, 1, 1)
+
+
+def test_what_somebody_imported_comes_before_a_stand_in(demo_translator: Translator) -> None:
+    pair, memory = LanguagePair("en", "zh"), DictMemory()
+    memory.imported[pair] = {"Call now.": "现在打电话。"}
+
+    found = one(translate(demo_translator, ["Call {user} now."], MARKS, memory=memory, languages=pair))
+
+    assert found.text.replace("{user}", "") == "现在打电话。"
+    assert Flag.IMPORTED in found.flags
+
+
+def test_each_of_several_hypotheses_has_the_placeholder(demo_translator: Translator) -> None:
+    options = dataclasses.replace(MARKS, beam_size=4, n_best=4)
+
+    found = one(translate(demo_translator, [PLAIN.replace("Ashford", "{town}")], options))
+
+    assert [alternative.text.count("{town}") for alternative in found.alternatives] == [1] * 4
+
+
 def test_a_text_without_marks_is_translated_as_without_the_options(demo_translator: Translator) -> None:
     assert one(translate(demo_translator, [PLAIN], MARKS)) == one(translate(demo_translator, [PLAIN], GREEDY))
 
@@ -57,7 +104,7 @@ def test_marks_go_through_two_models(demo: SimpleNamespace) -> None:
     assert isinstance(outcome, Translation)
     assert outcome.via is not None
     for text in (outcome.text, outcome.via.text):
-        assert all(text.count(mark) == 1 for mark in ("<b>", "</b>", "<i>", "</i>", "{day}"))
+        assert all(text.count(mark) == 1 for mark in ("<b>", "</b>", "<i>", "</i>", "<x/>"))
 
 
 def test_a_mark_without_an_alignment_is_flagged(demo_translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

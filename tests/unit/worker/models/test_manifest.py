@@ -10,6 +10,7 @@ import pytest
 from jobs.errors import ModelError
 from tests.messages import line_with
 from worker.models.manifest import AttentionChoice, Manifest, deciding_content, records
+from worker.text.marks.known_words import StandIn, StandIns
 
 
 @pytest.fixture
@@ -48,13 +49,18 @@ def test_a_manifest_is_read_back_as_it_was_written(folder, manifest):
 
 
 def test_what_was_measured_is_read_back_and_decides_nothing(folder, manifest):
-    measured = dataclasses.replace(manifest, attention=AttentionChoice((1, 2), reads=True, agreement=0.5))
+    stand_ins = StandIns(numbers=True, names=(StandIn("London", "伦敦"),))
+    attention = AttentionChoice((1, 2), reads=True, agreement=0.5)
+    measured = dataclasses.replace(manifest, attention=attention, stand_ins=stand_ins)
     (folder / "kvjobs.json").write_bytes(measured.to_bytes())
 
     assert Manifest.read(folder) == measured
     assert deciding_content(measured.to_bytes()) == manifest.to_bytes()
     write(folder, measured, attention={"layers": [], "reads": True, "agreement": None})
     with pytest.raises(ModelError, match="attention without layers"):
+        Manifest.read(folder)
+    write(folder, measured, stand_ins={"numbers": True, "names": [{"form": "London", "written": ""}]})
+    with pytest.raises(ModelError, match="stand-in without letters"):
         Manifest.read(folder)
 
 
@@ -65,7 +71,7 @@ def test_the_bytes_are_json_with_sorted_names_and_without_a_time(folder, manifes
     assert list(written) == sorted(written)
     assert written["format"] == 1
     assert written["files"]["weights.data"]["bytes"] == 3
-    optional = {"split", "drift", "attention"}
+    optional = {"split", "drift", "attention", "stand_ins"}
     assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} - optional | {"format"}
     assert shuffled.to_bytes() == manifest.to_bytes()
 

@@ -17,6 +17,8 @@ from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported.scorer import ExportedScorer
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_config import Seq2SeqConfig
+from worker.models.manifest import read_stand_ins
+from worker.text.marks.known_words import NO_STAND_INS, StandIns
 
 _UNNAMED_LIMIT = 512  # positions, where config.json names no limit
 
@@ -29,6 +31,7 @@ class ExportedSeq2Seq:
     generation: GenerationConfig
     max_positions: int  # of source and of target
     pad_id: int
+    stand_ins: StandIns = NO_STAND_INS
     is_running: ClassVar[bool] = True  # no process of its own can end
     is_batch_invariant: ClassVar[bool] = False  # a batch is padded to its longest segment
 
@@ -42,7 +45,7 @@ class ExportedSeq2Seq:
         max_positions = Seq2SeqConfig.of(config).max_positions or _UNNAMED_LIMIT
         rules = read_generation(config, generation, vocab_size=graphs.layout.vocab_size, max_positions=max_positions)
         pad_id = (generation or {}).get("pad_token_id", config.get("pad_token_id"))
-        return cls(graphs, rules, max_positions, rules.eos_id if pad_id is None else pad_id)
+        return cls(graphs, rules, max_positions, rules.eos_id if pad_id is None else pad_id, read_stand_ins(folder))
 
     @property
     def has_cache(self) -> bool:

@@ -27,6 +27,7 @@ from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Positions
 from worker.models.json_file import read_json
 from worker.models.manifest import AttentionChoice, Manifest
+from worker.text.marks.known_words import NO_STAND_INS, StandIns
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class NativeSeq2Seq:
     max_positions: int  # of source and of target
     is_batch_invariant: bool  # on CPUs; a GPU's products may depend on the number of rows
     attention: AttentionChoice | None = None  # by which words are aligned; None: not measured
+    stand_ins: StandIns = NO_STAND_INS
 
     @classmethod
     def open(
@@ -74,7 +76,14 @@ class NativeSeq2Seq:
             )
         devices = [providers] if split is None else [device_providers(stage.device) for stage in split.stages]
         on_cpu = all(Device.of(device).kind == "cpu" for device in devices)
-        return cls(graphs, generation, max_positions, is_batch_invariant=on_cpu, attention=manifest.attention)
+        return cls(
+            graphs,
+            generation,
+            max_positions,
+            is_batch_invariant=on_cpu,
+            attention=manifest.attention,
+            stand_ins=manifest.stand_ins or NO_STAND_INS,
+        )
 
     @property
     def is_running(self) -> bool:

@@ -1,0 +1,29 @@
+"""Which words a model writes always in the same way: some of the bundled one, none of a model without training."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.places import DEMO_MODEL
+from tests.seq2seq_checkpoints import FAMILIES
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.add.stand_in_trial import try_stand_ins
+from worker.models.manifest import Manifest
+from worker.text.marks.known_words import NO_STAND_INS
+
+
+def test_the_bundled_model_has_what_the_trial_finds() -> None:
+    found = try_stand_ins(DEMO_MODEL)
+
+    assert found == Manifest.read(DEMO_MODEL).stand_ins
+    assert found.numbers
+    assert ("Whitby", "惠特比") in [(name.form, name.written) for name in found.names]
+
+
+@pytest.mark.parametrize("family", ["m2m100", "t5"])
+def test_a_model_that_was_not_trained_has_none(family: str, tmp_path: Path) -> None:
+    checkpoint = FAMILIES[family](tmp_path / "checkpoint")
+
+    added = add_model(Request(source=str(checkpoint)), tmp_path / "models")
+
+    assert Manifest.read(Path(added.path)).stand_ins == NO_STAND_INS
