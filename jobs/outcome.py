@@ -207,8 +207,10 @@ Learned = dict[bytes, SegmentTranslation | Score]
 _DECODER, _OTHERS = ("prefill", "decode"), ("encode", "head", "request")
 # Behind the name of a phase of the first of two models: its seconds are of the way to the text between them.
 VIA = ".via"
-DECODER_PHASES = (*_DECODER, *(phase + VIA for phase in _DECODER))
-MODEL_PHASES = (*DECODER_PHASES, *_OTHERS, *(phase + VIA for phase in _OTHERS))
+# Behind the name of a phase of sentences that are translated once more, because terms are missing.
+TERMS = ".terms"
+DECODER_PHASES = tuple(phase + behind for behind in ("", VIA, TERMS) for phase in _DECODER)
+MODEL_PHASES = (*DECODER_PHASES, *(phase + behind for behind in ("", VIA, TERMS) for phase in _OTHERS))
 # + its number: the part of a model call that a stage of a split model took. The call's own timing has these seconds.
 STAGE = "stage."
 
@@ -217,7 +219,7 @@ STAGE = "stage."
 class StepTiming:
     """A model call, or another phase of a batch."""
 
-    phase: str  # one of MODEL_PHASES | stage.N | segment | tokenize | detokenize | queue | record | wait; + VIA
+    phase: str  # one of MODEL_PHASES | stage.N | segment | tokenize | detokenize | queue | record | wait; + VIA | TERMS
     step: int  # 0 for the first decoder call of a batch, and for phases without steps
     rows: int
     tokens: int  # rows x positions computed by this call

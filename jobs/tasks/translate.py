@@ -116,11 +116,12 @@ class TranslateOptions:
     keep: tuple[str, ...] = option(
         (), "Keep what this regular expression matches; repeatable.", metavar="REGEX", is_later=True, in_memory=False
     )
-    # Flags are made anew of the translations; what is taken out and put back is in no entry of the memory.
+    # Flags are made anew of the translations, and those made with terms have keys of their own in the memory; what is
+    # taken out and put back is in no entry.
     glossary: Glossary | None = option(
         None,
-        "Terms with their translations, a .tsv or .tbx file: a sentence with one whose translation is missing gets the "
-        "flag term-missing.",
+        "Terms with their translations, a .tsv or .tbx file: a sentence with one whose translation is missing is "
+        "translated again with it, or gets the flag term-missing.",
         metavar="FILE",
         parse=read_glossary,
         is_content=True,

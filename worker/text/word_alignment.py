@@ -69,6 +69,12 @@ def words(text: str) -> Spans:
     return tuple(found)
 
 
+def is_spaceless(character: str) -> bool:
+    """Whether a character is of a script without spaces between words."""
+    block = bisect_right(_STARTS, ord(character)) - 1
+    return block >= 0 and ord(character) <= SPACELESS[block][1]
+
+
 def _is_inside(text: str, at: int, before: str) -> bool:
     """Whether the sign at `at` is between two letters, or two digits, and belongs to their word."""
     return text[at] in _BETWEEN[before] and at + 1 < len(text) and _kind(text[at + 1]) == before
@@ -83,7 +89,6 @@ def _kind(character: str) -> str:
         case "Nd" | "No":
             return "digit"
         case "Lu" | "Ll" | "Lt" | "Lm" | "Lo" | "Nl":
-            block = bisect_right(_STARTS, ord(character)) - 1
-            return "single" if block >= 0 and ord(character) <= SPACELESS[block][1] else "letter"
+            return "single" if is_spaceless(character) else "letter"
         case _:
             return ""

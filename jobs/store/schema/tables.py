@@ -231,7 +231,8 @@ class Step(Base):
         "`stage.0`, `stage.1` ...: the part of such a call that a stage of a split model took, in its seconds too; "
         "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
         "pause before a request is sent again: the server is busy, or the connection broke; with `.via` at its end: of "
-        "the first of two models (`--via`), where those without it are of the second"
+        "the first of two models (`--via`), where those without it are of the second; with `.terms`: of sentences "
+        "that are translated once more, since they lack terms"
     )
     step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
     rows: Mapped[int] = column(

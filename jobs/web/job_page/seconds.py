@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.outcome import MODEL_PHASES, VIA
+from jobs.outcome import MODEL_PHASES, TERMS, VIA
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.store.report.timings.steps import StepSummary
@@ -26,6 +26,7 @@ MEANINGS = {
     "queue": "a lease is taken",
     "record": "results are written to the database",
 }
+_PARTS = {VIA: "by the first of two models", TERMS: "once more, of sentences that lack terms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
             PhaseShare(
                 name=phase.group,
                 meaning=_meaning(phase.group),
-                color=phase.group.removesuffix(VIA),
+                color=_without_part(phase.group),
                 seconds=phase.seconds,
                 share=phase.share,
                 offset=offset,
@@ -67,8 +68,13 @@ def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
 
 
 def _meaning(phase: str) -> str:
-    meaning = MEANINGS.get(phase.removesuffix(VIA), "")
-    return f"{meaning}; by the first of two models" if phase.endswith(VIA) else meaning
+    meaning = MEANINGS.get(_without_part(phase), "")
+    part = next((words for part, words in _PARTS.items() if phase.endswith(part)), "")
+    return f"{meaning}; {part}" if part else meaning
+
+
+def _without_part(phase: str) -> str:
+    return phase.removesuffix(VIA).removesuffix(TERMS)
 
 
 def phases_sentence(phases: Sequence[StepSummary], timing: str, elapsed_s: float | None) -> str:

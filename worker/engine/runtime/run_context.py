@@ -53,6 +53,7 @@ class RunContext:
     memory: ResultMemory = field(default_factory=NoMemory)
     digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
     languages: LanguagePair | None = None  # of a translation, where they are known: imported units are found by them
+    part: str = ""  # stands behind the name of each phase that is timed
 
     def for_digest(self, digest: bytes, timing: Timing, languages: LanguagePair | None = None) -> "RunContext":
         """This context with a new stopwatch, for results of this digest. What is computed again is timed again."""
@@ -68,7 +69,7 @@ class RunContext:
         self, phase: str, *, step: int = 0, rows: int = 0, tokens: int = 0, past_length: int = 0
     ) -> AbstractContextManager[Counted]:
         """Time the block (`Stopwatch.measure`)."""
-        return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
+        return self.stopwatch.measure(phase + self.part, step=step, rows=rows, tokens=tokens, past_length=past_length)
 
     @property
     def timings(self) -> list[StepTiming]:

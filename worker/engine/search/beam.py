@@ -210,7 +210,12 @@ class BeamSearch:
         rules = self._rules
         if rules.early_stopping == "never" and rules.length_penalty > 0:
             penalties = np.asarray(np.full(1, rules.max_new_tokens) ** rules.length_penalty, np.float32)
-        return np.asarray(best / penalties > self._ended.worst)
+        return np.asarray(best / penalties > self._to_beat)
+
+    @property
+    def _to_beat(self) -> Floats:
+        """The score that a running beam has to beat, for its sentence to go on (n,)."""
+        return self._ended.worst
 
     def _continue(self, scores: Floats, parents: Ids, ids: Ids) -> Ids:
         """Make the k best (n, k) the running beams. Returns the old row that each row continues (n, k)."""
@@ -266,6 +271,11 @@ class EndedHypotheses:
         """Whether a sentence has k hypotheses (n,)."""
         full: Flags = self._lengths[:, -1] > 0
         return full
+
+    @property
+    def best(self) -> Floats:
+        """The highest score of each sentence (n,); IMPOSSIBLE where it has no hypothesis."""
+        return self._scores[:, 0]
 
     @property
     def worst(self) -> Floats:

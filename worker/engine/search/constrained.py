@@ -30,6 +30,7 @@ class ConstrainedSearch(BeamSearch):
     def __init__(self, rules: GenerationConfig, *, first_step_rows: int) -> None:
         super().__init__(rules, first_step_rows=first_step_rows)
         self._phrases = RequiredPhrases([segment.required for segment in rules.segments])
+        self._longest = np.array([segment.longest or rules.max_new_tokens for segment in rules.segments])
         self._filler = 0 if rules.eos_id else 1  # the id of a candidate that does not exist
         # By rows, as scores are:
         self._nodes = np.empty((0, rules.num_beams), np.int64)  # (n, k)
@@ -38,9 +39,9 @@ class ConstrainedSearch(BeamSearch):
     def add(self, sentences: Sequence[int]) -> None:
         super().add(sentences)
         k = self._rules.num_beams
-        roots = np.repeat(self._phrases.roots[list(sentences), None], k, axis=1)
-        self._nodes = np.concatenate((self._nodes, roots))
-        self._met = np.concatenate((self._met, np.zeros_like(roots)))
+        beginnings = np.repeat(self._phrases.beginnings[list(sentences), None], k, axis=1)
+        self._nodes = np.concatenate((self._nodes, beginnings))
+        self._met = np.concatenate((self._met, np.zeros_like(beginnings)))
 
     def _best(
         self, logits: Floats, scales: Floats | None, normalizer: Floats, before: Floats, order: Ids
@@ -108,6 +109,15 @@ class ConstrainedSearch(BeamSearch):
         _, met = self._follow(candidates.rows[:, :k], candidates.ids[:, :k])
         super()._add_ended(candidates, ends & (met == self._full[:, None]), penalties, truncated)
 
+    def _may_improve(self, best: Floats, penalties: Floats, longest: int) -> Flags:
+        return super()._may_improve(best, penalties, longest) & (self._lengths < self._longest[self._sentences])
+
+    @property
+    def _to_beat(self) -> Floats:
+        # Beams that lack a phrase cannot end, and behind what would be their end they may score well for long. So where
+        # phrases are required one hypothesis is enough.
+        return np.where(self._full != 0, self._ended.best, self._ended.worst)
+
     def _continue(self, scores: Floats, parents: Ids, ids: Ids) -> Ids:
         nodes, met = self._follow(parents, ids)  # by beams
         continued = super()._continue(scores, parents, ids)
@@ -130,7 +140,12 @@ class ConstrainedSearch(BeamSearch):
     def _follow(self, parents: Ids, ids: Ids) -> tuple[Ids, Ids]:
         """The nodes and the requirements met of candidates, by the rows that they continue and their ids (n, any)."""
         sentences = np.arange(len(parents))[:, None]
-        return self._phrases.follow(self._nodes[sentences, parents], self._met[sentences, parents], ids)
+        nodes, met = self._nodes[sentences, parents], self._met[sentences, parents]
+        next_nodes, next_met = self._phrases.follow(nodes, met, ids)
+        if not self._rules.first_free_step:
+            return next_nodes, next_met
+        is_language = self._lengths[:, None] <= self._rules.first_free_step  # before the translation begins
+        return np.where(is_language, nodes, next_nodes), np.where(is_language, met, next_met)
 
     def _num_met(self, parents: Ids, ids: Ids) -> Ids:
         return self._phrases.num_met(*self._follow(parents, ids), self._sentences[:, None])

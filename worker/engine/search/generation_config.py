@@ -50,6 +50,7 @@ class SegmentRules:
     prefix: tuple[int, ...] = ()  # the ids with which its translation begins, at no cost, behind `forced_bos_id`
     stream: tuple[int, ...] = ()  # what its random numbers depend on, beside the seed
     required: tuple[Phrases, ...] = ()  # of each requirement, the phrases of which its translation holds one
+    longest: int | None = None  # the most tokens that are looked for, where phrases are required
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,22 @@ Shapes: any, the same for all arguments of a method. A set of requirements is a 
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.search.logit_rules import Ids
 
-Phrases = tuple[tuple[int, ...], ...]  # ids: one of these has to stand in the translation
+
+class Phrase(NamedTuple):
+    """Ids that stand in a row."""
+
+    ids: tuple[int, ...]
+    is_first: bool = False  # whether it counts at the beginning of a translation alone
+
+
+Phrases = tuple[Phrase, ...]  # one of these has to stand in the translation
 MAX_REQUIREMENTS = 62  # of a sentence: bits of a number
 _SHIFT = 32  # bits of an id in the key of an edge
 
@@ -34,19 +43,16 @@ class RequiredPhrases:
     def __init__(self, required: Sequence[Sequence[Phrases]]) -> None:
         """`required`: of each sentence its requirements; one without phrases is never met."""
         builder = _Builder()
-        self.roots: Ids = np.array([builder.add(requirements) for requirements in required], np.int64)
+        self.beginnings: Ids = np.array([builder.add(requirements) for requirements in required], np.int64)
         self.full: Ids = np.array([(1 << len(requirements)) - 1 for requirements in required], np.int64)
         self._lengths = np.zeros((len(required), max(map(len, required), default=0)), np.int64)
         for sentence, requirements in enumerate(required):
-            self._lengths[sentence, : len(requirements)] = [
-                max(map(len, phrases), default=0) for phrases in requirements
-            ]
+            self._lengths[sentence, : len(requirements)] = [longest(phrases) for phrases in requirements]
         self._root_of = np.array(builder.root_of, np.int64)
         self._met = np.array(builder.met, np.int64)
         self._depth = np.array(builder.depth, np.int64)
         self._begun = np.array(builder.begun, np.int64)
-        longest = max(builder.depth)
-        self._suffixes = np.zeros((len(builder.depth), longest + 1), np.int64)  # node 0 ends each list
+        self._suffixes = np.zeros((len(builder.depth), max(map(len, builder.suffixes))), np.int64)  # behind them node 0
         for node, suffixes in enumerate(builder.suffixes):
             self._suffixes[node, : len(suffixes)] = suffixes
         edges = list(builder.edges())  # by node and id
@@ -91,6 +97,11 @@ class RequiredPhrases:
         return self._ids[edges[helps]], rows[helps]
 
 
+def longest(phrases: Phrases) -> int:
+    """How many ids the longest has."""
+    return max((len(phrase.ids) for phrase in phrases), default=0)
+
+
 class _Builder:
     """Nodes of all sentences. Node 0 belongs to none, has no edge, and is the root of those that require nothing."""
 
@@ -103,24 +114,25 @@ class _Builder:
         self._next: list[dict[int, int]] = [{}]
 
     def add(self, requirements: Sequence[Phrases]) -> int:
-        """Add a sentence; returns its root."""
+        """Add a sentence; returns the node of its beginning."""
         if len(requirements) > MAX_REQUIREMENTS:
             raise ValueError(f"a sentence has {len(requirements)} requirements; {MAX_REQUIREMENTS} are the most")
         if not any(requirements):
             return 0
         root = self._node(len(self.depth), 0)
+        beginning = self._node(root, 0)
         for bit, phrases in enumerate(requirements):
             for phrase in phrases:
-                node = root
-                for token in phrase:
-                    if node != root:
+                node = beginning if phrase.is_first else root
+                for token in phrase.ids:
+                    if node not in (root, beginning):
                         self.begun[node] |= 1 << bit
                     if token not in self._next[node]:
                         self._next[node][token] = self._node(root, self.depth[node] + 1)
                     node = self._next[node][token]
                 self.met[node] |= 1 << bit
-        self._link(root)
-        return root
+        self._link(root, beginning)
+        return beginning
 
     def edges(self) -> Iterator[tuple[int, int, int]]:
         """Each node, id, and node to which it leads, where that is not the root."""
@@ -137,10 +149,10 @@ class _Builder:
         self._next.append({})
         return len(self.depth) - 1
 
-    def _link(self, root: int) -> None:
+    def _link(self, root: int, beginning: int) -> None:
         """Find the suffixes of the nodes of a sentence, the nearest to the root first."""
-        self.suffixes[root] = [root]
-        waiting = deque([root])
+        self.suffixes[root], self.suffixes[beginning] = [root], [beginning, root]
+        waiting = deque([root, beginning])
         while waiting:
             node = waiting.popleft()
             for token, target in self._next[node].items():

@@ -195,6 +195,15 @@ class CutTexts:
             documents.append(replace(document, sentences=occurrences))
         return CutTexts(sentences.texts, documents, sentences.prefixes) if any_tried else self
 
+    def without_stand_ins(self) -> list[str]:
+        """The sentences, with a sign in place of each stand-in, which is no word of the text."""
+        found = list(self.sentences)
+        for document in self.documents:
+            for sentence in document.sentences:
+                if sentence.marked is not None and sentence.marked.stood_in:
+                    found[sentence.index] = sentence.marked.without_stand_ins()
+        return found
+
     def pairs_to_align(self, found: Sequence[SegmentTranslation]) -> list[tuple[str, str]]:
         """The sentences that hold marks with their translations, each pair once."""
         marked = {

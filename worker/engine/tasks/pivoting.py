@@ -3,7 +3,8 @@ Translating documents through a language in the middle, with both results.
 
     texts    segment        -> sentences      of the source
              first model    -> sentences      in the middle: of each the best hypothesis
-             second model   -> sentences      of the target; one whose middle has no letter passes through
+             second model   -> sentences      of the target, with the terms of the source; one whose middle has no
+                                              letter passes through
              join, twice    -> outcomes       the text in the middle and the translation, aligned sentence by sentence
 
 The second model translates the first model's translation of a sentence as one sentence, never cut again: so the three
@@ -20,10 +21,12 @@ from jobs.answers import Answers
 from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Translation, Via
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import TranslateOptions
+from jobs.terms.term import Term
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
 from worker.engine.tasks.marked_translation import Alignments, composed
+from worker.engine.tasks.term_check import terms_of
 from worker.engine.tasks.translation import TranslatedSentences, Translator
 from worker.text.marks.stand_ins import survivors
 from worker.text.word_alignment import Alignment
@@ -60,11 +63,15 @@ def translate_via(
         cut = cut.standing_in(known, settled, are_shared=are_shared)
     to_final = replace(run, digest=second.digest, languages=second.languages)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
-    final = _translate_middle(middle.results, second, to_final)
+    languages = _languages(first, second)
+    terms = terms_of(cut.without_stand_ins(), second.options, languages)
+    final = _translate_middle(middle.results, second, to_final, terms)
     while (again := cut.tried_again(middle.results, final.results, are_shared=are_shared)) is not None:
-        more = first.translator.translate_sentences(again.sentences[len(cut.sentences) :], first.options, to_middle)
-        middle, cut = middle.with_more(more), again
-        final = final.with_more(_translate_middle(more.results, second, to_final))
+        done, cut = len(cut.sentences), again
+        more = first.translator.translate_sentences(cut.sentences[done:], first.options, to_middle)
+        middle = middle.with_more(more)
+        terms = terms_of(cut.without_stand_ins()[done:], second.options, languages)
+        final = final.with_more(_translate_middle(more.results, second, to_final, terms))
     to_align = cut.pairs_to_align(middle.results)
     alignments = _alignments(cut, to_align, (first, to_middle), (second, run), final.results) if to_align else {}
     return Answers(
@@ -77,16 +84,28 @@ def translate_via(
     )
 
 
-def _translate_middle(middle: Sequence[SegmentTranslation], leg: PivotLeg, run: RunContext) -> TranslatedSentences:
-    """Translate the best hypothesis of each sentence; with `reuse`, equal ones once. The indices of the result are
-    those of `middle`."""
-    texts = [result.texts[0] for result in middle]
-    readable = [index for index, result in enumerate(middle) if is_finite(result) and _has_letter(texts[index])]
+def _languages(first: PivotLeg, second: PivotLeg) -> LanguagePair | None:
+    """From the source of the first to the target of the second."""
+    if second.languages is None:
+        return None
+    source = first.languages.source if first.languages else first.options.source_language
+    return LanguagePair(source, second.languages.target)
+
+
+def _translate_middle(
+    middle: Sequence[SegmentTranslation], leg: PivotLeg, run: RunContext, terms: Sequence[tuple[Term, ...]]
+) -> TranslatedSentences:
+    """Translate the best hypothesis of each sentence, with the terms of its source; with `reuse`, equal ones once. The
+    indices of the result are those of `middle`."""
+    texts = [(result.texts[0], own) for result, own in zip(middle, terms, strict=True)]
+    readable = [index for index, result in enumerate(middle) if is_finite(result) and _has_letter(result.texts[0])]
     unique = list(dict.fromkeys(texts[index] for index in readable)) if leg.options.reuse else []
     index_of = {text: number for number, text in enumerate(unique)}
     sentences = unique or [texts[index] for index in readable]
     computed_at = {index: index_of.get(texts[index], number) for number, index in enumerate(readable)}
-    found = leg.translator.translate_sentences(sentences, leg.options, run)
+    found = leg.translator.translate_sentences(
+        [text for text, _ in sentences], leg.options, run, terms=[own for _, own in sentences]
+    )
     return TranslatedSentences(
         results=[
             found.results[computed_at[index]] if index in computed_at else _passed_through(result)

@@ -1,5 +1,5 @@
 """
-Whether translations hold the terms of a job's glossary: the flag `term-missing`.
+The terms of a job's glossary that texts have, and whether translations hold them: the flag `term-missing`.
 
     source        "A <b>storm</b> is near."   ->  "A storm is near."   ->  storm: Sturm
     translation   "Ein <b>Sturm</b> naht."    ->  "Ein Sturm naht."    holds Sturm
@@ -19,6 +19,7 @@ from jobs.outcome import AlignedSegment, Flag, Outcome, Translation
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.terms.glossary import Glossary
+from jobs.terms.term import Term
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.text.marks.finding import find
 from worker.text.marks.mark import Kind, MarkRules
@@ -45,13 +46,33 @@ def with_term_flags(
     ]
 
 
+def terms_of(
+    sentences: Sequence[str], options: TranslateOptions, languages: LanguagePair | None
+) -> list[tuple[Term, ...]]:
+    """The terms of the glossary, which has them, that each sentence has, each once. Those that stay as they are come
+    before them, and are left out."""
+    if options.glossary is None:
+        return [()] * len(sentences)
+    matcher, kept = _matcher(options.no_translate, options.glossary, languages), _kept(options.no_translate)
+    return [
+        tuple(dict.fromkeys(match.term for match in matcher.find(sentence) if match.term not in kept))
+        for sentence in sentences
+    ]
+
+
+def lacking_terms(terms: Sequence[Term], translation: str) -> list[Term]:
+    """Those of the terms of a sentence that its translation has not."""
+    found = units(translation)
+    return [term for term in terms if not has_target(term, found)]
+
+
 def _lacks_term(text: str, outcome: Translation, matcher: TermMatcher, rules: MarkRules) -> bool:
     whole = AlignedSegment(0, len(text), 0, len(outcome.text))
     for segment in outcome.segments or (whole,):
         found = matcher.find(_seen(text[segment.source_start : segment.source_stop], rules))
         if found:
-            translation = units(_seen(outcome.text[segment.target_start : segment.target_stop], rules))
-            if not all(has_target(term, translation) for term in dict.fromkeys(match.term for match in found)):
+            translation = _seen(outcome.text[segment.target_start : segment.target_stop], rules)
+            if lacking_terms(list(dict.fromkeys(match.term for match in found)), translation):
                 return True
     return False
 
@@ -72,6 +93,11 @@ def _seen(text: str, rules: MarkRules) -> str:
                 parts.append(" ")
         done = mark.stop
     return "".join([*parts, text[done:]])
+
+
+@lru_cache(maxsize=8)
+def _kept(kept: Glossary | None) -> frozenset[Term]:
+    return frozenset(kept.terms() if kept else ())
 
 
 @lru_cache(maxsize=8)

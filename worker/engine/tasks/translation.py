@@ -5,6 +5,7 @@ Translating documents.
              memory  -> translations    of sentences that were translated before; the others:
              tokenize, sort by length, batch, search, detokenize
                      -> again, with other words, where a translation has lost such a word
+             terms   -> translations    of sentences that lack terms of the glossary, once more
              align   -> alignments      of sentences that hold marks
              join    -> outcomes        in the order of the texts, with their marks
 
@@ -12,14 +13,15 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.answers import Answers
 from jobs.errors import SpecError
-from jobs.outcome import Flag, HypothesisSums, Learned, SegmentTranslation
+from jobs.outcome import TERMS, Flag, HypothesisSums, Learned, SegmentTranslation
 from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
+from jobs.terms.term import Term
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.search.generation_config import GenerationConfig, SegmentRules
@@ -29,6 +31,8 @@ from worker.engine.tasks.document_alignments import with_alignments
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
 from worker.engine.tasks.document_sentences import CutTexts, is_finite
 from worker.engine.tasks.marked_translation import NONE_ALIGNED
+from worker.engine.tasks.term_check import terms_of
+from worker.engine.tasks.term_decoding import MAX_LOSS, LackingSentence, TermDecoder, may_be_decoded_again
 from worker.engine.tasks.word_aligning import WordAligner
 from worker.text.loops import has_loop
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
@@ -62,11 +66,12 @@ class TranslatedSentences:
 class Translator:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: Seq2SeqModel, tokenizer: Seq2SeqTokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: Seq2SeqTokenizer, *, max_term_loss: float = MAX_LOSS) -> None:
         self.model = model
         self.decoder: Decoder = model.new_decoder()
         self._policy = CachePolicy()  # of `decoder`: a lane has one decoder at a time, so only one set of buffers
         self._tokenizer = tokenizer
+        self._term_decoder = TermDecoder(model, tokenizer, max_term_loss)
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -96,10 +101,12 @@ class Translator:
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options, prefixes or [options.prefix] * len(texts))
             cut = cut.standing_in(self.model.stand_ins, self.imported(cut, options, run), are_shared=options.reuse)
-        found = self.translate_sentences(cut.sentences, options, run, cut.prefixes)
+        terms = terms_of(cut.without_stand_ins(), options, run.languages)
+        found = self.translate_sentences(cut.sentences, options, run, cut.prefixes, terms)
         while (again := cut.tried_again(found.results, are_shared=options.reuse)) is not None:
             done, cut = len(cut.sentences), again
-            more = self.translate_sentences(cut.sentences[done:], options, run, cut.prefixes[done:])
+            terms = terms_of(cut.without_stand_ins()[done:], options, run.languages)
+            more = self.translate_sentences(cut.sentences[done:], options, run, cut.prefixes[done:], terms)
             found = found.with_more(more)
         pairs = cut.pairs_to_align(found.results)
         alignments = dict(zip(pairs, self.align(pairs, options, run), strict=True)) if pairs else NONE_ALIGNED
@@ -121,9 +128,11 @@ class Translator:
         options: TranslateOptions,
         run: RunContext,
         prefixes: Sequence[str] | None = None,
+        terms: Sequence[Sequence[Term]] = (),
     ) -> TranslatedSentences:
         """Translate every sentence as a unit, however many a splitter would find in it. `prefixes`: what the
-        translation of each begins with, "" for nothing. Raises as `translate`."""
+        translation of each begins with, "" for nothing. `terms`: those that the translation of each should have; none:
+        no sentence has some. Raises as `translate`."""
         begin = list(prefixes or [""] * len(sentences))
         tokenizer = self._tokenizer.for_source(options.source_language)
         rules = self.check(options)
@@ -158,11 +167,57 @@ class Translator:
             else _with_flags(tokenizer, sentence, computed[index] if index in computed else known[key])
             for index, (sentence, key) in enumerate(zip(sentences, keys, strict=True))
         ]
-        return TranslatedSentences(
+        found = TranslatedSentences(
             results=results,
             computed=computed.keys(),
             learned={keys[index]: results[index] for index in unknown if options.reuse and is_finite(results[index])},
         )
+        if not any(terms) or options.temperature:
+            return found
+        lacking = {
+            index: sentence
+            for index, result in enumerate(results)
+            if terms[index] and may_be_decoded_again(result)
+            if (
+                sentence := LackingSentence(
+                    sentences[index], tuple(self.forced_prefix(begin[index]) or ()), tuple(terms[index]), result
+                )
+            ).lacking
+        }
+        return self._with_terms(found, lacking, rules, options, replace(run, part=TERMS)) if lacking else found
+
+    def _with_terms(
+        self,
+        found: TranslatedSentences,
+        lacking: Mapping[int, LackingSentence],
+        rules: GenerationConfig,
+        options: TranslateOptions,
+        run: RunContext,
+    ) -> TranslatedSentences:
+        """What was found, with other translations of the sentences that lack terms, by their indices. The memory has
+        them under keys of their own."""
+        tokenizer = self._tokenizer.for_source(options.source_language)
+        keys = {
+            index: memory_key(
+                self._term_decoder.digest(run.digest, sentence), sentence.source, tokenizer.source_language
+            )
+            for index, sentence in lacking.items()
+        }
+        known = run.memory.recall(list(keys.values())) if options.reuse else {}
+        unknown = [index for index in lacking if keys[index] not in known]
+        with run.measure("tokenize", rows=len(unknown)) as counted:
+            sources = [tokenizer.encode(lacking[index].source, options.target_language) for index in unknown]
+            counted.tokens = sum(map(len, sources))
+        new = self._term_decoder.decode(
+            [lacking[index] for index in unknown], sources, self.decoder, rules, run, batch_size=options.batch_size
+        )
+        computed = dict(zip(unknown, new, strict=True))
+        results = list(found.results)
+        for index, key in keys.items():
+            result = computed[index] if index in computed else known[key]
+            results[index] = _with_flags(tokenizer, lacking[index].source, result)
+        learned: Learned = {keys[index]: results[index] for index in unknown if options.reuse}
+        return TranslatedSentences(results, found.computed | computed.keys(), found.learned | learned)
 
     def imported(self, cut: CutTexts, options: TranslateOptions, run: RunContext) -> Collection[str]:
         """The sentences with placeholders of which somebody imported a translation without them."""

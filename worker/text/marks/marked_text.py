@@ -59,6 +59,14 @@ class MarkedSentence:
     stood_in: tuple[StoodIn, ...] = ()  # each translation has each once (`stand_ins.Attempt`)
     is_unsure: bool = False  # whether the model lost all that stood in for one of the marks
 
+    def without_stand_ins(self) -> str:
+        """What the model sees, with U+FFFC, which is part of no word, in place of each stand-in."""
+        parts, done = [], 0
+        for word in self.stood_in:
+            parts += [self.plain[done : word.at], "\ufffc"]
+            done = word.at + len(word.form)
+        return "".join([*parts, self.plain[done:]])
+
 
 def marked_spans(
     text: str, language: str, rules: MarkRules, unit: Segmentation = Segmentation.SENTENCES

@@ -16,6 +16,7 @@ from jobs.errors import ModelError
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Ids
+from worker.engine.search.required_phrases import Phrase, Phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class TargetHead:
             begin_suppressed_ids=self._rows(rules.begin_suppressed_ids),
             segments=tuple(
                 dataclasses.replace(
-                    segment, prefix=self._rows(segment.prefix), required=tuple(map(self._whole, segment.required))
+                    segment, prefix=self._rows(segment.prefix), required=tuple(map(self._phrases, segment.required))
                 )
                 for segment in rules.segments
             ),
@@ -78,6 +79,11 @@ class TargetHead:
         """The rows of those sequences of which the head has every id."""
         rows = map(self._rows, sequences)
         return tuple(some for some, sequence in zip(rows, sequences, strict=True) if len(some) == len(sequence))
+
+    def _phrases(self, phrases: Phrases) -> Phrases:
+        """Those of which the head has every id."""
+        rows = (Phrase(self._rows(phrase.ids), phrase.is_first) for phrase in phrases)
+        return tuple(some for some, phrase in zip(rows, phrases, strict=True) if len(some.ids) == len(phrase.ids))
 
     def _forced_row(self, token_id: int | None, name: str) -> int | None:
         return None if token_id is None else self._row(token_id, name)

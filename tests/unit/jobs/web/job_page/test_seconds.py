@@ -38,6 +38,14 @@ def test_each_phase_begins_where_the_one_before_it_ends() -> None:
     assert [share.is_model for share in shares] == [True, True, False]
 
 
+def test_a_part_of_a_phase_has_its_colour_and_says_which_part_it_is() -> None:
+    whole, *parts = phase_shares([StepSummary(f"decode{part}", 1, 1, 1, 1.0, 0.3) for part in ("", ".via", ".terms")])
+
+    assert {part.color for part in parts} == {whole.color}
+    assert all(part.is_model and part.meaning.startswith(f"{whole.meaning}; ") for part in parts)
+    assert len({part.meaning for part in parts}) == 2
+
+
 def test_a_batch_is_spread_over_the_seconds_that_it_took() -> None:
     chart = seconds_over_time(Intervals(1, [interval(0, busy_s=6.0)]), [batch(0, 4), batch(0, 2, lane=1)])
     model, other = (series.values for series in chart.series)

@@ -14,32 +14,38 @@ from tests.unit.worker.engine.search.test_beam import RULES, plain, random_logit
 from worker.engine.search.beam import BeamSearch
 from worker.engine.search.constrained import ConstrainedSearch, share_over_banks
 from worker.engine.search.generation_config import GenerationConfig, SegmentRules
-from worker.engine.search.required_phrases import MAX_REQUIREMENTS, Phrases, RequiredPhrases
+from worker.engine.search.required_phrases import MAX_REQUIREMENTS, Phrase, Phrases, RequiredPhrases
 from worker.engine.search.search import new_search, run_search
 
 VOCAB = 7
-PHRASES: st.SearchStrategy[Phrases] = st.lists(
-    st.lists(st.integers(2, VOCAB - 1), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3, unique=True
-).map(tuple)
+PHRASE = st.builds(
+    Phrase,
+    st.lists(st.integers(2, VOCAB - 1), min_size=1, max_size=3).map(tuple),
+    st.sampled_from([False, False, True]),
+)
+PHRASES: st.SearchStrategy[Phrases] = st.lists(PHRASE, min_size=1, max_size=3, unique=True).map(tuple)
 REQUIREMENTS = st.lists(PHRASES, max_size=3).map(tuple)
 
 
 def holds(tokens: tuple[int, ...], phrases: Phrases) -> bool:
+    """`tokens` without the start token."""
     return any(
-        tokens[at : at + len(phrase)] == phrase for phrase in phrases for at in range(len(tokens) - len(phrase) + 1)
+        tokens[at : at + len(phrase.ids)] == phrase.ids
+        for phrase in phrases
+        for at in range(1 if phrase.is_first else len(tokens) - len(phrase.ids) + 1)
     )
 
 
 def num_met(tokens: tuple[int, ...], required: tuple[Phrases, ...]) -> int:
     """As the search counts it: the longest phrase of what is met, and the longest beginning of another phrase."""
     lacking = [phrases for phrases in required if not holds(tokens, phrases)]
-    met = sum(max(map(len, phrases)) for phrases in required if phrases not in lacking)
+    met = sum(max(len(phrase.ids) for phrase in phrases) for phrases in required if phrases not in lacking)
     begun = (
         length
         for phrases in lacking
         for phrase in phrases
-        for length in range(1, len(phrase))
-        if tokens[-length:] == phrase[:length]
+        for length in range(1, len(phrase.ids))
+        if has_begun(tokens, phrase, length)
     )
     return met + max(begun, default=0)
 
@@ -47,20 +53,27 @@ def num_met(tokens: tuple[int, ...], required: tuple[Phrases, ...]) -> int:
 def next_ids(tokens: tuple[int, ...], required: tuple[Phrases, ...]) -> set[int]:
     """The ids that begin or continue a phrase of what is missing."""
     return {
-        phrase[length]
+        phrase.ids[length]
         for each in required
         if not holds(tokens, each)
         for phrase in each
-        for length in range(min(len(phrase), len(tokens) + 1))
-        if not length or tokens[-length:] == phrase[:length]
+        for length in range(len(phrase.ids))
+        if has_begun(tokens, phrase, length)
     }
+
+
+def has_begun(tokens: tuple[int, ...], phrase: Phrase, length: int) -> bool:
+    """Whether the tokens end with so many ids of a phrase."""
+    if phrase.is_first:
+        return tokens == phrase.ids[:length]
+    return not length or tokens[-length:] == phrase.ids[:length]
 
 
 @given(required=REQUIREMENTS, tokens=st.lists(st.integers(0, VOCAB - 1), max_size=12))
 def test_the_automaton_knows_what_the_tokens_hold(required: tuple[Phrases, ...], tokens: list[int]) -> None:
     required = tuple(dict.fromkeys(required))
-    phrases = RequiredPhrases([(((9,),),), required])
-    node, met = phrases.roots[1:], np.zeros(1, np.int64)
+    phrases = RequiredPhrases([((Phrase((9,)),),), required])
+    node, met = phrases.beginnings[1:], np.zeros(1, np.int64)
 
     for length, token in enumerate(tokens, start=1):
         node, met = phrases.follow(node, met, np.array([token]))
@@ -75,7 +88,7 @@ def test_the_next_ids_are_those_that_bring_a_missing_phrase_on(
     required: tuple[Phrases, ...], tokens: list[int]
 ) -> None:
     phrases = RequiredPhrases([required])
-    node, met = phrases.roots, np.zeros(1, np.int64)
+    node, met = phrases.beginnings, np.zeros(1, np.int64)
     for token in tokens:
         node, met = phrases.follow(node, met, np.array([token]))
 
@@ -87,7 +100,7 @@ def test_the_next_ids_are_those_that_bring_a_missing_phrase_on(
 
 def test_a_sentence_has_a_bounded_number_of_requirements() -> None:
     with pytest.raises(ValueError, match=str(MAX_REQUIREMENTS)):
-        RequiredPhrases([[((2,),)] * (MAX_REQUIREMENTS + 1)])
+        RequiredPhrases([[(Phrase((2,)),)] * (MAX_REQUIREMENTS + 1)])
 
 
 def test_beams_are_shared_over_banks() -> None:
@@ -131,7 +144,8 @@ def slow_constrained(
                 ended.append((score / length**asked.length_penalty, tokens[1:]))
         ended = sorted(ended, key=lambda one: -one[0])[:k]
         running = [one for one in in_turn if one[1][-1] != EOS][:k]
-        if len(ended) == k and max(running)[0] / length**asked.length_penalty <= ended[-1][0]:
+        enough = 1 if required else k
+        if len(ended) >= enough and max(running)[0] / length**asked.length_penalty <= ended[enough - 1][0]:
             break
     return [tokens for _, tokens in ended]
 
@@ -155,7 +169,8 @@ def test_a_search_gives_what_its_slow_twin_gives(
 def test_with_beams_for_all_sequences_the_best_one_with_the_phrase_is_found(seed: int, phrase: tuple[int, ...]) -> None:
     vocab, length = 4, 4
     steps = RandomStep([seed], vocab)
-    asked = rules(num_beams=80, max_new_tokens=length, segments=(SegmentRules(required=((phrase,),)),))
+    segment = SegmentRules(required=((Phrase(phrase),),))
+    asked = rules(num_beams=80, max_new_tokens=length, early_stopping="never", segments=(segment,))
 
     def log_prob(tokens: tuple[int, ...]) -> float:
         total = 0.0
@@ -168,20 +183,20 @@ def test_with_beams_for_all_sequences_the_best_one_with_the_phrase_is_found(seed
 
     ending = [(*body, EOS) for size in range(length) for body in product(range(1, vocab), repeat=size)]
     all_there_are = [*ending, *product(range(1, vocab), repeat=length)]
-    best = max((tokens for tokens in all_there_are if holds(tokens, (phrase,))), key=log_prob)
+    best = max((tokens for tokens in all_there_are if holds(tokens, (Phrase(phrase),))), key=log_prob)
     assert found[0].ids == best
     assert found[0].score == pytest.approx(log_prob(best), abs=1e-5)
 
 
 def test_what_cannot_be_met_has_no_hypothesis() -> None:
-    never, too_long = ((),), (((2, 3, 4, 5),),)
+    never, too_long = ((),), ((Phrase((2, 3, 4, 5)),),)
 
     for required in (never, too_long):
         assert constrained(1, rules(num_beams=4, max_new_tokens=3, segments=(SegmentRules(required=required),))) == []
 
 
 def test_a_prefix_counts_as_a_part_of_the_translation() -> None:
-    segment = SegmentRules(prefix=(3, 4), required=(((4, 5),),))
+    segment = SegmentRules(prefix=(3, 4), required=((Phrase((4, 5)),),))
 
     found = constrained(1, rules(num_beams=4, segments=(segment,)))
 
@@ -190,7 +205,7 @@ def test_a_prefix_counts_as_a_part_of_the_translation() -> None:
 
 
 def test_only_segments_that_require_something_are_searched_so() -> None:
-    asked = rules(num_beams=4, segments=(SegmentRules(), SegmentRules(required=(((2,),),))))
+    asked = rules(num_beams=4, segments=(SegmentRules(), SegmentRules(required=((Phrase((2,)),),))))
 
     assert type(new_search(asked)) is ConstrainedSearch
     assert type(new_search(asked.only([0]))) is BeamSearch
