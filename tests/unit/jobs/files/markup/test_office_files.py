@@ -22,7 +22,9 @@ RUNS = st.lists(
             "<w:r><w:br/><w:t>Ä</w:t><w:tab/></w:r>",
             "<w:bookmarkStart w:id='1'/>",
             "<w:hyperlink r:id='x'><w:r><w:t>link</w:t></w:r></w:hyperlink>",
+            "<w:ins><w:r><w:t>new</w:t></w:r><w:bookmarkEnd/><w:r><w:i/><w:t>er</w:t></w:r></w:ins>",
             "<w:r><w:fldChar w:fldCharType='begin'/></w:r>",
+            "<w:r><w:instrText>HYPERLINK</w:instrText></w:r><w:r><w:fldChar w:fldCharType='separate'/></w:r>",
             "<w:r><w:fldChar w:fldCharType='end'/></w:r>",
             "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del>",
             "<w:r><w:pict><w:p><w:r><w:t>In a box</w:t></w:r></w:p></w:pict></w:r>",
@@ -131,6 +133,60 @@ def test_formats_are_pairs_of_marks_and_what_is_no_text_is_one():
     )
 
 
+def field(instruction: str, result: str) -> str:
+    begin, separate, end = (f"<w:r><w:fldChar w:fldCharType='{kind}'/></w:r>" for kind in ("begin", "separate", "end"))
+    return f"{begin}<w:r><w:instrText> {instruction} </w:instrText></w:r>{separate}{result}{end}"
+
+
+RUN = "<w:r><w:t>{}</w:t></w:r>"
+AROUND = [
+    "<w:hyperlink r:id='1'>{}</w:hyperlink>",
+    "<w:ins w:id='1'><w:hyperlink>{}<w:bookmarkEnd/></w:hyperlink></w:ins>",
+    "<w:smartTag><w:smartTagPr/><w:smartTag>{}</w:smartTag></w:smartTag>",
+    "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
+    "<w:bdo w:val='rtl'>{}</w:bdo>",
+    field('HYPERLINK "http://x"', "{}"),
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_what_stands_around_runs_is_a_pair_of_marks_and_written_once(around):
+    linked = RUN.format("two ") + "<w:r><w:rPr><w:b/></w:rPr><w:t>three</w:t></w:r>"
+    file = DOCX.read(docx(RUN.format("One ") + around.format(linked) + RUN.format(" four")))
+
+    assert file.units[0].text.startswith("One <1>two </1><2>three</2>")
+    written = body_of(file.write(["<2>Drei</2><1> zwei</1> vier"]))
+    before, behind = around.split("{}")
+    other = '<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">Drei</w:t></w:r><w:r><w:t xml:space="preserve"> zwei'
+    assert f"<w:pPr/>{before}{other}</w:t></w:r>{behind.replace('<w:bookmarkEnd/>', '')}" in written
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        field("REF x", RUN.format("Table 1")),
+        field("FORMTEXT", RUN.format("a name")),
+        "<w:sdt><w:sdtPr><w:dataBinding/></w:sdtPr><w:sdtContent><w:r><w:t>bound</w:t></w:r></w:sdtContent></w:sdt>",
+        "<w:ins>" * 30 + RUN.format("deep") + "</w:ins>" * 30,
+    ],
+)
+def test_text_that_word_writes_is_one_mark(kept):
+    file = DOCX.read(docx(RUN.format("See ") + kept + RUN.format(" here")))
+    assert [unit.text for unit in file.units] == ["See <1/> here"]
+    assert kept in body_of(file.write(["Hier <1/> sehen"]))
+
+
+def test_the_entries_of_a_table_of_contents_are_texts_and_their_pages_are_not():
+    entry = "<w:hyperlink w:anchor='{0}'><w:r><w:t>Part {0}</w:t></w:r><w:r><w:tab/></w:r>{1}</w:hyperlink>"
+    entries = [entry.format(number, field("PAGEREF x", RUN.format("7"))) for number in ("one", "two")]
+    opened, closed = field("TOC", "<->").split("<->")
+    file = DOCX.read(content := docx(opened + entries[0], entries[1], closed))
+
+    assert [unit.text for unit in file.units] == ["Part one", "Part two"]
+    both = body_of(content).replace("Part one", "Eins").replace("Part two", "Zwei")
+    assert words(body_of(file.write(["Eins", "Zwei"]))) == words(both)
+
+
 def test_a_mark_that_a_translation_lost_stands_at_the_end():
     for form, content, mark in (
         (DOCX, docx("<w:r><w:t>One</w:t><w:br/><w:t>two</w:t></w:r>"), "<w:r><w:br/></w:r></w:p>"),
@@ -205,8 +261,10 @@ def test_bombs_and_broken_files_are_refused(content, why):
 
 
 @pytest.mark.parametrize(
-    "piece", ["<w:r><w:t>x</w:t></w:r><w:r><w:b/></w:r>", "<w:hyperlink><w:r><w:t>x</w:t></w:r></w:hyperlink>"]
-)
+    "piece", ["<w:r><w:t>x</w:t></w:r><w:r><w:b/></w:r>", "<w:hyperlink><w:r><w:t>x</w:t></w:r></w:hyperlink>",
+        "<w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText>TOC</w:instrText></w:r>"
+        "<w:r><w:fldChar w:fldCharType='separate'/></w:r><w:r><w:t>x y</w:t></w:r>"]
+)  # fmt: skip
 def test_a_long_paragraph_takes_time_by_its_length(piece):
     start = time.process_time()
 
