@@ -81,7 +81,7 @@ def _put(sent: Sequence[SentFile], content: BinaryIO, folder: Path, spool: Path)
         unpack(content, stem_of(sent[0].name), ReceivedFiles(folder, most_unpacked(sent[0].num_bytes)), spool)
         return folder
     received = ReceivedFiles(folder)
-    if len(sent) == 1:
+    if len(sent) == 1 and "/" not in sent[0].name:  # else a browser sends a folder, which happens to have one file
         return received.add(stem_of(sent[0].name), sent[0].num_bytes, _pieces(content, sent[0].num_bytes))
     for file in sent:
         received.add(file.name, file.num_bytes, _pieces(content, file.num_bytes))

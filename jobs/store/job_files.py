@@ -81,6 +81,15 @@ class FileState(enum.StrEnum):
     DONE = "done"
 
 
+def file_at(connection: Connection, job_id: int, position: int) -> StoredFile | None:
+    """The file of a job that a document at this position is a unit of; None for a job of another corpus."""
+    found = select(*(getattr(JobFile, name) for name in _COLUMNS)).where(
+        JobFile.job_id == job_id, JobFile.first <= position, JobFile.first + JobFile.documents > position
+    )
+    row = connection.execute(found.limit(1)).one_or_none()
+    return None if row is None else StoredFile(**row._mapping)
+
+
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     """A file in a list, and how far its units have come."""

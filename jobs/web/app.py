@@ -6,7 +6,7 @@ that sent it (`same_origin`), the page.
 
 import re
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib import resources
 
 from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -31,6 +31,7 @@ from jobs.web.pages import (
     document,
     documents,
     export,
+    files,
     job,
     jobs,
     models,
@@ -44,7 +45,7 @@ from jobs.web.pages import (
 from jobs.web.same_origin import SameOrigin
 
 PAGES = (
-    *(overview, jobs, new_job, job, compare, documents, document, export, actions, workers),
+    *(overview, jobs, new_job, job, compare, documents, document, export, files, actions, workers),
     *(models, query, schema, monitoring),
 )
 OPENAI_API = (uploaded_files, batches, listed_models)
@@ -71,7 +72,7 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.state.form_token = access.new_form_token()
     app.state.tokens = KnownTokens(database, options.token, always=options.always_token)
     app.state.failures = access.Failures()
-    app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
+    app.mount("/static", StaticFiles(directory=str(resources.files("jobs.web") / "static")), name="static")
     # The routes themselves, not `include_router`, which builds each anew at the first request: that took 0.1 s.
     app.router.routes.extend(route for part in (*PAGES, live, access) for route in part.router.routes)
     limits: list[LimitOfRoute] = [("POST", re.compile("/jobs/new"), upload_limit(settings.max_upload_bytes))]

@@ -16,6 +16,7 @@ PATHS = (
     "/",
     "/jobs",
     "/jobs?search=nothing-like-this",
+    "/jobs/new",
     "/jobs/{translation}",
     "/jobs/{scores}",
     "/jobs/{ranking}",

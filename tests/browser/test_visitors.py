@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,33 @@ def test_a_job_is_paused_and_resumed_after_a_question(visit: Visit, dashboard: D
     page.get_by_role("button", name="Resume the job").click()
     assert page.locator(".state").first.text_content() == "waits for a worker"
     assert visited.problems == []
+
+
+def test_a_folder_is_sent_and_what_is_wrong_is_said_while_it_stays_chosen(visit: Visit, tmp_path: Path) -> None:
+    for name in ("manual/ui/app.properties", "manual/.git/c.md"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("greeting=Rain on Monday.\n" + "long=" + "Snow" * 40 + "\n")
+    page = visit("/jobs/new").page
+    page.locator("input[name=folder]").set_input_files(tmp_path / "manual")
+
+    page.get_by_role("button", name="Count only").click()
+    page.locator("#dry-run").wait_for()
+    page.locator("input[name=priority]").fill("soon")
+    page.get_by_role("button", name="Submit").click()
+    assert "soon" in (page.locator("#problem").text_content() or "")
+    page.locator("input[name=priority]").fill("low")
+    page.get_by_role("button", name="Submit").click()
+
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    assert page.locator("#files tbody th").all_text_contents() == ["manual/ui/app.properties"]
+    page.set_viewport_size({"width": 380, "height": 900})
+    page.get_by_role("link", name="manual/ui/app.properties", exact=True).click()
+    page.get_by_role("link", name="manual/ui/app.properties#long", exact=True).click()
+    page.locator(".units").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Download the file").click()
+    assert saved.value.suggested_filename == "app.properties"
 
 
 @pytest.fixture

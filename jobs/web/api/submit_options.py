@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request
 
+from jobs.corpus.translatable.received_files import stem_of
 from jobs.errors import SpecError
 from jobs.submission.job_options import OF_EVERY_JOB, SubmitRequest
 from jobs.tasks.kinds import every_option
@@ -88,7 +89,7 @@ def read_submit(request: Request, known: Mapping[str, Option] = OF_SUBMIT) -> As
 def name_of_body(request: Request, asked: Asked) -> str:
     """What the body is called; empty where neither the request nor its type says it."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return asked.filename or ("" if asked.request.job.format else NAMES.get(media_type, ""))
+    return stem_of(asked.filename or "") or ("" if asked.request.job.format else NAMES.get(media_type, ""))
 
 
 def asked_for(values: dict[str, Any]) -> Asked:

@@ -23,6 +23,7 @@ from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of
 from jobs.web.document_view.document_address import document_address, json_document_address
 from jobs.web.document_view.document_filter import DocumentFilter, FilterOfAddress, list_address
+from jobs.web.document_view.file_units import file_of
 from jobs.web.document_view.languages import languages_of
 from jobs.web.document_view.token_colors import LEGEND, colored_tokens
 from jobs.web.pages.documents import selection_of
@@ -119,6 +120,7 @@ def _data(
         "filter": asked,
         "list_address": list_address(job, asked),
         **_neighbours(connection, job, found, asked),
+        **_file(connection, job, found),
     }
 
 
@@ -151,6 +153,12 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
 def _shown(value: Any) -> str:
     """A value of a field: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else to_json(value).decode()
+
+
+def _file(connection: Connection, job: JobSummary, found: StoredDocument) -> dict[str, Any]:
+    """The file that the document is a unit of; nothing for one that is none."""
+    file = file_of(connection, job, found)
+    return {} if file is None else {"file": file}
 
 
 def _neighbours(

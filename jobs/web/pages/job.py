@@ -16,7 +16,6 @@ from jobs.corpus.corpus import STREAMS
 from jobs.facts.flags import FLAG_WORDS
 from jobs.facts.providers import answered_sentence, change_words, mixed_models
 from jobs.facts.webhooks import webhook_rows
-from jobs.store.job_files import count_files, list_files
 from jobs.store.openai_batches import batch_of_job
 from jobs.store.queue.waiting import jobs_ahead
 from jobs.store.report.action_list import find_action
@@ -43,6 +42,7 @@ from jobs.tasks.shared_options import Timing
 from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.live import stamp_of
 from jobs.web.pages.documents import chain_forms, forms_of, statuses_of
+from jobs.web.pages.files import first_files
 from jobs.web.parameters import JobId, Reading, SettingsOfApp
 from jobs.web.rendering import add_page
 from jobs.web.unserved_work import unserved_work
@@ -50,7 +50,6 @@ from jobs.web.unserved_work import unserved_work
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
 SHARDS_A_PAGE = 50
 CHANGES_SHOWN = 20
-FILES_SHOWN = 50
 LARGEST_PERPLEXITY = 1e12
 SECTIONS = (  # in the order of the page: id, title
     ("chain", "Chain"),
@@ -95,7 +94,7 @@ def job(
         **_charts(connection, found),
         **_perplexity(connection, found, below),
         **_answers(connection, found),
-        **_files(connection, job_id, stages[0].job_id),
+        **first_files(connection, found),
         "failures": bad,
         "flags": [(flag, number, FLAG_WORDS.get(flag, "")) for flag, number in found.flags.items()],
         **_open_shards(connection, found, settings.lease_s),
@@ -110,13 +109,6 @@ def job(
         "stamp": stamp_of(connection, stages, settings.lease_s),
     }
     return shown | {"sections": [section for section in SECTIONS if _is_shown(section[0], shown)]}
-
-
-def _files(connection: Connection, job_id: int, of_job: int) -> dict[str, Any]:
-    """The files of a job whose corpus is files; nothing of another. `of_job`: the first of its chain."""
-    if not (number := count_files(connection, of_job)):
-        return {}
-    return {"files": list_files(connection, job_id, of_job, FILES_SHOWN), "num_files": number}
 
 
 def _is_shown(section: str, shown: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""/jobs/new: a form that submits a file, for producers: the usual options, and a dry run. Needs no script."""
+"""/jobs/new: a form that submits files, for producers: the usual options, and a dry run. Needs no script."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -9,13 +9,16 @@ from starlette.responses import RedirectResponse, Response
 
 from jobs.choices import Role
 from jobs.corpus.corpus import Format
+from jobs.corpus.translatable.received_files import MOST_FILES
 from jobs.errors import KvjobsError, SpecError
+from jobs.files.formats import FORMATS
 from jobs.operations.option_names import with_names
 from jobs.operations.submit import spool_of
 from jobs.submission.job_options import OF_EVERY_JOB
 from jobs.tasks.kinds import KINDS, every_option
 from jobs.tasks.option import Option
 from jobs.tasks.task import Task
+from jobs.text.formatting import counted
 from jobs.web.access import require_own_form
 from jobs.web.api.submit import count_upload, ingesting, planned, submit_upload
 from jobs.web.api.submit_options import asked_for
@@ -26,7 +29,7 @@ from jobs.web.uploads import upload_file, write_pieces
 from jobs.web.visitors import require
 from jobs.worker_port import worker_port
 
-FILE = "corpus"
+FILES, FOLDER = "corpus", "folder"
 DRY_RUN = "dry_run"  # the button of that value
 OF_ALL = ("name", "priority", "max_rejected", "id_field", "text_field")
 # Options of tasks that people set most; the command line has all.
@@ -55,7 +58,7 @@ async def submit_form(request: Request) -> Response:
     """Make the job and go to its page, or say what keeps it from being made."""
     visitor = require(request, Role.PRODUCER)
     refuse_read_only(request)
-    form = FileForm((FILE,))
+    form = FileForm((FILES, FOLDER), most_files=MOST_FILES)
     spool = spool_of(request.app.state.settings)
     with upload_file(spool) as file:
         pieces = _of_our_own(request, form, pieces_of_files(request, form))
@@ -63,12 +66,12 @@ async def submit_form(request: Request) -> Response:
         require_own_form(request, form.text("form_token"))
         try:
             if not num_bytes:
-                raise SpecError("there is no document in it; choose a file")
+                raise SpecError("there is no document in it; choose a file, or a folder")
             asked = asked_for(_values(form))
             async with planned(request, asked, form.files, file) as (plan, notes):
                 if form.text(DRY_RUN):
                     record = await to_thread.run_sync(count_upload, request, plan, limiter=ingesting)
-                    shown = {"dry_run": record, "notes": [*map(with_names, notes)], "file_name": form.file_name}
+                    shown = {"dry_run": record, "notes": [*map(with_names, notes)], "file_name": _name_of(form)}
                     return await to_thread.run_sync(_page, request, _texts(form), shown)
                 submitted = await to_thread.run_sync(submit_upload, request, plan, visitor, notes, limiter=ingesting)
         except KvjobsError as error:
@@ -91,6 +94,10 @@ def _values(form: FileForm) -> dict[str, Any]:
     return {name: OFFERED[name].read_texts([text]) for name, text in given.items() if name not in others}
 
 
+def _name_of(form: FileForm) -> str:
+    return form.files[0].name if len(form.files) == 1 else counted(len(form.files), "file")
+
+
 def _texts(form: FileForm) -> dict[str, str]:
     """What was filled in. An option of two tasks stands on the page twice."""
     filled = {name: [text.strip() for text in texts if text.strip()] for name, texts in form.texts.items()}
@@ -108,6 +115,7 @@ def _page(
         "task": given.get("task", str(OF_EVERY_JOB["task"].default)),
         "models": [model for model in models if model.problem is None],
         "formats": [*Format],
+        "translated": sorted(FORMATS),
         "of_all": OF_ALL,
         "offered": OFFERED,
         "problem": None,

@@ -62,3 +62,49 @@ def test_the_downloads_of_a_job_of_files_have_them(client: TestClient, database:
     assert (
         'filename="job-1.properties"' in client.get(f"/jobs/{job}/export?format=files").headers["content-disposition"]
     )
+
+
+@ON_BOTH
+def test_the_page_of_a_unit_shows_the_units_around_it_and_its_file(
+    client: TestClient, database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "manual").mkdir()
+    for name, number in (("a.properties", 2), ("b & c.properties", 9)):
+        lines = "".join(f"key{unit}=Text {unit} of {name[0]} <b>\n" for unit in range(number))
+        (tmp_path / "manual" / name).write_text(lines)
+    job = submit(database, Corpus(path=tmp_path / "manual"), SPEC, spool=tmp_path).job_id
+
+    def around(unit: str) -> list[str]:
+        found = client.get(f"/jobs/{job}/documents/{unit}.json").json()["file"]
+        assert [entry["name"] for entry in found["units"] if entry["is_this"]] == [unit.partition("%23")[2]]
+        return [entry["source"][:9] for entry in found["units"]]
+
+    assert around("b%20&%20c.properties%23key4") == [f"Text {number} of" for number in range(1, 8)]
+    assert around("b%20&%20c.properties%23key0") == [f"Text {number} of" for number in range(4)], (
+        "none of the other file"
+    )
+    page = client.get(f"/jobs/{job}/documents/b%20&%20c.properties%23key8").text
+    assert f'href="/jobs/{job}/files/b%20%26%20c.properties"' in page
+    assert "Text 7 of b &lt;b&gt;" in page
+    saved = client.get(f"/jobs/{job}/files/b%20%26%20c.properties")
+    assert saved.content.startswith(b"key0=Text 0 of b")
+    assert saved.headers["content-disposition"].startswith("attachment")
+    assert client.get(f"/jobs/{job}/files/../../etc/passwd").status_code == 404
+
+
+def test_all_files_are_listed_page_by_page(
+    client: TestClient, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.web.pages.files.FILES_SHOWN", 1)
+    monkeypatch.setattr("jobs.web.pages.files.FILES_A_PAGE", 2)
+    for number in range(3):
+        (tmp_path / "manual").mkdir(exist_ok=True)
+        (tmp_path / "manual" / f"{number}.properties").write_bytes(b"a=A")
+    job = submit(database, Corpus(path=tmp_path / "manual"), SPEC, spool=tmp_path).job_id
+
+    assert f'href="/jobs/{job}/files"' in client.get(f"/jobs/{job}").text
+    first, second = (client.get(f"/jobs/{job}/files.json{rest}").json() for rest in ("", "?after=1"))
+    assert [file["path"] for found in (first, second) for file in found["files"]] == [
+        f"{n}.properties" for n in range(3)
+    ]
+    assert f'href="/jobs/{job}/files?after=1"' in client.get(f"/jobs/{job}/files").text

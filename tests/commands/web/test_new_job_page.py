@@ -116,3 +116,33 @@ def test_who_may_submit_has_the_link(client: TestClient, database: Database, rol
 
     assert ('href="/jobs/new"' in page) is (role is not Role.VIEWER)
     assert client.get("/jobs/new", headers=bearer).status_code == (403 if role is Role.VIEWER else 200)
+
+
+def test_several_files_and_a_folder_are_files_that_come_back(client: TestClient) -> None:
+    own = {"form_token": client.app.state.form_token, "task": "translate"}  # type: ignore[attr-defined]
+    chosen = [("folder", (name, b"# Rain\n")) for name in ("manual/a.md", "manual/ui/b.md", "manual/.git/c.md")]
+
+    answer = client.post("/jobs/new", data=own, files=chosen, follow_redirects=False)
+    counted = client.post("/jobs/new", data=own | {"dry_run": "true"}, files=chosen).text
+    refused = client.post("/jobs/new", data=own, files=[("corpus", ("../a.md", b"x")), ("corpus", ("b.md", b"x"))])
+
+    assert answer.headers["location"] == "/jobs/1"
+    listed = client.get("/api/jobs/1/files").json()["files"]
+    assert [file["path"] for file in listed] == ["manual/a.md", "manual/ui/b.md"]
+    assert line_with(counted, "3 files", "would compute")
+    assert refused.status_code == 400
+    assert line_with(refused.text, 'id="problem"', "../a.md")
+
+
+def test_a_field_for_files_that_nobody_chose_is_none(client: TestClient) -> None:
+    own = client.app.state.form_token  # type: ignore[attr-defined]
+    parts = (("form_token", "", own), ("corpus", '; filename="a.md"', "# Rain"), ("folder", '; filename=""', ""))
+    body = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n{value}\r\n' for name, more, value in parts
+    )
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+
+    answer = client.post("/jobs/new", content=f"{body}--x--\r\n", headers=headers, follow_redirects=False)
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs/1")
+    assert client.get("/api/jobs/1").json()["reading"]["units"]["name"] == "a.md"
