@@ -29,7 +29,7 @@ class ConstrainedSearch(BeamSearch):
 
     def __init__(self, rules: GenerationConfig, *, first_step_rows: int) -> None:
         super().__init__(rules, first_step_rows=first_step_rows)
-        self._phrases = RequiredPhrases([segment.required for segment in rules.segments])
+        self._phrases = RequiredPhrases([segment.required for segment in rules.segments], rules.continuing_ids)
         self._longest = np.array([segment.longest or rules.max_new_tokens for segment in rules.segments])
         self._filler = 0 if rules.eos_id else 1  # the id of a candidate that does not exist
         # By rows, as scores are:
@@ -49,7 +49,8 @@ class ConstrainedSearch(BeamSearch):
         n, width = before.shape
         vocab_size = logits.shape[1]
         nodes = self._nodes[:, :width].ravel()  # (R,)
-        lacking = (self._full[:, None] & ~self._met[:, :width]).ravel()
+        held = self._phrases.held(nodes, self._met[:, :width].ravel())
+        lacking = np.repeat(self._full, width) & ~held
         logits[lacking != 0, self._rules.eos_id] = -np.inf
         before = before.reshape(-1, 1)
         own = best_continuations(
@@ -106,8 +107,8 @@ class ConstrainedSearch(BeamSearch):
 
     def _add_ended(self, candidates: Continuations, ends: Flags, penalties: Floats, truncated: Flags) -> None:
         k = self._rules.num_beams
-        _, met = self._follow(candidates.rows[:, :k], candidates.ids[:, :k])
-        super()._add_ended(candidates, ends & (met == self._full[:, None]), penalties, truncated)
+        held = self._phrases.held(*self._follow(candidates.rows[:, :k], candidates.ids[:, :k]))
+        super()._add_ended(candidates, ends & (held == self._full[:, None]), penalties, truncated)
 
     def _may_improve(self, best: Floats, penalties: Floats, longest: int) -> Flags:
         return super()._may_improve(best, penalties, longest) & (self._lengths < self._longest[self._sentences])
@@ -148,7 +149,8 @@ class ConstrainedSearch(BeamSearch):
         return np.where(is_language, nodes, next_nodes), np.where(is_language, met, next_met)
 
     def _num_met(self, parents: Ids, ids: Ids) -> Ids:
-        return self._phrases.num_met(*self._follow(parents, ids), self._sentences[:, None])
+        nodes, met = self._follow(parents, ids)
+        return self._phrases.num_met(nodes, self._phrases.held(nodes, met), self._sentences[:, None])
 
 
 def share_over_banks(scores: Floats, banks: Ids, count: int) -> Ids:

@@ -74,6 +74,7 @@ class GenerationConfig:
     no_repeat_ngram_size: int = 0
     renormalize_logits: bool = False  # after the rules, before scores are summed
     sampling: Sampling | None = None  # None: the most likely tokens
+    continuing_ids: tuple[int, ...] = ()  # ids that go on with the word before them, where whole words are required
     segments: tuple[SegmentRules, ...] = ()  # of the segments of a call by their index, where they have some
 
     def only(self, order: Sequence[int]) -> Self:

@@ -10,7 +10,8 @@ Which required phrases a beam holds, and how far it has come in the next: an aut
 
 The automaton of Aho and Corasick (1975, "Efficient String Matching"); where Hu et al. (2019, NAACL N19-1090) go back to
 the root of their trie at a mismatch, it goes to the longest beginning that is left. All sentences of a call share its
-arrays. A phrase is met once it stands somewhere in the ids.
+arrays. A phrase is met once it stands somewhere in the ids. One that is to be a whole word is held there, and met once
+the next id does not go on with the word.
 
 Shapes: any, the same for all arguments of a method. A set of requirements is a number with a bit for each.
 """
@@ -30,6 +31,7 @@ class Phrase(NamedTuple):
 
     ids: tuple[int, ...]
     is_first: bool = False  # whether it counts at the beginning of a translation alone
+    is_whole: bool = False  # whether it does not count where the next id goes on with its last word
 
 
 Phrases = tuple[Phrase, ...]  # one of these has to stand in the translation
@@ -40,8 +42,9 @@ _SHIFT = 32  # bits of an id in the key of an edge
 class RequiredPhrases:
     """The automata of the sentences of a call."""
 
-    def __init__(self, required: Sequence[Sequence[Phrases]]) -> None:
-        """`required`: of each sentence its requirements; one without phrases is never met."""
+    def __init__(self, required: Sequence[Sequence[Phrases]], continuing: Sequence[int] = ()) -> None:
+        """`required`: of each sentence its requirements; one without phrases is never met. `continuing`: the ids that
+        go on with a word."""
         builder = _Builder()
         self.beginnings: Ids = np.array([builder.add(requirements) for requirements in required], np.int64)
         self.full: Ids = np.array([(1 << len(requirements)) - 1 for requirements in required], np.int64)
@@ -50,6 +53,9 @@ class RequiredPhrases:
             self._lengths[sentence, : len(requirements)] = [longest(phrases) for phrases in requirements]
         self._root_of = np.array(builder.root_of, np.int64)
         self._met = np.array(builder.met, np.int64)
+        self._held = np.array(builder.held, np.int64)
+        self._goes_on = np.zeros(max(continuing, default=-1) + 2, np.bool_)  # by id; the last one: of all behind it
+        self._goes_on[list(continuing)] = True
         self._depth = np.array(builder.depth, np.int64)
         self._begun = np.array(builder.begun, np.int64)
         self._suffixes = np.zeros((len(builder.depth), max(map(len, builder.suffixes))), np.int64)  # behind them node 0
@@ -65,17 +71,24 @@ class RequiredPhrases:
     @property
     def _reached(self) -> Ids:
         """The requirements in whose phrases a node, or one of its suffixes, lies: bits by node."""
-        reached: Ids = np.bitwise_or.reduce((self._begun | self._met)[self._suffixes], axis=1)
+        reached: Ids = np.bitwise_or.reduce((self._begun | self._met | self._held)[self._suffixes], axis=1)
         return reached
 
     def follow(self, nodes: Ids, met: Ids, ids: Ids) -> tuple[Ids, Ids]:
-        """The nodes, and the requirements that are met, once each beam goes on with an id."""
+        """The nodes, and the requirements that are met for good, once each beam goes on with an id."""
+        goes_on = self._goes_on[np.minimum(ids, len(self._goes_on) - 1)]
+        met = np.where(goes_on, met, self.held(nodes, met))
         keys = nodes << _SHIFT | ids
         at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         if not len(self._keys):
             return nodes, met
         nodes = np.where(self._keys[at] == keys, self._targets[at], self._root_of[nodes])
         return nodes, met | self._met[nodes]
+
+    def held(self, nodes: Ids, met: Ids) -> Ids:
+        """The requirements that are met if a translation ends here."""
+        held: Ids = met | self._held[nodes]
+        return held
 
     def num_met(self, nodes: Ids, met: Ids, sentences: Ids) -> Ids:
         """How many ids of the phrases of `sentences` beams hold: of what is met the longest phrase, and the beginning
@@ -109,6 +122,7 @@ class _Builder:
         self.root_of = [0]
         self.depth = [0]
         self.met = [0]  # the requirements of which a phrase ends here
+        self.held = [0]  # those of which a phrase ends here if the word does
         self.begun = [0]  # those of which a longer phrase goes through
         self.suffixes: list[list[int]] = [[0]]  # the node and, ever shorter, the beginnings with which it ends
         self._next: list[dict[int, int]] = [{}]
@@ -130,7 +144,8 @@ class _Builder:
                     if token not in self._next[node]:
                         self._next[node][token] = self._node(root, self.depth[node] + 1)
                     node = self._next[node][token]
-                self.met[node] |= 1 << bit
+                ends = self.held if phrase.is_whole else self.met
+                ends[node] |= 1 << bit
         self._link(root, beginning)
         return beginning
 
@@ -144,6 +159,7 @@ class _Builder:
         self.root_of.append(root)
         self.depth.append(depth)
         self.met.append(0)
+        self.held.append(0)
         self.begun.append(0)
         self.suffixes.append([])
         self._next.append({})
@@ -160,4 +176,5 @@ class _Builder:
                 nearest = next((found for found in shorter if found is not None), root)
                 self.suffixes[target] = [target, *self.suffixes[nearest]]
                 self.met[target] |= self.met[nearest]
+                self.held[target] |= self.held[nearest]
                 waiting.append(target)

@@ -24,7 +24,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.required_phrases import MAX_REQUIREMENTS, Phrases, longest
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel, decode_all
 from worker.engine.tasks.term_check import lacking_terms
-from worker.engine.tasks.term_phrases import phrases_of
+from worker.engine.tasks.term_phrases import continuing_ids, phrases_of
 from worker.text.loops import has_loop
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
 
@@ -63,6 +63,7 @@ class TermDecoder:
         self._tokenizer = tokenizer
         self._max_loss = max_loss
         self._phrases: dict[Term, Phrases] = {}
+        self._continuing: tuple[int, ...] | None = None  # None: not needed yet
 
     def digest(self, digest: bytes, sentence: LackingSentence) -> bytes:
         """The digest for the memory, of what the result of a sentence depends on besides its text; `digest`: of model
@@ -133,8 +134,11 @@ class TermDecoder:
         self, rules: GenerationConfig, wanted: Sequence[tuple[LackingSentence, Sequence[Term]]]
     ) -> GenerationConfig:
         """The rules of a search for these sentences with these terms."""
+        if self._continuing is None:
+            self._continuing = continuing_ids(self._tokenizer)
         return replace(
             rules,
+            continuing_ids=self._continuing,
             num_beams=max(rules.num_beams, LEAST_BEAMS),
             segments=tuple(
                 SegmentRules(sentence.prefix, required=required, longest=_longest(sentence.plain, required))

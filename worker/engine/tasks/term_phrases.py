@@ -6,9 +6,11 @@ The ids with which a model writes the target of a term.
     周一       周一, (▁周一             without the sign of a space but at the beginning, in scripts that have none
     regen     ▁regen, regen          also within a word, where the term may be a part of one
 
-A target that the vocabulary cannot write has none.
+Behind a whole word no id follows that goes on with it, such as schirm behind ▁Regen. What the vocabulary cannot write
+has no phrase.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -43,24 +45,39 @@ def phrases_of(
     return tuple(
         phrase
         for phrase in writable
-        if not any(not other.is_first and other != phrase and _holds(phrase.ids, other.ids) for other in writable)
+        if not any(other != phrase and not other.is_first and _holds(phrase, other) for other in writable)
     )
 
 
-def _holds(ids: tuple[int, ...], others: tuple[int, ...]) -> bool:
+def continuing_ids(tokenizer: Seq2SeqTokenizer) -> tuple[int, ...]:
+    """The ids whose text goes on with the word before it: it begins with a letter, a digit or a mark, in a script with
+    spaces."""
+    return tuple(sorted(token for token, text in tokenizer.target_pieces() if _is_of_word(text[:1])))
+
+
+def _is_of_word(character: str) -> bool:
+    is_space = character in ("", "▁", "Ġ")
+    return not is_space and unicodedata.category(character)[0] in "LMN" and not is_spaceless(character)
+
+
+def _holds(phrase: Phrase, other: Phrase) -> bool:
+    """Whether the other counts wherever the phrase does."""
+    ids, others = phrase.ids, other.ids
+    if other.is_whole:
+        return phrase.is_whole and ids[-len(others) :] == others
     return any(ids[at : at + len(others)] == others for at in range(len(ids) - len(others) + 1))
 
 
 def _ways(text: str, tokenizer: Seq2SeqTokenizer, *, is_whole: bool, is_cased: bool) -> Iterator[Phrase]:
+    ends = is_whole and not is_spaceless(text[-1])
     if is_spaceless(text[0]):
-        yield Phrase(_behind(_WIDE_SIGN_BEFORE, text, tokenizer))
+        yield Phrase(_behind(_WIDE_SIGN_BEFORE, text, tokenizer), is_whole=ends)
     else:
-        yield Phrase(_behind(_WORD_BEFORE, text, tokenizer))
+        yield Phrase(_behind(_WORD_BEFORE, text, tokenizer), is_whole=ends)
         if not is_whole:
             yield Phrase(_behind(_SIGN_BEFORE, text, tokenizer))
-    yield Phrase(_behind("", text, tokenizer), is_first=True)
-    if not is_cased:
-        yield Phrase(_behind("", text[0].upper() + text[1:], tokenizer), is_first=True)
+    for first in (text,) if is_cased else (text, text[0].upper() + text[1:]):
+        yield Phrase(_behind("", first, tokenizer), is_first=True, is_whole=ends)
 
 
 def _behind(before: str, text: str, tokenizer: Seq2SeqTokenizer) -> tuple[int, ...]:

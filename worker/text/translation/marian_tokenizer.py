@@ -16,7 +16,7 @@ width and ligatures.
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
@@ -148,6 +148,9 @@ class MarianTokenizer(UntoldTargets):
 
     def target_piece(self, piece_id: int) -> str:
         return self._pieces.get(piece_id, f"<{piece_id}>")
+
+    def target_pieces(self) -> Iterator[tuple[int, str]]:
+        return iter(self._pieces.items())
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS (`split_pieces`)."""

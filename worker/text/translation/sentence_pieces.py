@@ -3,7 +3,7 @@ how much of a sentence a vocabulary lacks."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Self
@@ -149,6 +149,9 @@ class PieceTokenizer:
 
     def target_piece(self, piece_id: int) -> str:
         return self.cutter.piece(piece_id)
+
+    def target_pieces(self) -> Iterator[tuple[int, str]]:
+        return ((piece_id, self.cutter.piece(piece_id)) for piece_id in self.cutter.by_frequency())
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids. Special ones (languages, EOS, padding, `<unk>`) and those without a piece are

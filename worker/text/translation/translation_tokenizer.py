@@ -1,6 +1,6 @@
 """The tokenizer of a translation model, whatever its family. Does not know: how a family encodes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Protocol, Self
@@ -63,6 +63,9 @@ class Seq2SeqTokenizer(Protocol):
 
     def target_piece(self, piece_id: int) -> str:
         """The text of a target piece, for messages."""
+
+    def target_pieces(self) -> Iterator[tuple[int, str]]:
+        """Each id of a target text with its piece: ▁ or Ġ, or neither, for a space."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids, without special ones."""

@@ -1,6 +1,7 @@
 """Required phrases through every decoder: native and exported, with the cache and without, a part of the head."""
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,21 @@ def test_a_head_without_all_ids_writes_the_phrases_that_it_has(open_kv: OpenKV, 
     assert_hold(decode(small.model, sources, dataclasses.replace(rules, segments=tuple(segments))))
     never = SegmentRules(required=((Phrase((lacks, 10)),),))
     assert decode(small.model, sources[:1], dataclasses.replace(rules, segments=(never,))) == [[]]
+
+
+def test_a_whole_word_is_not_one_that_goes_on(open_kv: OpenKV, tmp_path: Path) -> None:
+    """Also where the head has other numbers for the ids that go on with a word."""
+    for model in (open_kv(FAMILY), build_kv(tmp_path, FAMILY, head_ids=every_other_id(open_kv(FAMILY)))):
+        sources = model.draw_sources(8)
+        segment = SegmentRules(required=((Phrase((10,), is_whole=True),),))
+        rules = dataclasses.replace(model.rules(), num_beams=4, max_new_tokens=14, segments=(segment,) * len(sources))
+        part = decode(model.model, sources, rules)
+        behind = {b for best in part for one in best for a, b in pairwise(one.ids) if a == 10} - {rules.eos_id}
+        assert behind
+
+        whole = decode(model.model, sources, dataclasses.replace(rules, continuing_ids=tuple(sorted(behind))))
+
+        for best in whole:
+            assert best
+            for one in best:
+                assert any(a == 10 and b not in behind for a, b in pairwise((*one.ids, rules.eos_id)))

@@ -8,7 +8,7 @@ import pytest
 from jobs.terms.glossary import read_glossary
 from jobs.terms.term import Term
 from tests.seq2seq_checkpoints import FAMILIES
-from worker.engine.tasks.term_phrases import phrases_of
+from worker.engine.tasks.term_phrases import continuing_ids, phrases_of
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer, open_translation_tokenizer
 
 
@@ -54,6 +54,20 @@ def test_in_a_script_without_spaces_the_sign_of_a_space_is_at_the_beginning_alon
 
 def test_a_form_that_holds_another_is_left_out(demo: SimpleNamespace) -> None:
     assert phrases(demo.tokenizer, "x\t大雨|雨") == [("雨", False)]
+
+
+def test_a_whole_word_ends_where_no_piece_goes_on_with_it(families: dict[str, Seq2SeqTokenizer]) -> None:
+    tokenizer = families["m2m100"]
+    ids = continuing_ids(tokenizer)
+
+    (whole,) = phrases_of(term("x\tcold\tsensitive"), tokenizer, lambda ids: np.ones(len(ids), np.bool_))
+    part, _ = phrases_of(term("x\tcold\tsensitive\tpart"), tokenizer, lambda ids: np.ones(len(ids), np.bool_))
+    piece_of = {text: token for token, text in tokenizer.target_pieces()}
+
+    assert whole.is_whole
+    assert not part.is_whole
+    assert piece_of["ergen"] in ids
+    assert not {piece_of[text] for text in ("▁cold", "▁", "雨", ",")} & set(ids)
 
 
 def test_what_a_vocabulary_lacks_cannot_be_written(

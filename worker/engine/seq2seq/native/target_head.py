@@ -16,7 +16,7 @@ from jobs.errors import ModelError
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Ids
-from worker.engine.search.required_phrases import Phrase, Phrases
+from worker.engine.search.required_phrases import Phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class TargetHead:
                 for segment in rules.segments
             ),
             bad_sequences=self._whole(rules.bad_sequences),
+            continuing_ids=self._rows(rules.continuing_ids),
         )
 
     def _whole(self, sequences: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
@@ -82,7 +83,7 @@ class TargetHead:
 
     def _phrases(self, phrases: Phrases) -> Phrases:
         """Those of which the head has every id."""
-        rows = (Phrase(self._rows(phrase.ids), phrase.is_first) for phrase in phrases)
+        rows = (phrase._replace(ids=self._rows(phrase.ids)) for phrase in phrases)
         return tuple(some for some, phrase in zip(rows, phrases, strict=True) if len(some.ids) == len(phrase.ids))
 
     def _forced_row(self, token_id: int | None, name: str) -> int | None:

@@ -18,10 +18,12 @@ from worker.engine.search.required_phrases import MAX_REQUIREMENTS, Phrase, Phra
 from worker.engine.search.search import new_search, run_search
 
 VOCAB = 7
+CONTINUING = (3, 5)  # ids that go on with a word
 PHRASE = st.builds(
     Phrase,
     st.lists(st.integers(2, VOCAB - 1), min_size=1, max_size=3).map(tuple),
     st.sampled_from([False, False, True]),
+    st.booleans(),
 )
 PHRASES: st.SearchStrategy[Phrases] = st.lists(PHRASE, min_size=1, max_size=3, unique=True).map(tuple)
 REQUIREMENTS = st.lists(PHRASES, max_size=3).map(tuple)
@@ -31,6 +33,7 @@ def holds(tokens: tuple[int, ...], phrases: Phrases) -> bool:
     """`tokens` without the start token."""
     return any(
         tokens[at : at + len(phrase.ids)] == phrase.ids
+        and not (phrase.is_whole and tokens[at + len(phrase.ids) :][:1] in {(token,) for token in CONTINUING})
         for phrase in phrases
         for at in range(1 if phrase.is_first else len(tokens) - len(phrase.ids) + 1)
     )
@@ -72,27 +75,28 @@ def has_begun(tokens: tuple[int, ...], phrase: Phrase, length: int) -> bool:
 @given(required=REQUIREMENTS, tokens=st.lists(st.integers(0, VOCAB - 1), max_size=12))
 def test_the_automaton_knows_what_the_tokens_hold(required: tuple[Phrases, ...], tokens: list[int]) -> None:
     required = tuple(dict.fromkeys(required))
-    phrases = RequiredPhrases([((Phrase((9,)),),), required])
+    phrases = RequiredPhrases([((Phrase((9,)),),), required], CONTINUING)
     node, met = phrases.beginnings[1:], np.zeros(1, np.int64)
 
     for length, token in enumerate(tokens, start=1):
         node, met = phrases.follow(node, met, np.array([token]))
         so_far = tuple(tokens[:length])
 
-        assert [bool(met[0] >> bit & 1) for bit in range(len(required))] == [holds(so_far, each) for each in required]
-        assert phrases.num_met(node, met, np.array([1])).tolist() == [num_met(so_far, required)]
+        held = phrases.held(node, met)
+        assert [bool(held[0] >> bit & 1) for bit in range(len(required))] == [holds(so_far, each) for each in required]
+        assert phrases.num_met(node, held, np.array([1])).tolist() == [num_met(so_far, required)]
 
 
 @given(required=REQUIREMENTS, tokens=st.lists(st.integers(2, VOCAB - 1), max_size=6))
 def test_the_next_ids_are_those_that_bring_a_missing_phrase_on(
     required: tuple[Phrases, ...], tokens: list[int]
 ) -> None:
-    phrases = RequiredPhrases([required])
+    phrases = RequiredPhrases([required], CONTINUING)
     node, met = phrases.beginnings, np.zeros(1, np.int64)
     for token in tokens:
         node, met = phrases.follow(node, met, np.array([token]))
 
-    found, rows = phrases.next_ids(node, phrases.full & ~met)
+    found, rows = phrases.next_ids(node, phrases.full & ~phrases.held(node, met))
 
     assert sorted(found.tolist()) == sorted(next_ids(tuple(tokens), required))
     assert not rows.any()
@@ -157,7 +161,9 @@ def slow_constrained(
 def test_a_search_gives_what_its_slow_twin_gives(
     seed: int, required: tuple[Phrases, ...], beams: int, most: int, eos_bias: float
 ) -> None:
-    asked = rules(num_beams=beams, max_new_tokens=most, segments=(SegmentRules(required=required),))
+    asked = rules(
+        num_beams=beams, max_new_tokens=most, continuing_ids=CONTINUING, segments=(SegmentRules(required=required),)
+    )
 
     found = constrained(seed, asked, eos_bias)
 
@@ -212,7 +218,7 @@ def test_only_segments_that_require_something_are_searched_so() -> None:
 
 
 @given(
-    changes=RULES, seed=st.integers(0, 100_000), vocab_size=st.sampled_from([10, 24, 945]),
+    changes=RULES, seed=st.integers(0, 100_000), vocab_size=st.sampled_from([24, 100, 945]),
     distinct=st.sampled_from([0, 40]), eos_bias=st.floats(-2, 5), scaled=st.booleans(),
     shares_first_row=st.booleans(),
 )  # fmt: skip
@@ -225,6 +231,7 @@ def test_without_requirements_every_step_is_that_of_beam_search(
     scaled: bool,
     shares_first_row: bool,
 ) -> None:
+    """Of a vocabulary that gives every beam as many candidates as are kept; else beams that do not exist differ."""
     changes["num_beams"] = max(changes["num_beams"], 2)
     rng, num_sentences = np.random.default_rng(seed), 3
     asked = rules(**changes, segments=(SegmentRules(),) * num_sentences)
@@ -254,7 +261,11 @@ def test_without_requirements_every_step_is_that_of_beam_search(
 def test_a_batch_gives_each_sentence_what_it_gets_alone(
     sentences: list[tuple[int, tuple[Phrases, ...]]], beams: int, eos_bias: float
 ) -> None:
-    asked = rules(num_beams=beams, segments=tuple(SegmentRules(required=required) for _, required in sentences))
+    asked = rules(
+        num_beams=beams,
+        continuing_ids=CONTINUING,
+        segments=tuple(SegmentRules(required=required) for _, required in sentences),
+    )
     steps = RandomStep([seed for seed, _ in sentences], VOCAB, eos_bias=eos_bias)
 
     together = run_search(ConstrainedSearch(asked, first_step_rows=1), steps, len(sentences))
