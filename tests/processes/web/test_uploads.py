@@ -14,15 +14,21 @@ import pytest
 
 from jobs.store.database import Database
 from jobs.store.report.job_summary import list_jobs
+from jobs.submission.shards import BATCH_DOCUMENTS
 from tests.web_here import web_here
 from tests.web_process import WebProcess, web_process
 
-# More than a transaction of a submit, and results that no buffer of a socket holds.
-LINES = [
-    json.dumps({"id": str(number), "text": f"Snow {number} falls.", "note": "x" * 400}).encode() + b"\n"
-    for number in range(21_000)
-]
 KEY = {"Idempotency-Key": "order 66"}
+
+
+def lines(count: int, note: int = 0) -> bytes:
+    """A corpus of so many documents, each with a field of `note` bytes that passes through."""
+    documents = ({"id": str(number), "text": f"Snow {number} falls.", "note": "x" * note} for number in range(count))
+    return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+
+SEVERAL = BATCH_DOCUMENTS + 1_000  # documents that a submit writes in more than one transaction
+HALF_SENT = lines(800, note=4_000)  # the half of it is more than the server collects before it writes
 
 
 def submit(address: str, body: Any) -> dict[str, Any]:
@@ -44,9 +50,8 @@ def half_sent(web: WebProcess) -> socket.socket:
     """A connection that has declared a body, and sent a half of it."""
     where = urlsplit(web.address)
     connection = socket.create_connection((where.hostname, where.port))  # type: ignore[arg-type]  # it has both
-    body = b"".join(LINES)
-    head = f"POST /api/jobs HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
-    connection.sendall(head.encode() + body[: len(body) // 2])
+    head = f"POST /api/jobs HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: {len(HALF_SENT)}\r\n\r\n"
+    connection.sendall(head.encode() + HALF_SENT[: len(HALF_SENT) // 2])
     return connection
 
 
@@ -86,30 +91,33 @@ def test_a_server_that_is_killed_during_an_upload_leaves_nothing(home: Path) -> 
 
     assert [*(home / "spool").iterdir()] == []
     with web_here() as address:
-        assert submit(address, b"".join(LINES))["prior_state"] == "new"
-    assert jobs_of(home) == [(1, len(LINES))]
+        assert submit(address, HALF_SENT)["prior_state"] == "new"
+    assert jobs_of(home) == [(1, 800)]
 
 
-@pytest.mark.parametrize("point", ["after-ingest-batch", "before-ingest-finish"])
-def test_a_server_that_is_killed_while_it_makes_a_job_goes_on_by_the_same_request(home: Path, point: str) -> None:
+@pytest.mark.parametrize(("point", "documents"), [("after-ingest-batch", SEVERAL), ("before-ingest-finish", 500)])
+def test_a_server_that_is_killed_while_it_makes_a_job_goes_on_by_the_same_request(
+    home: Path, point: str, documents: int
+) -> None:
+    body = lines(documents)
     with web_process(home, KVJOBS_FAILPOINTS=f"{point}:kill", KVJOBS_FAILPOINTS_LOG=str(home / "hits")) as web:
         with pytest.raises(httpx2.HTTPError):
-            submit(web.address, b"".join(LINES))
+            submit(web.address, body)
         web.process.wait(30)
 
     with web_here() as address:
-        found = submit(address, b"".join(LINES))
-        again = submit(address, b"".join(LINES))
+        found = submit(address, body)
+        again = submit(address, body)
 
     assert (found["prior_state"], again["prior_state"]) == ("resumed", "running")
-    assert jobs_of(home) == [(1, len(LINES))]
+    assert jobs_of(home) == [(1, documents)]
 
 
 def test_a_job_is_made_whole_though_its_client_has_gone(home: Path) -> None:
     with web_process(home) as web:
         where = urlsplit(web.address)
         connection = socket.create_connection((where.hostname, where.port))  # type: ignore[arg-type]
-        body = b"".join(LINES)
+        body = lines(SEVERAL)
         head = f"POST /api/jobs HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: {len(body)}\r\n"
         connection.sendall(f"{head}Idempotency-Key: order 66\r\n\r\n".encode() + body)
         wait_for(lambda: httpx2.get(f"{web.address}/api/jobs").json()["jobs"])
@@ -117,7 +125,7 @@ def test_a_job_is_made_whole_though_its_client_has_gone(home: Path) -> None:
 
         assert submit(web.address, body)["prior_state"] in ("resumed", "running")
         wait_for(lambda: httpx2.get(f"{web.address}/api/jobs/1").json()["state"] == "running")
-    assert jobs_of(home) == [(1, len(LINES))]
+    assert jobs_of(home) == [(1, SEVERAL)]
 
 
 def slow_reader(web: WebProcess) -> Iterator[socket.socket]:
@@ -130,7 +138,7 @@ def slow_reader(web: WebProcess) -> Iterator[socket.socket]:
 
 def test_sixty_slow_readers_keep_nobody_out(home: Path) -> None:
     with web_process(home) as web:
-        submit(web.address, b"".join(LINES))
+        submit(web.address, lines(3_000, note=4_000))  # results that no buffer of a socket holds
         readers = [next(slow_reader(web)) for _ in range(60)]
         time.sleep(1)
 
