@@ -9,32 +9,32 @@ from sqlalchemy import text
 from jobs.outcome import Failed
 from jobs.store.database import Database
 from jobs.store.schema.migrate import differences, downgrade, upgrade
-from tests.databases import own_database
 from tests.rows import insert_waiting_job, translated
 from tests.small_chains import KEPT, SCORED, begin, finish_all
 from tests.store.leasing import contradictory, counts, take, write
+from tests.store.schema.older_database import MadeOnce, copied, made_of_each_kind
 
 BEFORE_CHAINS = "0016"
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
+    """Databases of version 0016 with two results, a failure, and a document that waits."""
+    with made_of_each_kind(_make_older, tmp_path_factory.mktemp("older")) as made:
+        yield made
+
+
 @pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """A database of version 0016 with two results, a failure, and a document that waits."""
-    if request.param == "sqlite":
-        yield from _older(f"sqlite:///{tmp_path / 'kvjobs.db'}")
-    else:
-        with own_database() as url:
-            yield from _older(url)
+def database(request: pytest.FixtureRequest, older: MadeOnce, tmp_path: Path) -> Iterator[Database]:
+    with copied(older(request.param), tmp_path) as database:
+        yield database
 
 
-def _older(url: str) -> Iterator[Database]:
-    database = Database.connect(url)
+def _make_older(database: Database) -> None:
     upgrade(database.engine)
     insert_waiting_job(database, documents=4, per_shard=3)
     write(database, take(database), outcomes=[translated("a"), translated("b"), Failed("engine-error", "it broke")])
     downgrade(database.engine, BEFORE_CHAINS)
-    yield database
-    database.close()
 
 
 def test_a_job_of_an_older_version_ends_and_a_chain_is_processed_beside_it(database: Database, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from tests.databases import ON_SQLITE, as_superuser, own_database
 from tests.machine import PATIENCE_S
 from tests.rows import insert_waiting_job, translated
+from tests.store.schema.older_database import MadeOnce, copied, made_of_each_kind
 
 BEFORE_TOKENS = "0003"
 NEW_IN_JOBS = ("chain", "stage", "reads", "paused_at", "owner", "notify")  # null in older rows
@@ -35,19 +36,21 @@ ADDED_LATER = (
 Rows = dict[str, list[dict[str, Any]]]
 
 
-@pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """A database of version 0003: two jobs, of which the first has an open lease, and the log of a third shard that is
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
+    """Databases of version 0003: two jobs, of which the first has an open lease, and the log of a third shard that is
     gone."""
-    if request.param == "sqlite":
-        yield from _older(f"sqlite:///{tmp_path / 'kvjobs.db'}")
-    else:
-        with own_database() as url:
-            yield from _older(url)
+    with made_of_each_kind(_make_older, tmp_path_factory.mktemp("older")) as made:
+        yield made
 
 
-def _older(url: str) -> Iterator[Database]:
-    database = Database.connect(url)
+@pytest.fixture
+def database(request: pytest.FixtureRequest, older: MadeOnce, tmp_path: Path) -> Iterator[Database]:
+    with copied(older(request.param), tmp_path) as database:
+        yield database
+
+
+def _make_older(database: Database) -> None:
     upgrade(database.engine, BEFORE_TOKENS)
     first, _second = (insert_waiting_job(database, documents=4, per_shard=2) for _ in range(2))
     with database.writing() as connection:
@@ -69,8 +72,6 @@ def _older(url: str) -> Iterator[Database]:
         )
         log = {"job_id": first, "shard_id": 77, "at": db_time(), "event": "leased", "epoch": 1, "worker_id": 9}
         connection.execute(insert(tables.ShardEvent).values(log))
-    yield database
-    database.close()
 
 
 def rows(database: Database) -> Rows:

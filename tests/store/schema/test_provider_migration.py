@@ -12,32 +12,33 @@ from sqlalchemy.exc import IntegrityError
 from jobs.outcome import Failed
 from jobs.store.database import Database
 from jobs.store.schema.migrate import differences, downgrade, upgrade
-from tests.databases import ON_SQLITE, own_database
+from tests.databases import ON_SQLITE
 from tests.rows import insert_waiting_job, translated
 from tests.store.leasing import contradictory, take, write
+from tests.store.schema.older_database import MadeOnce, copied, made_of_each_kind
 
 BEFORE_PROVIDERS = "0011"
 UNKNOWN = replace(translated("unknown"), log_prob=None)
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
+    """Databases of version 0011 with two results and a failure."""
+    with made_of_each_kind(_make_older, tmp_path_factory.mktemp("older")) as made:
+        yield made
+
+
 @pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """A database of version 0011 with two results and a failure."""
-    if request.param == "sqlite":
-        yield from _older(f"sqlite:///{tmp_path / 'kvjobs.db'}")
-    else:
-        with own_database() as url:
-            yield from _older(url)
+def database(request: pytest.FixtureRequest, older: MadeOnce, tmp_path: Path) -> Iterator[Database]:
+    with copied(older(request.param), tmp_path) as database:
+        yield database
 
 
-def _older(url: str) -> Iterator[Database]:
-    database = Database.connect(url)
+def _make_older(database: Database) -> None:
     upgrade(database.engine)
     insert_waiting_job(database, documents=4, per_shard=3)
     write(database, take(database), outcomes=[translated("a"), translated("b"), Failed("engine-error", "it broke")])
     downgrade(database.engine, BEFORE_PROVIDERS)
-    yield database
-    database.close()
 
 
 def read(database: Database, sql: str) -> list[tuple[Any, ...]]:

@@ -1,16 +1,13 @@
 """Upgrades to 0006, 0010 and 0030 give a database the rollups that it would have had, had it always kept them."""
 
-import functools
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, make_url, text
+from sqlalchemy import func, text
 
 from jobs.outcome import Failed, Flag, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
 from jobs.spec import JobSpec
@@ -26,10 +23,11 @@ from jobs.store.schema.rollup_tables import SUMS, MinuteSums, RecordedBatch
 from jobs.tasks.rerank import RerankOptions
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
-from tests.databases import ON_POSTGRESQL, copy_of, own_database
+from tests.databases import ON_POSTGRESQL
 from tests.rows import add_timings, insert_waiting_job, translated
 from tests.store import leasing
 from tests.store.leasing import contradictory, take, value
+from tests.store.schema.older_database import MadeOnce, copied, made_of_each_kind
 
 BEFORE_ROLLUPS = "0005"
 BEFORE_SECONDS = "0009"
@@ -53,45 +51,27 @@ def write(database: Database, work: Work, index: int = 0, **changes: object) -> 
 
 
 @pytest.fixture(scope="module")
-def worked_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """The address of a database of a kind with jobs of every task, with failures, retries, a lost lease, a pruned job,
-    and batches of one and of many; nobody is connected to it."""
-    with ExitStack() as stack:
-
-        @functools.cache
-        def made(kind: str) -> str:
-            if kind == "sqlite":
-                return _work_on(f"sqlite:///{tmp_path_factory.mktemp('worked-on') / 'kvjobs.db'}")
-            return _work_on(stack.enter_context(own_database()))
-
+def worked_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
+    """Databases with jobs of every task, with failures, retries, a lost lease, a pruned job, and batches of one and of
+    many."""
+    with made_of_each_kind(_work_on, tmp_path_factory.mktemp("worked-on")) as made:
         yield made
 
 
 @pytest.fixture
-def database(request: pytest.FixtureRequest, worked_on: Callable[[str], str], tmp_path: Path) -> Iterator[Database]:
+def database(request: pytest.FixtureRequest, worked_on: MadeOnce, tmp_path: Path) -> Iterator[Database]:
     """A copy of `worked_on`."""
-    made = worked_on(request.param)
-    if request.param == "sqlite":
-        path = shutil.copy(str(make_url(made).database), tmp_path)
-        copies: AbstractContextManager[str] = nullcontext(f"sqlite:///{path}")
-    else:
-        copies = copy_of(made)
-    with copies as url:
-        database = Database.connect(url)
+    with copied(worked_on(request.param), tmp_path) as database:
         yield database
-        database.close()
 
 
-def _work_on(url: str) -> str:
-    database = Database.connect(url)
+def _work_on(database: Database) -> None:
     upgrade(database.engine)
     _translate(database)
     _score_and_rerank(database)
     gone = insert_waiting_job(database, documents=1, per_shard=1)
     write(database, take(database), timings=TIMINGS)
     prune_jobs(database, [gone])
-    database.close()
-    return url
 
 
 def _translate(database: Database) -> None:
