@@ -100,7 +100,7 @@ FILTERS += ("min_perplexity=1.5&max_perplexity=40", "min_length=6", "where=posit
 
 def outputs(database: Database, home: Path, *, is_whole: bool) -> Outputs:
     """Of a database that `make_jobs` has filled; `home` is the working directory. Not whole: without the forms that the
-    rows of another output are written in, as CSV beside JSON Lines, the page of a document beside its JSON."""
+    rows of another output are written in, as CSV beside JSON Lines, a page beside its JSON."""
     with database.reading() as connection:
         jobs = sorted(list_jobs(connection, limit=1_000), key=lambda job: job.job_id)
     for job in jobs:
@@ -243,14 +243,14 @@ def _addresses(jobs: Sequence[JobSummary], is_whole: bool) -> Iterator[str]:
     yield "/query?sql=select%20job_id%2C%20id%2C%20text%2C%20num_tokens%20from%20v_documents%20order%20by%201%2C%20line"
     for pair in (("plain", "pivot"), ("score", "pairs"), ("rank", "encoder"), ("ask", "chat"), ("plain", "score")):
         yield from (f"/compare{form}?a={pair[0]}&b={pair[1]}" for form in ("", ".json"))
+    forms = ("", ".json") if is_whole else (".json",)  # of the same queries
     for job in jobs:
         here, is_shape = f"/jobs/{job.job_id}", _named(job) in SHAPES
         for part in ("", "/documents", *(("/shards", "/actions") if is_shape or not job.has_ended else ())):
-            yield from (f"{here}{part}", f"{here}{part}.json")
+            yield from (f"{here}{part}{form}" for form in forms)
         yield from (f"{here}/documents?sort={order}" for order in Order if is_shape)
         yield from (f"{here}/documents?{one}" for one in FILTERS if is_shape and job.name != "plain")
         for position in range(job.documents if is_shape or (job.chain is None and job.has_ended) else 1):
-            forms = ("", ".json") if is_whole else (".json",)
             yield from (f"{here}/documents/{form}?position={position}&sort=worst" for form in forms)
         yield from (f"{here}/export?format={form}" for form in ("jsonl", "excel") if is_shape)
 
