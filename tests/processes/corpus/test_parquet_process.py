@@ -75,7 +75,7 @@ def test_a_folder_called_jobs_is_not_imported(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_reader_that_is_dropped_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_parquet(tmp_path / "a.parquet", {"text": ["x" * 1000] * 50_000}, compression="none")
+    path = write_parquet(tmp_path / "a.parquet", {"text": ["x" * 1000] * 5_000}, compression="none")
     real, started = subprocess.Popen, []
 
     def start(*arguments: Any, **how: Any) -> Any:
