@@ -64,6 +64,10 @@ class Backend(Protocol):
         """The bytes of an export, piece by piece. `options`: as `ResultOptions.read` takes them."""
         ...
 
+    def files(self, job_id: int) -> list[dict[str, Any]]:
+        """The files of a job that come back translated, as `ListedFile.as_object` has them."""
+        ...
+
     def models(self) -> list[dict[str, Any]]: ...
 
     def see_to_worker(self, job_id: int) -> str:

@@ -52,10 +52,11 @@ class Client:
         """Make a job of rows, or find the one that was made of them before: the same rows and options are the same job;
         `again=True` makes another, and `key="..."` names a job whatever its rows hold.
 
-        `rows`: a path or an address; an iterable of dicts (`id` and `text`, further fields pass through) or of texts,
-        which is read once and never held in memory; a DataFrame of pandas or polars, an Arrow table or stream, a
-        `datasets.Dataset`. `options`: those of `kvjobs submit`, with underscores: `beam_size=4`, `name="night"`,
-        `max_rejected="1%"`, `then=[{"task": "score", "model": "gpt2"}, "filter perplexity < 50"]`.
+        `rows`: a path or an address; a list of `pathlib.Path`, which are files that come back translated; an iterable
+        of dicts (`id` and `text`, further fields pass through) or of texts, which is read once and never held in
+        memory; a DataFrame of pandas or polars, an Arrow table or stream, a `datasets.Dataset`. `options`: those of
+        `kvjobs submit`, with underscores: `beam_size=4`, `name="night"`, `max_rejected="1%"`, `then=[{"task": "score",
+        "model": "gpt2"}, "filter perplexity < 50"]`.
 
         Raises SpecError for rows or options that cannot be used (CorpusError names the lines), NotFoundError and
         ModelError for a model.

@@ -189,6 +189,13 @@ class Job:
             unpack_folder(archive, folder, source)
         return size
 
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """The files of a job that come back translated, and how far each is: `path`, `state` (waiting, done, partial,
+        rejected, copied), `num_bytes`, `units`, `translated`, `error`. Empty for another corpus. `export` writes
+        them."""
+        return self._backend.files(self.id)
+
     def pause(self, reason: str | None = None) -> Self:
         """Let no more of it be computed until `resume`."""
         return self._act("pause", reason=reason)

@@ -17,6 +17,7 @@ from jobs.operations.results import ResultOptions, read_results
 from jobs.operations.submit import count_plan, spool_of, submit_plan, wake_workers
 from jobs.settings import Settings
 from jobs.store.database import Database
+from jobs.store.job_files import list_files
 from jobs.store.report.job_summary import JobSummary, find_job, state_of
 from jobs.store.report.live_job import find_live_job, list_live_jobs
 from jobs.store.schema.states import JobState
@@ -27,6 +28,8 @@ from jobs.text.json_text import to_json
 from jobs.worker_port import worker_port
 from kvjobs.backend import Submitted, Values
 from kvjobs.rows import Rows
+
+MOST_LISTED = 1 << 31  # files: all
 
 
 class LocalJobs:
@@ -99,6 +102,12 @@ class LocalJobs:
     def results(self, job_id: int, options: Values) -> Iterable[bytes]:
         return read_results(self._database, str(job_id), ResultOptions.read(options), tell=_ignore)
 
+    def files(self, job_id: int) -> list[dict[str, Any]]:
+        with self._database.reading() as connection:
+            job = find_job(connection, str(job_id))
+            found = list_files(connection, job_id, job.chain or job_id, MOST_LISTED)
+        return [file.as_object() for file in found]
+
     def models(self) -> list[dict[str, Any]]:
         found = worker_port().installed_models(self._settings.models_dir)
         return [_plain({name: getattr(model, name) for name in _MODEL_FIELDS}) for model in found]
@@ -122,7 +131,8 @@ class LocalJobs:
     def _plan(self, rows: Rows, options: Values) -> tuple[SubmitPlan, list[str]]:
         notes: list[str] = []
         values = {**options, **({"format": rows.format.value} if rows.format else {})}
-        file = CorpusFile(path=rows.path, stream=rows.stream, source=PROGRAM, field_types=rows.field_types)
+        source = "" if rows.stream is None and not rows.is_copy else PROGRAM
+        file = CorpusFile(path=rows.path, stream=rows.stream, source=source, field_types=rows.field_types)
         plan = plan_submit(
             SubmitRequest.read(values), file, self._settings, tell=notes.append, admissions=self._admissions
         )

@@ -1,12 +1,13 @@
 """The jobs of a server: `kvjobs web`, asked over HTTP (docs/http.md)."""
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -25,6 +26,7 @@ from jobs.errors import (
     TransientError,
 )
 from kvjobs.backend import Submitted, Values
+from kvjobs.files import packed
 from kvjobs.lines import lines_of
 from kvjobs.rows import Rows
 
@@ -104,6 +106,16 @@ class RemoteJobs:
         asked = {name: value for name, value in options.items() if name != "extras"} | extras
         return self._stream(f"/api/jobs/{job_id}/results", _query(asked))
 
+    def files(self, job_id: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        after: dict[str, int] = {}
+        while True:
+            answer = self._again("GET", f"/api/jobs/{job_id}/files", params=after)
+            found += answer["files"]
+            if answer["next"] is None:
+                return found
+            after = {"after": answer["next"]}
+
     def models(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._again("GET", "/api/models")["models"]
         return found
@@ -119,10 +131,13 @@ class RemoteJobs:
 
     def _upload(self, path: str, rows: Rows, options: Values) -> dict[str, Any]:
         """Send a corpus, piece by piece, and read the answer, which may take as long as the server reads."""
-        parameters = _query({**options, **({"format": rows.format.value} if rows.format else {})})
+        options = {**options, **({"format": rows.format.value} if rows.format else {})}
+        parameters = _query(options)
         if rows.field_types and len(types := json.dumps(rows.field_types)) <= LONGEST_TYPES:
             parameters.append(("field_types", types))
-        with _opened(rows) as file:
+        with _opened(rows, options.get("format"), self.spool) as (file, name):
+            if name:
+                parameters.append(("filename", name))
             pieces = iter(lambda: file.read(CHUNK), b"")
             timeout = httpx2.Timeout(None, connect=CONNECT_S)
             headers = {**_keyed(options), "content-type": "application/octet-stream"}
@@ -197,14 +212,20 @@ def _keyed(options: Values) -> dict[str, str]:
 
 
 @contextmanager
-def _opened(rows: Rows) -> Iterator[Any]:
+def _opened(rows: Rows, form: str | None, spool: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """The bytes that are sent, and what they are called, which says their format; empty where the options say it."""
     if rows.stream is not None:
-        yield rows.stream
+        yield rows.stream, ""
         return
     if is_address(rows.path):
         raise SpecError(f"{without_secrets(rows.path)} is read where kvjobs runs; submit it there, or send rows")
-    try:
-        with open(rows.path, "rb") as file:
-            yield file
-    except OSError as error:
-        raise CorpusError(f"{rows.path}: {error.strerror}") from None
+    with packed(rows.path, form, spool) as files:
+        if files is not None:
+            yield files.content, files.name
+            return
+        try:
+            file = open(rows.path, "rb")  # noqa: SIM115  # closed below: this `try` is for the opening alone
+        except OSError as error:
+            raise CorpusError(f"{rows.path}: {error.strerror}") from None
+        with file:
+            yield file, os.path.basename(rows.path)

@@ -1,6 +1,7 @@
 """Rows of a program as a corpus: written once to a temporary file, with flat memory, whatever they are.
 
 a path or an address                     read as `kvjobs submit` reads it
+several paths (pathlib.Path)             files that come back translated, in one folder
 dicts, or texts                          JSON Lines
 a DataFrame, an Arrow table or stream    parquet, so that the types of columns survive
 """
@@ -20,6 +21,7 @@ from jobs.corpus.corpus import Format
 from jobs.errors import KvjobsError, SpecError
 from jobs.system.private import make_folder
 from kvjobs.field_types import JsonTypes, arrow_types
+from kvjobs.files import gathered
 from kvjobs.tables import require_pyarrow
 
 CHUNK = 1 << 20  # bytes that are written at a time
@@ -31,8 +33,9 @@ class Rows:
     """A corpus: a path, or an open temporary file with its format."""
 
     path: str = "-"
+    is_copy: bool = False  # the path is gone afterwards
     stream: BinaryIO | None = None
-    format: Format | None = None  # of the stream
+    format: Format | None = None  # of the stream, or of copies
     field_types: Mapping[str, Any] | None = None  # of fields that JSON has no type for
 
 
@@ -44,6 +47,10 @@ def spooled(rows: Any, folder: Path) -> Iterator[Rows]:
     """
     if isinstance(rows, str | os.PathLike):
         yield Rows(path=os.fspath(rows))
+        return
+    if isinstance(rows, list | tuple) and rows and all(isinstance(row, Path) for row in rows):
+        with gathered(rows, folder) as copies:
+            yield Rows(path=os.fspath(copies), is_copy=True, format=Format.FILES)
         return
     try:
         make_folder(folder)

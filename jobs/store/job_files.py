@@ -113,6 +113,17 @@ class ListedFile:
             return FileState.WAITING
         return FileState.PARTIAL if self.failed else FileState.DONE
 
+    def as_object(self) -> dict[str, Any]:
+        """The file for a program."""
+        return {
+            "path": self.path,
+            "state": self.state.value,
+            "num_bytes": self.num_bytes,
+            "units": 0 if self.error is not None else self.documents,
+            "translated": self.succeeded,
+            "error": self.error,
+        }
+
 
 def list_files(
     connection: Connection, job_id: int, of_job: int, limit: int, *, after: int = -1

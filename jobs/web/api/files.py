@@ -2,7 +2,6 @@
 that has come. (All of them are /api/jobs/{job}/results?format=files.)"""
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from jobs.export.file_streams import one_file
 from jobs.number_ranges import EVERY_ID, Whole
-from jobs.store.job_files import ListedFile, list_files
+from jobs.store.job_files import list_files
 from jobs.store.report.job_summary import find_job
 from jobs.tasks.option import option, options_of
 from jobs.web.api.answers import Json
@@ -47,7 +46,7 @@ def files(request: Request, job: str) -> Json:
         listed = list_files(connection, found.job_id, found.chain or found.job_id, asked.limit + 1, after=after)
     page = listed[: asked.limit]
     return Json(
-        {"files": [_record(file) for file in page], "next": page[-1].number if len(listed) > asked.limit else None}
+        {"files": [file.as_object() for file in page], "next": page[-1].number if len(listed) > asked.limit else None}
     )
 
 
@@ -68,14 +67,3 @@ def file_answer(request: Request, job: str, path: str) -> Response:
     name = quote(path.rpartition("/")[2], safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(one_file(database, found, path), media_type=OCTETS, headers=headers)
-
-
-def _record(file: ListedFile) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "state": file.state,
-        "num_bytes": file.num_bytes,
-        "units": 0 if file.error is not None else file.documents,
-        "translated": file.succeeded,
-        "error": file.error,
-    }
