@@ -10,8 +10,11 @@ since only a dictionary knows which letters belong together.
 
 import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -43,6 +46,20 @@ class Alignment:
     links: (
         Spans  # (i, j): word i of the sentence and word j of the translation; sorted, each once; a word may have none
     )
+    # (J, I): how much of word j of the translation comes from word i of the sentence, rows that sum to 1, or to 0 where
+    # that is not known; None: `links` alone are known.
+    weights: NDArray[np.float64] | None = field(default=None, compare=False)
+
+    def word_weights(self) -> NDArray[np.float64]:
+        """`weights`; where links alone are known, equal ones for the links of a word."""
+        if self.weights is not None:
+            return self.weights
+        found = np.zeros((len(self.target), len(self.source)))
+        for i, j in self.links:
+            if i < len(self.source) and j < len(self.target):
+                found[j, i] = 1
+        found /= np.maximum(found.sum(1, keepdims=True), 1)
+        return found
 
 
 def pharaoh(alignment: Alignment) -> str:

@@ -1,23 +1,25 @@
 """
-From weights of attention to links between words.
+From weights of attention to weights and links between words.
 
 Knows: which words a token covers, weights. Does not know: models, how tokens are cut.
 
-Shapes: T tokens of the target · S tokens of the source.
+Shapes: T tokens of the target · S tokens of the source · J words of the target · I words of the source.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Link = tuple[int, int]  # a word of the source, one of the target
-Covered = Sequence[Collection[int]]  # for each token, the words that it is a part of, or that are parts of it
+Weights = NDArray[np.float64]
+Covered = Sequence[Sequence[int]]  # for each token, the words that it is a part of, or that are parts of it
 
-_NEIGHBOURS = [step for step in product((-1, 0, 1), repeat=2) if any(step)]
+# Chosen on sentences of the bundled model's grammar (docs/experiments.md).
+_OF_THE_TOKEN_BEFORE, _LINKED = 0.4, 0.4
+_LEAST = 1e-9  # so that no sum is 0
 
 
 def words_covered(tokens: Sequence[tuple[int, int] | None], words: Sequence[tuple[int, int]]) -> list[range]:
@@ -35,40 +37,41 @@ def words_covered(tokens: Sequence[tuple[int, int] | None], words: Sequence[tupl
     return found
 
 
-def word_links(weights: NDArray[Any], source: Covered, target: Covered) -> list[Link]:
-    """The links between words, sorted. weights (T, S), of the tokens whose words are `target` and `source`.
+def word_weights(weights: NDArray[Any], source: Covered, target: Covered, num_source: int, num_target: int) -> Weights:
+    """How much of each target word comes from each source word: (J, I), rows that sum to 1, or 0 where a word has no
+    token. weights (T, S), of the tokens whose words are `target` and `source`; only tokens of words take part.
 
-    Each target token is linked to the source token with the greatest weight, each source token to the target token
-    with the greatest weight; only tokens of words take part. The links are those that both directions have, and those
-    of either that continue them (`grow`).
+    A target token comes from the source tokens that it attends to and that attend to it, each as a share of what they
+    attend to: the product of the two shares, squared, so that many small weights do not outweigh a clear one. Since a
+    token in the middle of a word attends to what comes next, each takes a part of what the token before it has.
     """
     rows, columns = (np.array([index for index, words in enumerate(side) if words], int) for side in (target, source))
+    found = np.zeros((num_target, num_source))
     if not (len(rows) and len(columns)):
-        return []
-    weights = weights[np.ix_(rows, columns)]
-    by_target = zip(columns[weights.argmax(1)].tolist(), rows.tolist(), strict=True)
-    by_source = zip(columns.tolist(), rows[weights.argmax(0)].tolist(), strict=True)
-    found = [{link for s, t in links for link in product(source[s], target[t])} for links in (by_target, by_source)]
-    return sorted(grow(found[0] & found[1], found[0] | found[1]))
+        return found
+    weights = weights[np.ix_(rows, columns)].astype(np.float64) + _LEAST
+    agreed = (weights * weights / weights.sum(0)) ** 2
+    agreed /= agreed.sum(1, keepdims=True)
+    agreed[1:] = agreed[1:] + _OF_THE_TOKEN_BEFORE * agreed[:-1]
+    by_source, by_target = np.zeros((len(columns), num_source)), np.zeros((num_target, len(rows)))
+    for at, column in enumerate(columns.tolist()):
+        by_source[at, source[column]] = 1 / len(source[column])
+    for at, row in enumerate(rows.tolist()):
+        by_target[target[row], at] = 1
+    found += by_target @ agreed @ by_source
+    found /= np.maximum(found.sum(1, keepdims=True), _LEAST)
+    return found
 
 
-def grow(links: Collection[Link], among: Collection[Link]) -> set[Link]:
-    """Add links of `among` that are neighbours of a link, also diagonally, and of which a word has no link yet, until
-    there are none (grow-diag of Koehn et al. 2005, "Edinburgh System Description for the 2005 IWSLT")."""
-    grown, free = set(links), set(among) - set(links)
-    sources, targets = {i for i, _ in grown}, {j for _, j in grown}
-    open_links = sorted(grown)
-    for link in open_links:  # grows meanwhile
-        for near in _near(link):
-            if near in free and (near[0] not in sources or near[1] not in targets):
-                free.remove(near)
-                grown.add(near)
-                sources.add(near[0])
-                targets.add(near[1])
-                open_links.append(near)
-    return grown
+def link_equal_numbers(weights: Weights, source: Sequence[str], target: Sequence[str]) -> None:
+    """Link each target word with a digit to the only source word that is equal, if there is one. weights (J, I), which
+    are changed."""
+    for j, word in enumerate(target):
+        if any(map(str.isdecimal, word)) and source.count(word) == 1:
+            weights[j] = 0
+            weights[j, source.index(word)] = 1
 
 
-def _near(link: Link) -> Iterator[Link]:
-    for i, j in _NEIGHBOURS:
-        yield link[0] + i, link[1] + j
+def links_of(weights: Weights) -> list[Link]:
+    """The links of words, sorted: those with a weight of at least `_LINKED`."""
+    return [(int(i), int(j)) for i, j in np.argwhere(weights.T >= _LINKED)]

@@ -37,4 +37,7 @@ def composed(first: Alignment | None, second: Alignment | None) -> Alignment | N
     for middle, target in second.links:
         behind.setdefault(middle, []).append(target)
     links = {(source, target) for source, middle in first.links for target in behind.get(middle, ())}
-    return Alignment(first.source, second.target, tuple(sorted(links)))
+    weights = None
+    if first.weights is not None and second.weights is not None:
+        weights = second.weights @ first.weights
+    return Alignment(first.source, second.target, tuple(sorted(links)), weights)

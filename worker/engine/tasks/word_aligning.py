@@ -3,7 +3,7 @@ Aligning the words of translations with those of their sources, by the attention
 
     (source, translation)   tokenize -> ids of both, and where each token stands
                             read the translation with the decoder, all tokens in one call -> weights of attention
-                            links of tokens -> links of words
+                            of tokens -> of words -> links
 
 Which weights are taken was measured when the model was added (`AttentionChoice`).
 
@@ -22,11 +22,11 @@ from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.batches import IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import AttentionReader, Seq2SeqModel
-from worker.engine.tasks.attention_links import word_links, words_covered
+from worker.engine.tasks.attention_links import link_equal_numbers, links_of, word_weights, words_covered
 from worker.models.manifest import AttentionChoice
 from worker.text.translation.sentence_pieces import SourceSpan
 from worker.text.translation.translation_tokenizer import Seq2SeqTokenizer
-from worker.text.word_alignment import Alignment, words
+from worker.text.word_alignment import Alignment, Spans, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,19 @@ def _alignment(source: str, target: str, pair: _Pair, weights: NDArray[Any], rea
     source_words, target_words = words(source), words(target)
     first = pair.num_given + reads  # the row of the first token of the text
     weights = weights[first : first + len(pair.target_spans)]
-    links = word_links(
-        weights, words_covered(pair.source_spans, source_words), words_covered(pair.target_spans, target_words)
+    found = word_weights(
+        weights,
+        words_covered(pair.source_spans, source_words),
+        words_covered(pair.target_spans, target_words),
+        len(source_words),
+        len(target_words),
     )
-    return Alignment(source_words, target_words, tuple(links))
+    link_equal_numbers(found, _texts(source, source_words), _texts(target, target_words))
+    return Alignment(source_words, target_words, tuple(links_of(found)), found)
+
+
+def _texts(text: str, spans: Spans) -> list[str]:
+    return [text[start:stop] for start, stop in spans]
 
 
 def _in_characters(text: str, spans: Sequence[SourceSpan]) -> list[SourceSpan]:

@@ -16,13 +16,15 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+
+import numpy as np
 
 from jobs.outcome import Flag
 from worker.text.marks.mark import Kind
 from worker.text.marks.marked_text import MarkedSentence, Placed, StoodIn
 from worker.text.marks.stand_ins import place_of
-from worker.text.word_alignment import Alignment, Spans, words
+from worker.text.marks.word_places import WordPlaces, by_length
+from worker.text.word_alignment import Alignment, Spans
 
 _SPACELESS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _MAX_WORK = 5_000_000  # pairs x words of a sentence; beyond, alignment is not asked
@@ -63,7 +65,7 @@ def put_back(sentence: MarkedSentence, translation: str, alignment: Alignment | 
     if len(sentence.marks) * (len(alignment.target) if alignment else 0) > _MAX_WORK:
         alignment = None
     links = found.linked(alignment or by_length(sentence.plain, translation))
-    places = _Places(sentence.plain, translation, links)
+    places = WordPlaces(sentence.plain, translation, links)
     nodes = _nodes(sentence.marks)
     moved = sentence.is_unsure or (inner and alignment is None)
     moved |= _set_places(nodes, sentence, places, alignment is not None)
@@ -71,22 +73,6 @@ def put_back(sentence: MarkedSentence, translation: str, alignment: Alignment | 
     events = [(found.edge(place), index) for place, index in events]
     moved = moved or clipped or found.left_their_pairs(events)
     return _rendered(sentence, found, events), (Flag.MARKUP_MOVED,) if moved else ()
-
-
-def by_length(source: str, target: str) -> Alignment:
-    """Each word of the source with the word of the target that is as far from the beginning, in parts of the whole."""
-    source_words, target_words = words(source), words(target)
-    if not source_words or not target_words:
-        return Alignment(source_words, target_words, ())
-    middles = [start + stop for start, stop in target_words]
-    links = []
-    for index, (start, stop) in enumerate(source_words):
-        wanted = (start + stop) * len(target) / len(source)
-        near = bisect_left(middles, wanted)
-        if near == len(middles) or (near and wanted - middles[near - 1] < middles[near] - wanted):
-            near -= 1
-        links.append((index, near))
-    return Alignment(source_words, target_words, tuple(links))
 
 
 class _Written:
@@ -124,9 +110,12 @@ class _Written:
             for *span, word in self._words
         ]
         sources, targets = ({own for pair in pairs for own in pair[side]} for side in (0, 1))
-        links = {(i, j) for i, j in alignment.links if i not in sources and j not in targets}
-        links |= {link for pair in pairs for link in product(*pair)}
-        return replace(alignment, links=tuple(sorted(links)))
+        weights = alignment.word_weights().copy()
+        weights[:, sorted(sources)] = 0
+        weights[sorted(targets)] = 0
+        for own_sources, own_targets in pairs:
+            weights[np.ix_(own_targets, own_sources)] = 1 / max(len(own_sources), 1)
+        return replace(alignment, weights=weights)
 
     def left_their_pairs(self, events: Sequence[tuple[int, int]]) -> bool:
         """Whether a stand-in is in a pair that it was not in, or the reverse."""
@@ -151,88 +140,6 @@ def _words_within(spans: Spans, start: int, stop: int) -> range:
     return range(first, max(first, bisect_left([begin for begin, _end in spans], stop)))
 
 
-class _Places:
-    """Where words of a sentence are in its translation."""
-
-    def __init__(self, source: str, target: str, alignment: Alignment) -> None:
-        self.source, self.target = source, target
-        self._words, self._found = alignment.source, alignment.target
-        self._starts = [start for start, _stop in self._words]
-        self._stops = [stop for _start, stop in self._words]
-        self._links: list[list[int]] = [[] for _ in self._words]
-        self._sources: list[list[int]] = [[] for _ in self._found]
-        for i, j in alignment.links:
-            if i < len(self._links) and j < len(self._sources):
-                self._links[i].append(j)
-                self._sources[j].append(i)
-        self._linked = [index for index, links in enumerate(self._links) if links]
-
-    def point(self, at: int, kind: Kind) -> int:
-        """The place of a mark alone that stands at `at`."""
-        if not self._linked:
-            return round(at * len(self.target) / max(1, len(self.source)))
-        if at == len(self.source) and self._words and self._stops[-1] < at and kind != Kind.BLANK:
-            return len(self.target)
-        behind = bisect_left(self._starts, at)  # the word behind the mark
-        before = bisect_left(self._linked, behind)
-        left = self._linked[before - 1] if before else None
-        right = self._linked[before] if before < len(self._linked) else None
-        touches_right = right is not None and not self.source[at : self._starts[right]].strip()
-        touches_left = left is not None and not self.source[self._stops[left] : at].strip()
-        if right is not None and (left is None or (touches_right and kind != Kind.BLANK) or not (touches_left or left)):
-            return self._found[min(self._links[right])][0]
-        assert left is not None
-        return self._found[max(self._links[left])][1]
-
-    def run(self, start: int, stop: int) -> tuple[int, int] | None:
-        """The characters of the translation that source[start:stop] became; None: no word of it is aligned."""
-        first, end = bisect_right(self._stops, start), bisect_left(self._starts, stop)
-        if first == 0 and end == len(self._words) and self._found:
-            begin, last = 0, len(self._found) - 1
-        else:
-            best = self._best_run(first, end)
-            if best is None:
-                return None
-            begin, last = best
-        left, right = self._found[begin][0], self._found[last][1]
-        if start == 0 and stop == len(self.source):
-            return 0, len(self.target)
-        if _is_sign(self.source[start]):
-            while left and _is_sign(self.target[left - 1]):
-                left -= 1
-        if _is_sign(self.source[stop - 1]):
-            while right < len(self.target) and _is_sign(self.target[right]):
-                right += 1
-        return left, right
-
-    def word_at(self, at: int) -> tuple[int, int]:
-        """The word of the translation at or behind the place of a mark at `at`, else the last one: for a pair none of
-        whose words is aligned, since nothing between two signs of Markdown is no emphasis."""
-        place = self.point(at, Kind.OPEN)
-        behind = [word for word in self._found if word[1] > place] or list(self._found[-1:])
-        return behind[0] if behind else (place, place)
-
-    def _best_run(self, first: int, end: int) -> tuple[int, int] | None:
-        """The first and last target word of the run with most words from source words first..end and fewest from
-        others alone (the greatest sum of +1 and -1)."""
-        own = sorted({j for i in range(first, end) for j in self._links[i]})
-        if not own:
-            return None
-        inside = set(own)
-        best, total, begin = (0, own[0], own[0]), 0, own[0]
-        for j in range(own[0], own[-1] + 1):
-            if total <= 0:
-                total, begin = 0, j
-            total += 1 if j in inside else -1 if self._sources[j] else 0
-            if total > best[0]:
-                best = total, begin, j
-        return best[1], best[2]
-
-
-def _is_sign(character: str) -> bool:
-    return unicodedata.category(character)[0] in "PS"
-
-
 def _nodes(marks: Sequence[Placed]) -> list[_Node]:
     """The tree of the marks. A pair that began in an earlier sentence holds all before its end, one that ends in a
     later sentence all behind its beginning."""
@@ -253,8 +160,8 @@ def _nodes(marks: Sequence[Placed]) -> list[_Node]:
     return levels[0]
 
 
-def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: _Places, is_aligned: bool) -> bool:
-    """Set the wanted places; whether one is a guess although there is an alignment."""
+def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: WordPlaces, is_aligned: bool) -> bool:
+    """Set the wanted places; whether one is unsure, or is a guess although there is an alignment."""
     guessed = False
     pending = list(nodes)
     while pending:
@@ -263,19 +170,23 @@ def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: _Places, i
         if not node.is_pair:
             assert node.mark is not None
             mark = sentence.marks[node.mark]
-            node.start = node.stop = places.point(mark.at, mark.kind)
+            node.start, is_sure = places.point(mark.at, mark.kind)
+            node.stop = node.start
+            guessed |= is_aligned and not is_sure and mark.kind in (Kind.ALONE, Kind.WORD)
             continue
         start = 0 if node.mark is None else sentence.marks[node.mark].at
         stop = len(sentence.plain) if node.end is None else sentence.marks[node.end].at
         run = places.run(start, stop) if start < stop else None
         if run is not None:
-            node.start, node.stop = run
+            node.start, node.stop, is_sure = run
+            guessed |= not is_sure
             continue
         guessed = guessed or is_aligned
         if start < stop:
             node.start, node.stop = places.word_at(start)
         else:
-            node.start = node.stop = places.point(start, Kind.OPEN)
+            node.start, _is_sure = places.point(start, Kind.OPEN)
+            node.stop = node.start
     return guessed
 
 
@@ -331,7 +242,10 @@ def _rendered(sentence: MarkedSentence, found: _Written, events: Sequence[tuple[
             parts.append(mark.text)
             after_open = mark.kind == Kind.OPEN
             continue
-        if not after_open and _needs_blank(mark, mark.before, last, is_left=True):
+        is_tight = mark.kind == Kind.ALONE and any(
+            map(_SPACELESS.match, (last, rest))
+        )  # nothing is put between letters
+        if not (after_open or is_tight) and _needs_blank(mark, mark.before, last, is_left=True):
             parts.append(" ")
         parts.append(mark.text)
         last, after_open = "\ufffc", False
@@ -340,7 +254,7 @@ def _rendered(sentence: MarkedSentence, found: _Written, events: Sequence[tuple[
             if following.kind != Kind.CLOSE and following.kind != Kind.BLANK and mark.behind.isspace():
                 parts.append(" ")
                 last = " "
-        elif _needs_blank(mark, mark.behind, rest, is_left=False):
+        elif not is_tight and _needs_blank(mark, mark.behind, rest, is_left=False):
             parts.append(" ")
             last = " "
     parts.append(found.text(done, len(translation)))

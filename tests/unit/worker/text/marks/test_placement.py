@@ -3,6 +3,7 @@
 import re
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -224,6 +225,48 @@ def test_a_pair_with_punctuation_takes_that_of_the_translation() -> None:
     assert placed('He said <b>"Hello!"</b> to me', "Er sagte „Hallo!“ zu mir", *((i, i) for i in range(5))) == (
         "Er sagte <b>„Hallo!“</b> zu mir"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "placed", "is_moved"),
+    [
+        ("Go<b>,</b> now", "走，现在", "走<b>，</b>现在", False),
+        ("Wait<b>!</b> Go", "等。去", "等<b>。</b>去", False),
+        ("Go <b>-</b> now", "走 现在", "走<b></b> 现在", True),
+    ],
+)
+def test_a_pair_around_punctuation_goes_around_that_of_the_translation_or_stays_empty(
+    text: str, target: str, placed: str, is_moved: bool
+) -> None:
+    (marked,) = marked_spans(text, "en", HTML, Segmentation.NONE)[0][1:]
+    assert marked is not None
+
+    found, flags = put_back(marked, target, aligned(marked.plain, target, (0, 0), (1, 1)))
+
+    assert (found, Flag.MARKUP_MOVED in flags) == (placed, is_moved)
+
+
+def test_a_pair_that_takes_words_of_others_is_flagged() -> None:
+    marked = sentence("one <b>two three</b> four")
+    target = "zwei vier drei eins"
+
+    found, flags = put_back(marked, target, aligned(marked.plain, target, (0, 3), (1, 0), (2, 2), (3, 1)))
+
+    assert flags == (Flag.MARKUP_MOVED,)
+    assert found.count("<b>") == 1
+
+
+def test_a_mark_alone_whose_word_is_everywhere_is_flagged() -> None:
+    marked = sentence("one two <x/>three four")
+    source, target = words(marked.plain), words("a b c d")
+    even, clear = np.full((4, 4), 0.25), np.eye(4)
+
+    assert put_back(marked, "a b c d", Alignment(source, target, (), even))[1] == (Flag.MARKUP_MOVED,)
+    assert put_back(marked, "a b c d", Alignment(source, target, (), clear)) == ("a b <x/>c d", ())
+
+
+def test_a_mark_alone_leaves_a_number_and_a_letter_beside_each_other() -> None:
+    assert placed("at 111 <x/>km", "每小时111公里", (0, 0), (1, 3), (2, 4), (2, 5)) == "每小时111<x/>公里"
 
 
 def test_a_pair_over_two_sentences_stays_nested() -> None:
