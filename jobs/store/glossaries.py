@@ -26,15 +26,21 @@ def store_glossaries(connection: Connection, options: Options) -> None:
             if not connection.execute(same.values(stored_at=db_time())).rowcount:
                 raise NotFoundError(f"no job has the glossary {glossary}; give its file")
             continue
-        insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(StoredGlossary)
-        values = {
-            "digest": glossary.digest,
-            "terms": glossary.content.count(b"\n") + 1,
-            "content": zstandard.ZstdCompressor(level=9).compress(glossary.content),
-            "stored_at": db_time(),
-        }
-        newest = {"stored_at": insert.excluded.stored_at}
-        connection.execute(insert.values(values).on_conflict_do_update(index_elements=["digest"], set_=newest))
+        store_glossary(connection, glossary)
+
+
+def store_glossary(connection: Connection, glossary: Glossary) -> None:
+    """Store a glossary, which has its terms; where it is stored already, it counts as new."""
+    assert glossary.content is not None
+    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(StoredGlossary)
+    values = {
+        "digest": glossary.digest,
+        "terms": glossary.num_terms,
+        "content": zstandard.ZstdCompressor(level=9).compress(glossary.content),
+        "stored_at": db_time(),
+    }
+    newest = {"stored_at": insert.excluded.stored_at}
+    connection.execute(insert.values(values).on_conflict_do_update(index_elements=["digest"], set_=newest))
 
 
 def read_glossary_content(database: Database, glossary: Glossary) -> Glossary:

@@ -11,6 +11,7 @@ The digest is of the terms, in one order: a file whose lines are in another orde
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,13 +19,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from jobs.errors import SpecError
 from jobs.terms.tbx import read_tbx
 from jobs.terms.term import MAX_TERMS, GlossaryError, Term, checked
 
 MAX_BYTES = 1 << 25
+_GZIP = b"\x1f\x8b"
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 _NAMES = ("source", "target", "forms", "case", "words", "source_language", "target_language")
 _WITHOUT_NAMES = _NAMES[:5]
@@ -44,6 +46,12 @@ class Glossary:
 
     def __repr__(self) -> str:
         return f"Glossary({self.digest}, {len(self.content or b'')})"
+
+    @property
+    def num_terms(self) -> int:
+        """How many terms it has, of one that has them."""
+        assert self.content is not None
+        return self.content.count(b"\n") + 1
 
     def terms(self) -> list[Term]:
         """The terms, of a glossary that has them."""
@@ -96,19 +104,31 @@ def read_glossary_file(path: Path, read: Callable[[Any], Glossary]) -> Glossary:
 def text_of_file(path: Path) -> str:
     """The text of a file, `.gz` or not. Raises SpecError, which names the file."""
     try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
-            content = cast(BinaryIO, stream).read(MAX_BYTES + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SpecError(f"{path} is no complete gzip file: {error}") from None
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error.strerror or error}") from None
+    try:
+        return text_of_bytes(content)
+    except GlossaryError as error:
+        raise SpecError(f"{path}: {error}") from None
+
+
+def text_of_bytes(content: bytes) -> str:
+    """The text of what is in a file, compressed with gzip or not. Raises GlossaryError."""
+    if content[:2] == _GZIP:
+        try:
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = stream.read(MAX_BYTES + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise GlossaryError(f"it is no complete gzip file: {error}") from None
     if len(content) > MAX_BYTES:
-        raise SpecError(f"{path} has more than {MAX_BYTES:,} bytes; a glossary has at most {MAX_TERMS:,} terms")
+        raise GlossaryError(f"it has more than {MAX_BYTES:,} bytes; a glossary has at most {MAX_TERMS:,} terms")
     try:
         return content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise SpecError(f"{path}: line {line}: it is not UTF-8; save it as UTF-8") from None
+        raise GlossaryError(f"line {line}: it is not UTF-8; save it as UTF-8") from None
 
 
 def _read(value: Any, of_text: Callable[[str], Iterable[tuple[Term, int]]]) -> Glossary:

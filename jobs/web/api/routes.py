@@ -8,13 +8,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from jobs.settings import Settings
-from jobs.web.api import actions, events, files, jobs, models, open_jobs, results, submit
+from jobs.terms.glossary import MAX_BYTES
+from jobs.web.api import actions, events, files, glossaries, jobs, models, open_jobs, results, submit
 from jobs.web.api.answers import Json
 from jobs.web.api.openapi import document
 from jobs.web.guards import LimitOfRoute, upload_limit
 from jobs.web.rendering import render
 
-PARTS = (submit, jobs, results, files, events, open_jobs, actions, models)
+PARTS = (submit, jobs, results, files, events, open_jobs, actions, models, glossaries)
 UPLOADS = ("/api/jobs", "/api/dry-run")
 
 router = APIRouter()
@@ -32,6 +33,7 @@ def body_limits(settings: Settings) -> Iterator[LimitOfRoute]:
     for path in UPLOADS:
         yield "POST", re.compile(re.escape(path)), upload_limit(settings.max_upload_bytes)
     yield "POST", re.compile("/api/jobs/[^/]+/(documents|outcomes)"), upload_limit(open_jobs.MOST_DOCUMENTS)
+    yield "POST", re.compile("/api/glossaries"), upload_limit(MAX_BYTES)
 
 
 @router.get("/api/openapi.json")

@@ -115,6 +115,11 @@ CORPUS: Schema = {
         "multipart/form-data": {"schema": {"type": "object", "properties": {"file": listed(TEXT)}}},
     },
 }
+GLOSSARY: Schema = {
+    "description": "the terms: what a .tsv or .tbx file holds, or an object of JSON; gz is unpacked",
+    "content": {"text/tab-separated-values": {"schema": TEXT}, "application/octet-stream": {"schema": {}}},
+}
+STORED_GLOSSARY = whole(glossary=TEXT, terms=WHOLE)
 ACTION: Schema = {
     "content": {JSON: {"schema": {"type": "object", "properties": {"reason": nullable(TEXT), "priority": {}}}}}
 }
