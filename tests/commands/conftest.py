@@ -1,6 +1,16 @@
 """Commands start no process here; `kvjobs doctor` tries the compiled kernels in one."""
 
+from pathlib import Path
+
 import pytest
+
+from tests.commands.corpora import corpus_of
+
+
+@pytest.fixture
+def corpus(home: Path, tmp_path: Path) -> Path:
+    """A corpus of two documents."""
+    return corpus_of(tmp_path / "corpus.jsonl", "It will rain in Arden.", "It will snow in Arden.")
 
 
 @pytest.fixture(autouse=True)

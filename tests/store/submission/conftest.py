@@ -9,10 +9,12 @@ from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.submission import shards
+from jobs.submission.open_job import OpenJob, corpus_of_documents, open_job
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import SubmittedJob
 from tests.store.submission.corpora import SPEC, Submit
 from tests.store.submission.killing import corpus_of
+from tests.store.submission.open_jobs import Open
 
 
 @pytest.fixture
@@ -23,6 +25,16 @@ def send(database: Database, tmp_path: Path) -> Submit:
         path = tmp_path / file
         path.write_bytes(data)
         return submit(database, Corpus(path=path), spec, spool=tmp_path / "spool", **how)
+
+    return call
+
+
+@pytest.fixture
+def opened(database: Database) -> Open:
+    """A function that opens a job: opened(key="comments")."""
+
+    def call(spec: JobSpec = SPEC, of_documents: dict[str, Any] | None = None, **how: Any) -> OpenJob:
+        return open_job(database, corpus_of_documents(spec, **of_documents or {}), spec, **how)[0]
 
     return call
 
