@@ -5,6 +5,7 @@ Knows: byte order marks, names of encodings. Does not know: where a format decla
 
 import codecs
 import re
+import string
 
 from jobs.errors import CorpusError
 
@@ -21,6 +22,7 @@ _ENCODINGS = re.compile(
 )
 # https://encoding.spec.whatwg.org/#names-and-labels: what a page calls so is windows-1252.
 _MEANT = {"iso-8859-1": "cp1252", "iso8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252"}
+_FEW = 20  # letters that say nothing
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -29,13 +31,16 @@ def decoded(content: bytes, declared: str | None) -> tuple[str, str]:
     else UTF-8 where the bytes are such, else windows-1252. A byte that the encoding does not have is a surrogate of the
     text (PEP 383). Raises CorpusError for bytes that would not come back."""
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), None) or _known(declared)
+    is_guess = encoding is None and not declared and not _is_utf8(content)
     if encoding is None:
-        encoding = "utf-8" if declared or _is_utf8(content) else "cp1252"
+        encoding = "cp1252" if is_guess else "utf-8"
     try:
         text = content.decode(encoding, "surrogateescape")
         comes_back = encoded(text, encoding) == content
     except UnicodeError:
         comes_back = False
+    if is_guess and not (comes_back and _looks_western(text)):
+        raise CorpusError("the bytes of the file are neither UTF-8 nor windows-1252; save it as UTF-8")
     if not comes_back:
         raise CorpusError(f"the bytes of the file are not {encoding}; save it as UTF-8")
     return text, encoding
@@ -64,6 +69,13 @@ def _known(declared: str | None) -> str | None:
         return codecs.lookup(name).name
     except LookupError:
         return None
+
+
+def _looks_western(text: str) -> bool:
+    """Whether most letters are ASCII, as in all languages that windows-1252 is for. Of a Russian text in windows-1251
+    none is."""
+    ascii_letters = sum(map(text.count, string.ascii_letters))
+    return sum(map(str.isalpha, text)) - ascii_letters <= max(ascii_letters, _FEW)
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -32,6 +32,7 @@ _GOES_ON = re.compile(r"(?:\.\.\.|…)\Z")
 _DASH = re.compile(r"(?:<[^<>]*>)*\s*[-‐–—](?!-)")
 _OPENING = re.compile(r"(?>(?:<[^<>]*>|[\s\"'“‘«(.…])*)")
 _CODE = re.compile(r"\{[^{}]*\}|<\d[\d:.]*>")
+_TIMED = re.compile(r"\{[^{}]*\\[kK]|<\d")  # words that have times of their own, as in karaoke
 _NUMBERED = re.compile(r'<x id="(\d{1,6})"\s*/>')
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|&(?:\w{2,8}|#\d{1,7});")
 
@@ -75,12 +76,14 @@ class SubtitleFile:
     text: str
     encoding: str
     width: int = field(init=False)  # of a line, in characters
+    line_end: str = field(init=False)  # within a cue
     sentences: Sequence[_Sentence] = field(init=False)
 
     def __post_init__(self) -> None:
         cues = self.form.cues(self.text)
         longest = max((visible(_CODE.sub("", line)) for cue in cues for line in cue.lines), default=0)
         object.__setattr__(self, "width", max(LINE, longest) if longest < 2 * LINE else LINE)
+        object.__setattr__(self, "line_end", self.form.line_end or ("\r\n" if "\r\n" in self.text else "\n"))
         object.__setattr__(self, "sentences", list(self._sentences(cues)))
 
     @property
@@ -153,7 +156,6 @@ class SubtitleFile:
             yield self._joined(sentence, in_lines(part, self.width))
 
     def _joined(self, sentence: _Sentence, lines: Sequence[str]) -> str:
-        line_end = self.form.line_end or ("\r\n" if "\r\n" in self.text else "\n")
         text = "\0".join(lines).replace("-->", "→")  # which stands in a time alone
         if self.form is ASS and sentence.unit.markup is Markup.NONE:
             text = text.replace("{", "(").replace("}", ")")  # a code would begin there
@@ -173,7 +175,7 @@ class SubtitleFile:
             )
         else:
             text = _NUMBERED.sub(code, text)
-        return text.replace("\0", line_end)
+        return text.replace("\0", self.line_end)
 
 
 def _plain(text: str) -> str:
@@ -195,6 +197,8 @@ def _goes_on(before: Cue, cue: Cue, *, punctuated: bool) -> bool:
     if _ends(before) or before.voice != cue.voice or not 0 <= cue.begins_s - before.ends_s + 0.5 <= GAP_S:
         return False
     if not cue.lines or _DASH.match(cue.lines[0]) or _is_talk(before) or _is_talk(cue):
+        return False
+    if any(_TIMED.search(line) for line in (*before.lines, *cue.lines)):
         return False
     start = _OPENING.sub("", _CODE.sub("", cue.lines[0]), count=1)[:1]
     return start.islower() or (punctuated and start.isalnum() and _GOES_ON.search(_plain(before.lines[-1])) is None)

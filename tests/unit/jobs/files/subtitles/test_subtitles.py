@@ -134,6 +134,27 @@ def test_line_ends_byte_order_mark_and_encoding_are_kept():
         SRT.read(latin).write(["字", None])
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("windows-1251", "Мы пошли к реке и вернулись."),
+        ("gbk", "我们去了河边，又回来了。" * 3),
+        ("shift_jis", "川へ行って" * 9),
+    ],
+)
+def test_a_text_of_another_encoding_than_windows_1252_is_refused(encoding, text):
+    with pytest.raises(CorpusError, match="UTF-8"):
+        SRT.read(f"1\n00:00:01,000 --> 00:00:03,000\n{text}\n".encode(encoding))
+
+
+def test_a_cue_whose_words_have_times_of_their_own_is_a_text_of_its_own():
+    head, times = "[Events]\nFormat: Start, End, Text\n", ("0:00:01.00,0:00:02.00", "0:00:02.00,0:00:03.00")
+    for text in ("la li", "{\\k20}la {\\k20}li"):
+        events = head + f"Dialogue: {times[0]},{text}\nDialogue: {times[1]},and so on\n"
+        assert len(units(ASS, events)) == 1 + ("k20" in text)
+    assert len(units(VTT, "WEBVTT\n\n00:01.0 --> 00:02.0\nla <00:01.5>li\n\n00:02.0 --> 00:03.0\nand so on\n")) == 2
+
+
 def test_a_broken_file_is_refused_with_its_line():
     with pytest.raises(CorpusError, match="line 1"):
         VTT.read(b"1\n00:01.000 --> 00:02.000\nx")
