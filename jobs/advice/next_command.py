@@ -59,6 +59,7 @@ CURES: Mapping[tuple[str, str], tuple[Cure, str]] = {
         Cure.TAKE_OUT,
         "a retry fails again: change what the model's template refuses, and submit them",
     ),
+    ("failed", "endless-pattern"): (Cure.TAKE_OUT, "a retry fails again: write --keep otherwise, and submit them"),
     ("failed", "bad-pair"): (Cure.TAKE_OUT, "a retry fails again: correct and submit them"),
     ("failed", "bad-payload"): (Cure.TAKE_OUT, "a retry fails again: correct and submit them"),
     ("failed", "non-finite"): (

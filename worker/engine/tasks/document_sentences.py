@@ -27,11 +27,14 @@ from worker.engine.tasks.length_limit import (
 )
 from worker.engine.tasks.marked_translation import Alignments, with_marks
 from worker.text.marks.check import lost_placeholders
+from worker.text.marks.finding import EndlessPattern
 from worker.text.marks.known_words import StandIns
 from worker.text.marks.mark import MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
 from worker.text.marks.stand_ins import Attempt, has_words
 from worker.text.segments import Span
+
+ENDLESS_PATTERN = "endless-pattern"  # error_code of a document on which a pattern of --keep takes too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class CutDocument:
     checks_numbers: bool = False  # whether a number that is lost is flagged
     markup: Markup = Markup.NONE
     are_drawn: bool = False  # whether its translations are samples
+    failed: Failed | None = None  # why it cannot be cut; then it has no spans
 
     def num_reused(self, computed: Set[int]) -> int:
         """How many of its sentences were reused, not translated for it. `computed`: indices that a model translated."""
@@ -130,7 +134,12 @@ class CutTexts:
             document = CutDocument(
                 [], [], checks_numbers=bool(rules), markup=options.markup, are_drawn=bool(options.temperature)
             )
-            for span, marked in marked_spans(text, options.source_language, rules, options.segment):
+            try:
+                spans = marked_spans(text, options.source_language, rules, options.segment)
+            except EndlessPattern as error:
+                documents.append(replace(document, failed=Failed(ENDLESS_PATTERN, str(error))))
+                continue
+            for span, marked in spans:
                 document.spans.append(span)
                 if span.translatable:
                     plain = span.text if marked is None else marked.plain
@@ -238,6 +247,8 @@ class CutTexts:
 
     def failure(self, document: CutDocument, found: Sequence[SegmentTranslation], whose: str) -> Failed | None:
         """Why a document has no translation; None: it has one. `whose` logits, in a sentence."""
+        if document.failed is not None:
+            return document.failed
         for occurrence in document.sentences:
             if not is_finite(found[occurrence.index]):
                 sentence = _shorten(self.sentences[occurrence.index])

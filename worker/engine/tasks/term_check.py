@@ -21,7 +21,7 @@ from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.terms.glossary import Glossary
 from jobs.terms.term import Term
 from worker.engine.tasks.document_assembly import merge_flags
-from worker.text.marks.finding import find
+from worker.text.marks.finding import EndlessPattern, find
 from worker.text.marks.mark import Kind, MarkRules
 from worker.text.terms.matcher import TermMatcher, has_target
 from worker.text.terms.words import units
@@ -82,7 +82,11 @@ def _seen(text: str, rules: MarkRules) -> str:
     if not rules:
         return text
     parts, done = [], 0
-    for mark in find(text, rules):
+    try:
+        marks = find(text, rules)
+    except EndlessPattern:  # of a translation; its source had none
+        marks = []
+    for mark in marks:
         parts.append(text[done : mark.start])
         match mark.kind:
             case Kind.CHARACTER:

@@ -56,9 +56,23 @@ _PLACEHOLDERS = rf"{_NUMBERED}|(?P<address>{_ADDRESSES})|(?P<percent>%%)|(?P<wor
 _WITHIN_WORDS = (Kind.WORD, Kind.CHARACTER, Kind.BLANK, Kind.WRAP)  # what a pattern of one's own may run across
 
 
+# Seconds for a pattern of `rules.keep` and so many characters; one without nested repeats takes milliseconds for them.
+_LIMIT_S, _LIMITED_CHARACTERS = 2, 100_000
+
+
+class EndlessPattern(Exception):
+    """A pattern of `rules.keep` takes too long on a text."""
+
+    def __init__(self, pattern: str, seconds: float) -> None:
+        super().__init__(
+            f"--keep {pattern!r} takes more than {seconds:.0f} s on this text: write it without a repeat within a "
+            "repeat, such as (a+)+, and submit the text again"
+        )
+
+
 def find(text: str, rules: MarkRules) -> list[Mark]:
     """The marks of a text in their order, none within another; pairs are nested. Takes O(length), but for the time of
-    `rules.keep`."""
+    `rules.keep`, which is limited. Raises EndlessPattern where it is over."""
     if not rules:
         return []
     found = list(_scan(text, rules))
@@ -174,8 +188,15 @@ def _with_kept(text: str, found: Sequence[Mark], rules: MarkRules) -> list[Mark]
     """The marks and what the patterns and terms of `rules` match, as words. A match that only words and characters are
     within replaces them; one that meets a tag is none."""
     marks = list(found)
+    limit = _LIMIT_S * (1 + len(text) / _LIMITED_CHARACTERS)
     for pattern in rules.keep:
-        kept = [Mark(*match.span(), Kind.WORD) for match in pattern.finditer(text) if match.group()]
+        try:
+            # `concurrent`: other lanes run meanwhile.
+            matches = pattern.finditer(text, timeout=limit, concurrent=True)
+            kept = [Mark(match.start(), match.end(), Kind.WORD) for match in matches]
+        except TimeoutError:
+            raise EndlessPattern(pattern.pattern, limit) from None
+        kept = [mark for mark in kept if mark.stop > mark.start]
         marks = list(_merged(marks, kept))
     if rules.terms is not None:
         kept = [Mark(match.start, match.stop, Kind.WORD) for match in rules.terms.find(text)]

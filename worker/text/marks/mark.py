@@ -1,14 +1,17 @@
 """What a mark is, and by which rules marks are found."""
 
 import enum
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jobs.tasks.kept_patterns import kept_pattern
 from jobs.terms.glossary import Glossary
 from jobs.text.markup import Markup
 from worker.text.terms.matcher import TermMatcher, matcher_of
+
+if TYPE_CHECKING:
+    import regex
 
 
 class Kind(enum.StrEnum):
@@ -41,7 +44,7 @@ class MarkRules:
 
     markup: Markup = Markup.NONE
     placeholders: bool = False  # placeholders, escapes, URLs, e-mail addresses, file paths
-    keep: tuple[re.Pattern[str], ...] = ()  # what else stays
+    keep: tuple["regex.Pattern[str]", ...] = ()  # what else stays
     terms: TermMatcher | None = None  # those that stay
 
     @classmethod

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.outcome import Flag, Translation
+from jobs.outcome import Failed, Flag, Translation
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.text.markup import Markup
@@ -111,3 +111,17 @@ def test_a_mark_without_an_alignment_is_flagged(demo_translator: Translator, mon
     monkeypatch.setattr(Translator, "align", lambda self, pairs, options, run: [None] * len(pairs))
 
     assert Flag.MARKUP_MOVED in one(translate(demo_translator, [MARKED], MARKS)).flags
+
+
+def test_a_document_on_which_a_kept_pattern_does_not_end_fails_and_the_others_do_not(
+    demo_translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.text.marks.finding._LIMIT_S", 0.05)
+    options = dataclasses.replace(GREEDY, keep=("(?:a|aa)+x",))
+
+    failed, found = translate(demo_translator, ["a" * 60 + "!", PLAIN], options).outcomes
+
+    assert isinstance(failed, Failed)
+    assert failed.code == "endless-pattern"
+    assert options.keep[0] in failed.message
+    assert isinstance(found, Translation)
