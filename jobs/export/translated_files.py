@@ -27,6 +27,7 @@ from jobs.store.database import Database
 from jobs.store.job_files import StoredFile
 from jobs.store.report.documents.export import ExportedDocument, read_documents
 from jobs.store.report.job_summary import JobSummary
+from jobs.system.failpoints import failpoint
 from jobs.text.formatting import counted, size
 
 MOST_NAMED = 20  # files of which something is said
@@ -246,6 +247,8 @@ def _write(folder: Path, name: str, content: bytes, corpus: Path) -> None:
         raise SpecError(f"{target} is a file of the corpus, which must not be overwritten; name another folder")
     with replaced_file(target) as file:
         file.write(content)
+        failpoint("in-written-file")
+    failpoint("after-written-file")
 
 
 def _made_target(folder: Path, name: str) -> Path:

@@ -31,6 +31,8 @@ NAMES = (
     "after-webhook",  # a webhook was sent and answered, nothing is noted
     "before-ingest-finish",  # all documents are written, no worker sees the job yet
     "after-batch-submit",  # the job of a batch of OpenAI's API is made, its row does not say so yet
+    "in-written-file",  # of a folder of files: the bytes of one are written, it has not its name yet
+    "after-written-file",  # ... it has, and others are to come
     "before-batch-end",  # ... the job has ended and its files are written, its row does not say so yet
 )
 

@@ -1,5 +1,7 @@
 """A folder of files through a worker: they come back translated, with their marks, and otherwise as they were."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.command_line import Kvjobs
@@ -20,11 +22,19 @@ KEPT = {
 }
 
 
+def write_manual(folder: Path) -> None:
+    for name, content in FILES.items():
+        (folder / "manual" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "manual" / name).write_text(content)
+
+
+def read(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.mark.usefixtures("worker")
 def test_files_come_back_translated_with_their_marks(machine: Machine, kvjobs: Kvjobs) -> None:
-    for name, content in FILES.items():
-        (machine.folder / "manual" / name).parent.mkdir(parents=True, exist_ok=True)
-        (machine.folder / "manual" / name).write_text(content)
+    write_manual(machine.folder)
 
     done = kvjobs("submit", "manual", "--wait", "-o", "manual.zh")
 
@@ -35,3 +45,28 @@ def test_files_come_back_translated_with_their_marks(machine: Machine, kvjobs: K
         assert [part for part in kept if part not in found] == [], found
     branches = (machine.folder / "manual.zh" / "ui/messages.json").read_text().split("{")[3:]
     assert [branch.count("#") for branch in branches] == [0, 1, 1]  # and no brace more: the message is whole
+
+
+@pytest.mark.parametrize(("point", "written"), [("in-written-file", 0), ("after-written-file", 1)])
+def test_a_worker_and_then_the_command_are_killed_and_the_same_command_again_writes_all(
+    machine: Machine, kvjobs: Kvjobs, point: str, written: int
+) -> None:
+    """No file is there in part: it is as it was, or as it will be."""
+    write_manual(machine.folder)
+    command = ("submit", "manual", "--wait", "-o", "manual.zh")
+    (machine.folder / "manual.zh/ui").mkdir(parents=True)
+    (machine.folder / "manual.zh/index.md").write_text("before")
+    log = str(machine.home / "hits")
+
+    killed = machine.kvjobs(*command, KVJOBS_FAILPOINTS=f"after-compute:kill,{point}:kill", KVJOBS_FAILPOINTS_LOG=log)
+    left = {name: content for name, content in read(machine.folder / "manual.zh").items() if ".part" not in name}
+    done = machine.kvjobs(*command)
+
+    assert kvjobs("export", "last", "-o", "clean.zh").exit_code == 0
+    expected = read(machine.folder / "clean.zh")
+    assert (killed.returncode, done.returncode) == (-9, 0), done.stderr
+    assert {hit for hit in Path(log).read_text().split() if ":" in hit} == {"after-compute:kill", f"{point}:kill"}
+    assert sum(content == expected[name] for name, content in left.items()) == written
+    assert all(content in (expected[name], b"before") for name, content in left.items())
+    assert read(machine.folder / "manual.zh") == expected
+    assert machine.ask("select count(*), sum(succeeded) from job_counts") == [(1, machine.succeeded())]

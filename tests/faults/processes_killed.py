@@ -23,7 +23,10 @@ OF_PROGRAMS = ("before-append-commit", "after-append", "after-webhook", "after-b
 OF_CHAINS = ("in-hand-on",)
 # The bundled model twice: what it makes of Chinese means nothing, and is the same each time.
 TWO_MODELS = ("--model", "demo-en-zh", "--via", "zh", "--via-model", "demo-en-zh", "--max-new-tokens", "40")
-OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back")
+OF_COMMANDS = (
+    *("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back"),
+    *("in-written-file", "after-written-file"),
+)
 
 
 def killed_at_random(trial: Trial) -> None:
