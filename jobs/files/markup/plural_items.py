@@ -44,7 +44,7 @@ def plural_places(
             yield Place(start, item.stop, "", _nothing)
         elif category in items:
             found = items[category].text
-            yield NamedPlace(f"{found.name}[{category}]", found.place, found.markup)
+            yield NamedPlace(f"{found.name}[{category}]", found.place, found.markup, found.max_chars)
         else:
             yield _added(xml, items, category, wanted, written)
 
@@ -66,7 +66,7 @@ def _added(
         return written(category, wanted[category], text) + indentation(xml.text, at)
 
     place = Place(at, at, source.place.text, fill, source.place.context)
-    return NamedPlace(f"{source.name}[{category}]", place, source.markup)
+    return NamedPlace(f"{source.name}[{category}]", place, source.markup, source.max_chars)
 
 
 def _order(category: str) -> int:

@@ -70,12 +70,29 @@ def _unit(xml: XmlText, element: Element, *, again: bool) -> NamedPlace | Shared
 
 
 def _max_chars(xml: XmlText, element: Element) -> int | None:
-    """What XLIFF 1.2 says of the length of a unit's translation, where it counts characters: by default it counts
-    pixels."""
+    """What the file says of the length of a unit's translation, where it counts characters: by default XLIFF 1.2 counts
+    pixels, and 2.x nothing (5.7, Size and Length Restriction)."""
+    if element.name == "segment":
+        return _restriction(xml, element)
     width = xml.value(element, "maxwidth") or ""
     if xml.value(element, "size-unit") != "char" or not width.isascii() or not width.isdecimal():
         return None
     return int(width[:_DIGITS]) or None
+
+
+def _restriction(xml: XmlText, segment: Element) -> int | None:
+    """The `sizeRestriction` of the unit of a segment that is its only one, in code points: `30`, or `2,30`."""
+    unit = segment.parent
+    if unit is None or sum(each.name == "segment" for each in unit.children) > 1:
+        return None
+    around: Element | None = unit
+    while around is not None and around.name != "file":
+        around = around.parent
+    profiles = around.child("profiles") if around is not None else None
+    if profiles is None or xml.value(profiles, "generalprofile") != "xliff:codepoints":
+        return None
+    most = (xml.value(unit, f"{profiles.prefix or 'slr:'}sizerestriction") or "").rpartition(",")[2].strip()
+    return int(most[:_DIGITS]) or None if most.isascii() and most.isdecimal() else None
 
 
 def _segmented(

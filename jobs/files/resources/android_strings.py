@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from xml.sax.saxutils import escape
 
+from jobs.files.char_limit import char_limit
 from jobs.files.keyed_units import markup_of
 from jobs.files.markup.places import Place, Render
 from jobs.files.markup.plain_content import plain_content_of
@@ -139,7 +140,7 @@ def _text(
         signs = "".join(_SIGN.sub(_escaped, part) if number % 2 == 0 else part for number, part in enumerate(parts))
         return written(_EDGE.sub(_escaped, signs), name)
 
-    place = NamedPlace(name, Place(element.inner, element.end, text, fill, about), markup)
+    place = NamedPlace(name, Place(element.inner, element.end, text, fill, about), markup, char_limit(about))
     return [place] if has_words or without_words else []
 
 

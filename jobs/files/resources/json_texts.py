@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.errors import CorpusError
+from jobs.files.char_limit import char_limit
 from jobs.files.edits import edited_bytes
 from jobs.files.keyed_units import KeyNames, markup_of
 from jobs.files.markup.encodings import decoded, is_broken
@@ -98,9 +99,14 @@ class JsonFile:
             if not has_word(string.text):
                 continue
             name = names.of(".".join(path) or "text")
-            yield _Text(
-                Unit(name=name, text=string.text, markup=markup_of(string.text), context=context or None), string
+            unit = Unit(
+                name=name,
+                text=string.text,
+                markup=markup_of(string.text),
+                context=context or None,
+                max_chars=char_limit(context),
             )
+            yield _Text(unit, string)
 
 
 def _has_messages(strings: Sequence[JsonString], by_path: Mapping[tuple[str, ...], str]) -> bool:

@@ -98,6 +98,28 @@ def test_a_unit_says_how_many_characters_its_translation_may_have(attributes, mo
     assert unit.max_chars == most
 
 
+@pytest.mark.parametrize(
+    ("profile", "says", "segments", "most"),
+    [
+        ("xliff:codepoints", "30", 1, 30),
+        ("xliff:codepoints", "2,30", 1, 30),
+        ("xliff:codepoints", "many", 1, None),
+        ("xliff:codepoints", "30", 2, None),
+        ("mine:pixels", "30", 1, None),
+    ],
+)
+def test_a_unit_of_the_second_version_says_it_in_code_points(profile, says, segments, most):
+    content = (
+        '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" '
+        'xmlns:slr="urn:oasis:names:tc:xliff:sizerestriction:2.0"><file id="f">'
+        f'<slr:profiles generalProfile="{profile}"/><group id="g"><unit id="u" slr:sizeRestriction="{says}">'
+        + "<segment><source>One</source></segment>" * segments
+        + "</unit></group></file></xliff>"
+    ).encode()
+
+    assert [unit.max_chars for unit in XLIFF.read(content).units] == [most] * segments
+
+
 def test_native_code_in_a_text_is_a_numbered_mark_and_a_text_of_the_same_words_is_written_with_a_language():
     source = "<bpt id='1'>&lt;b></bpt>OK<ept id='1'>&lt;/b></ept>"
     file = XLIFF.read(xliff(f"<trans-unit id='a'><source>{source}</source></trans-unit>"))
