@@ -98,9 +98,10 @@ def next_steps(job: "LiveJob", failures: "Sequence[Failure]", stages: "Sequence[
             return [NextStep(f"kvjobs watch {job.job_id}"), *([closing] if job.is_open else [])]
         return [NextStep(f"kvjobs resume {job.job_id}", "once the reason above is mended" if job.reason else "")]
     cures = list(_cures(job, failures))
+    results = _results(job, stages[0] if stages else job)
     rejected = [step for step, status in cures if status == DocumentStatus.REJECTED]
     others = [step for step, status in cures if status != DocumentStatus.REJECTED]
-    return [*dict.fromkeys([*others, _results(job), *rejected])]
+    return [*dict.fromkeys([*others, *results, *rejected])]
 
 
 def submit_again(job: "JobSummary", stages: "Sequence[JobSummary]" = ()) -> str:
@@ -129,22 +130,26 @@ def stored_submit(job: "JobSummary") -> StoredSubmit:
     )
 
 
-def _results(job: "LiveJob") -> NextStep:
-    if job.chain is not None:
-        return NextStep(f"kvjobs export {job.chain} --chain -o job-{job.chain}.jsonl")
-    if job.kind.is_scored:
-        return NextStep(f"kvjobs totals {job.job_id}")
-    return NextStep(f"kvjobs export {job.job_id} -o {_target(job)}")
-
-
-def _target(job: "LiveJob") -> str:
-    """Where the results go: files that come back are one file with the suffix of its source, or a folder."""
+def target_of_files(job: "JobSummary") -> str | None:
+    """Where the files of a job go that come back: to one file with the suffix of its source, or to a folder. None for a
+    job of another corpus or task."""
     how = reading_of_files(job.reading) if job.kind.is_between_languages else None
     if how is None:
-        return f"job-{job.job_id}.jsonl"
+        return None
     if not how.is_one:
         return f"job-{job.job_id}/"
     return shlex.quote(f"job-{job.job_id}{PurePath(how.name_of_one(job.source)).suffix}")
+
+
+def _results(job: "LiveJob", first: "JobSummary") -> list[NextStep]:
+    """`first`: of its chain, which has the files of all stages."""
+    files = target_of_files(first)
+    if job.chain is not None:
+        of_all = NextStep(f"kvjobs export {job.chain} --chain -o job-{job.chain}.jsonl")
+        return [of_all] if files is None else [NextStep(f"kvjobs export {job.chain} -o {files}"), of_all]
+    if job.kind.is_scored:
+        return [NextStep(f"kvjobs totals {job.job_id}")]
+    return [NextStep(f"kvjobs export {job.job_id} -o {files or f'job-{job.job_id}.jsonl'}")]
 
 
 def _cures(job: "LiveJob", failures: "Sequence[Failure]") -> Iterator[tuple[NextStep, str]]:

@@ -1,19 +1,23 @@
 """Glossaries in the database: stored with a job, read by workers, deleted with the last job that has one."""
 
+import re
 from collections.abc import Iterator
 
 import zstandard
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jobs.errors import NotFoundError
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.glossary_table import StoredGlossary
+from jobs.store.schema.states import ENDED_STATES
 from jobs.store.schema.tables import Job
 from jobs.tasks.kinds import Options
 from jobs.tasks.translate import TranslateOptions
 from jobs.terms.glossary import Glossary
+
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def store_glossaries(connection: Connection, options: Options) -> None:
@@ -50,6 +54,20 @@ def read_glossary_content(database: Database, glossary: Glossary) -> Glossary:
     if packed is None:
         raise NotFoundError(f"the glossary {glossary} is not in the database: cancel the job and submit it again")
     return Glossary(glossary.digest, zstandard.ZstdDecompressor().decompress(packed))
+
+
+def count_glossaries(connection: Connection) -> int:
+    """How many glossaries are stored."""
+    return connection.scalar(select(func.count()).select_from(StoredGlossary)) or 0
+
+
+def jobs_without_glossary(connection: Connection) -> list[int]:
+    """The numbers of jobs that have not ended and whose options name a glossary that is not stored: no worker can
+    process them."""
+    stored = set(connection.scalars(select(StoredGlossary.digest)))
+    named = select(Job.id, Job.options).where(Job.state.not_in(ENDED_STATES), Job.options.contains("sha256:"))
+    found = connection.execute(named.order_by(Job.id))
+    return [job_id for job_id, options in found if not set(_DIGEST.findall(options)) <= stored]
 
 
 def prune_glossaries(database: Database) -> int:

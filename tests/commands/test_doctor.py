@@ -142,3 +142,16 @@ def test_a_database_that_other_users_can_read_is_reported(kvjobs: Kvjobs, home: 
     home.chmod(0o700)  # other users cannot enter the folder
     assert not is_readable_by_others(file)
     assert "database files" not in kvjobs("doctor").out
+
+
+def test_a_job_whose_glossary_is_gone_is_named(kvjobs: Kvjobs, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("rain\tRegen\n")
+    (tmp_path / "corpus.jsonl").write_text('{"text": "Rain."}\n')
+    job = kvjobs("submit", tmp_path / "corpus.jsonl", "--glossary", tmp_path / "terms.tsv", "--json").json["job_id"]
+    assert (checks(kvjobs)["glossaries"]["ok"], checks(kvjobs)["glossaries"]["found"][:2]) == (True, "1 ")
+
+    with sqlite3.connect(home / "kvjobs.db") as connection:
+        connection.execute("delete from glossaries")
+
+    found = checks(kvjobs)["glossaries"]
+    assert (found["ok"], f"({job})" in found["found"], f"cancel {job}," in found["mend"]) == (False, True, True)

@@ -29,6 +29,7 @@ from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
+    from jobs.store.database import Database
 
 DISTRIBUTION = "kvjobs"
 PACKAGES = ("jobs", "worker")  # common names: an unrelated distribution `worker` exists
@@ -188,16 +189,36 @@ def _database(context: Context) -> Iterator[Check]:
     try:
         with context.database_as_it_is() as database:
             version = migrate.schema_version(database.engine)
+            glossaries = list(_glossaries(database)) if version == migrate.HEAD else []
     except KvjobsError as error:
         yield Check("database", False, str(error), "to see where the address comes from: kvjobs config")
         return
     ok = version == migrate.HEAD
     found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", must be {migrate.HEAD}")
     yield Check("database", ok, found, "kvjobs db upgrade")
+    yield from glossaries
     if database.file is not None:
         yield from _frozen_writer(database.file)
     if file is not None:
         yield from _readable_by_others(file)
+
+
+def _glossaries(database: "Database") -> Iterator[Check]:
+    """Whether each job has the glossary that it was submitted with."""
+    from jobs.store.glossaries import count_glossaries, jobs_without_glossary
+
+    with database.reading() as connection:
+        stored, lacking = count_glossaries(connection), jobs_without_glossary(connection)
+    if lacking:
+        which = ", ".join(map(str, lacking[:5])) + (" ..." if lacking[5:] else "")
+        yield Check(
+            "glossaries",
+            False,
+            f"that of {counted(len(lacking), 'job')} is not in the database ({which})",
+            f"kvjobs cancel {lacking[0]}, and submit it again with the file",
+        )
+    elif stored:
+        yield Check("glossaries", True, f"{counted(stored, 'glossary')} in the database")
 
 
 def _frozen_writer(file: Path) -> Iterator[Check]:

@@ -231,12 +231,14 @@ def _ingest(context: Context, database: "Database", plan: "SubmitPlan") -> Submi
 def _print_next_command(
     database: "Database", submitted: SubmittedJob, chain: "Sequence[JobSummary]", queue: str, silence_s: float
 ) -> None:
+    from jobs.advice.next_command import target_of_files
     from jobs.advice.waiting_reasons import jobs_ahead_sentence
     from jobs.operations.stalled_job import no_worker_message, read_jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
-        whole = " --chain" if len(chain) > 1 else ""
-        print_message(f"Results: kvjobs export {submitted.job_id}{whole} -o FILE")
+        files = target_of_files(chain[0])
+        whole = " --chain" if len(chain) > 1 and files is None else ""
+        print_message(f"Results: kvjobs export {submitted.job_id}{whole} -o {files or 'FILE'}")
         return
     if no_worker := no_worker_message(database, queue, chain[0].model, silence_s):
         print_message(no_worker)

@@ -337,3 +337,22 @@ def test_the_next_command_that_show_names_writes_the_files(
     kvjobs("export", "1", "-o", target)
     written = Path(target, "" if name else "a.properties")
     assert b"hello=HELLO\n" in written.read_bytes()
+
+
+def test_what_was_translated_before_names_the_command_that_writes_the_files(
+    kvjobs: Kvjobs, database: Database, manual: Path
+) -> None:
+    kvjobs("submit", manual)
+    finish(database, str.upper)
+    assert "Results: kvjobs export 1 -o job-1/\n" in kvjobs("submit", manual).err
+
+
+def test_the_next_command_of_a_chain_of_files_writes_the_files(
+    kvjobs: Kvjobs, database: Database, manual: Path
+) -> None:
+    kvjobs("submit", manual, "--then", "filter length(text) > 1")
+    finish(database, str.upper)
+
+    assert "Next: kvjobs export 1 -o job-1/\n" in kvjobs("show", "2").out
+    assert kvjobs("export", "1", "-o", "job-1/").exit_code == 0
+    assert b"hello=HELLO\n" in Path("job-1/a.properties").read_bytes()
