@@ -35,6 +35,7 @@ from jobs.tasks.translate import VIA, VIA_MODEL
 from jobs.text.csv_text import csv_line
 from jobs.tolerance import MAX_REJECTED
 
+SOME_FOLDER = "FOLDER"  # of files that were sent
 SOME_ADDRESS = "ADDRESS"  # of which the row has not all that it takes to read it
 RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
 
@@ -123,9 +124,11 @@ def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
     """The corpus, the option of its run, and what follows the command."""
     if is_query(job.source):
         return "", query_words(job.source), ""
+    reading = _reading(job)
+    if job.source in STREAMS and reading.get("format") == Format.FILES:
+        return reading.get("units", {}).get("name", SOME_FOLDER), [], ""
     if job.source in STREAMS:
         return "-", [], " < CORPUS"
-    reading = _reading(job)
     if reading.get("format") == BEIR and RUN_OVER in job.source:
         run, _, folder = job.source.rpartition(RUN_OVER)
         return _written(folder), ["--run", _written(run)], ""

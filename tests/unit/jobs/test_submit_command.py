@@ -10,7 +10,7 @@ import pytest
 
 from jobs.cli.commands.submit import submit
 from jobs.cli.submit_options import SubmitOptions
-from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus import UPLOAD, Corpus
 from jobs.corpus.openai.request_kind import RequestKind
 from jobs.corpus.openai.requests import Requests
 from jobs.spec import JobSpec
@@ -215,3 +215,14 @@ def test_the_command_of_a_batch_file_names_the_model_that_the_first_command_name
 
     assert (made.job.format, made.job.model, made.job.id_field) == ("openai", None if model else "m", "id")
     assert of_task == replace(options, own_options=False)  # a submit of a batch file sets it
+
+
+@pytest.mark.parametrize(("units", "path"), [({}, "FOLDER"), ({"one": True, "name": "app.po"}, "app.po")])
+def test_files_that_were_sent_are_named_by_what_they_are(units: dict[str, object], path: str) -> None:
+    reading = json.dumps(json.loads(JSONL) | {"format": "files", "files": True, "any_name": True, "units": units})
+
+    command = submit_command(replace(stored(Task.TRANSLATE, TranslateOptions(), reading=reading), source=UPLOAD))
+
+    assert command is not None
+    assert command.startswith(f"kvjobs submit {path} ")
+    assert "< CORPUS" not in command
