@@ -34,9 +34,15 @@ DRY_RUN = "dry_run"  # the button of that value
 OF_ALL = ("name", "priority", "max_rejected", "id_field", "text_field")
 # Options of tasks that people set most; the command line has all.
 USUAL = (
-    *("source_language", "target_language", "beam_size", "max_new_tokens", "temperature", "chat"),
+    *("source_language", "target_language", "beam_size", "max_new_tokens", "glossary", "no_translate"),
+    *("temperature", "chat"),
     *("max_length", "stride", "token_scores"),
 )
+# What stands in the field of an option whose value is on the command line a file.
+CONTENT = {
+    "glossary": "Terms, as copied from a spreadsheet: a term and its translation a line, a tab between them.",
+    "no_translate": "Terms that stay as they are, one a line.",
+}
 OF_TASKS: Mapping[str, tuple[str, ...]] = {
     task: tuple(name for name in USUAL if name in KINDS[task].offered) for task in map(str, Task)
 }
@@ -118,6 +124,7 @@ def _page(
         "translated": sorted(FORMATS),
         "of_all": OF_ALL,
         "offered": OFFERED,
+        "content": CONTENT,
         "problem": None,
         "dry_run": None,
         "notes": (),

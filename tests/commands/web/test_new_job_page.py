@@ -10,6 +10,7 @@ from jobs.choices import Role
 from jobs.store.database import Database
 from jobs.store.report.job_summary import list_jobs
 from jobs.store.tokens import add_token
+from jobs.terms.glossary import read_glossary, read_kept_terms
 from tests.messages import line_with
 
 CSV = b"id;text\na;Snow.\nb;Rain.\n"
@@ -41,6 +42,26 @@ def test_the_form_makes_the_job_and_goes_to_its_page(client: TestClient) -> None
     job = client.get("/api/jobs/night").json()
     assert (job["options"]["beam_size"], job["documents"], job["priority"]) == (2, 1, 0)
     assert client.post("/api/jobs?beam_size=2", content=LINES).json()["job"]["job_id"] == 1
+
+
+def test_terms_are_those_of_the_file_on_the_command_line(client: TestClient, database: Database) -> None:
+    assert (
+        send(client, task="translate", glossary="rain\tRegen\r\nsnow\tSchnee\r\n", no_translate="Kelso").status_code
+        == 303
+    )
+
+    options = client.get("/api/jobs/1").json()["options"]
+    assert options["glossary"] == str(read_glossary("snow\tSchnee\nrain\tRegen"))
+    assert options["no_translate"] == str(read_kept_terms("Kelso"))
+
+
+def test_a_line_without_a_tab_is_said_and_the_terms_stay_in_the_form(client: TestClient, database: Database) -> None:
+    answer = send(client, task="translate", glossary="snow </textarea>\nrain\tRegen")
+
+    assert answer.status_code == 400
+    assert line_with(answer.text, 'id="problem"', "line 1", "tab")
+    assert "\nsnow &lt;/textarea&gt;\nrain\tRegen</textarea>" in answer.text
+    assert num_jobs(database) == 0
 
 
 def test_the_format_follows_the_name_of_the_file(client: TestClient) -> None:
