@@ -16,9 +16,9 @@ from jobs.corpus.translatable.file_list import find_translatable
 from jobs.corpus.translatable.received_files import ReceivedFiles
 from jobs.corpus.unpacking import naming
 from jobs.errors import CorpusError, KvjobsError
+from jobs.operations.received_corpus import PREFIX
 from jobs.system.temporary_folder import temporary_folder
 
-PREFIX = "kvjobs-files-"  # of folders in the spool
 PIECE = 1 << 20
 ARCHIVE = "files.zip"
 

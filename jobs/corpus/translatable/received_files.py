@@ -20,7 +20,7 @@ LARGEST_RATIO = 200  # of these to what was sent: deflate reaches 1032; a book o
 ALWAYS_FINE = 10 << 20  # bytes
 LONGEST_NAME, LONGEST_PART = 1024, 255  # bytes; file systems hold no longer part
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
-OTHER_ARCHIVES = (".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar", ".jar", ".gz", ".xz", ".zst")
+OTHER_ARCHIVES = (".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
 
 
 def most_unpacked(num_bytes: int) -> int:

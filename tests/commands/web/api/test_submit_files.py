@@ -29,6 +29,7 @@ MANUAL = {
     "ui/bad.properties": b"x=\\u12",
     "ui/page.md": b"# Rain\n",
     "img/logo.png": b"\x89PNG\r\n\x00",
+    "img/map.svg.gz": b"\x1f\x8b\x08",  # packed, and no archive
 }
 
 
@@ -100,17 +101,19 @@ def test_files_that_were_sent_all_come_back_translated_as_far_as_they_are(
     assert before == {
         "a.properties": "waiting",
         "img/logo.png": "copied",
+        "img/map.svg.gz": "copied",
         "ui/bad.properties": "rejected",
         "ui/page.md": "waiting",
     }
     assert {path: (file["state"], file["units"], file["translated"]) for path, file in listed.items()} == {
         "a.properties": ("partial", 2, 1),
         "img/logo.png": ("copied", 0, 0),
+        "img/map.svg.gz": ("copied", 0, 0),
         "ui/bad.properties": ("rejected", 0, 0),
         "ui/page.md": ("done", 1, 1),
     }
     assert listed["ui/bad.properties"]["error"]
-    assert (len(first["files"]), first["next"], len(second["files"]), second["next"]) == (3, 2, 1, None)
+    assert (len(first["files"]), first["next"], len(second["files"]), second["next"]) == (3, 2, 2, None)
     assert found == MANUAL | {"a.properties": b"hello=HELLO\nbye=Bye\n", "ui/page.md": b"# RAIN\n"}
     for path, content in found.items():
         one = client.get(f"{address}/{path}")
