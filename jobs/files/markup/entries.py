@@ -13,7 +13,7 @@ from jobs.files.markup.places import Place, Render
 from jobs.files.markup.xml_content import content_of
 from jobs.files.markup.xml_file import NamedPlace, XmlFile, indentation
 from jobs.files.markup.xml_tree import Element, XmlText, read_xml
-from jobs.files.translatable import TranslatableFile
+from jobs.files.translatable import ForeignFile, TranslatableFile
 
 _LANGUAGE = ("xml:lang", "lang")
 
@@ -37,11 +37,15 @@ class Entries:
     name: str
     suffixes: tuple[str, ...]
     shapes: Sequence[_Shape]
+    roots: tuple[str, ...]
 
     def read(self, content: bytes, *, again: bool = False, target_language: str | None = None) -> TranslatableFile:
         """The texts of the source language that have none in the target language, or all `again`. Without a target
-        language, those of the entries that have one language. Raises CorpusError for a file that is no XML."""
+        language, those of the entries that have one language. Raises CorpusError for a file that is no XML, ForeignFile
+        for XML of another kind, such as the map of a game (.tmx, too)."""
         xml = read_xml(content)
+        if (root := xml.elements[0].name) not in self.roots:
+            raise ForeignFile(f"no {self.name.upper()}, whose root is <{self.roots[0]}>, but <{root[:30]}>")
         source_language = _source_language(xml)
         units = [
             found
@@ -53,8 +57,8 @@ class Entries:
         return XmlFile(xml, units, [])
 
 
-TMX = Entries("tmx", (".tmx",), _TMX)
-TBX = Entries("tbx", (".tbx",), _TBX)
+TMX = Entries("tmx", (".tmx",), _TMX, ("tmx",))
+TBX = Entries("tbx", (".tbx",), _TBX, ("tbx", "martif"))
 
 
 def _source_language(xml: XmlText) -> str | None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jobs.errors import CorpusError, SpecError
 from jobs.files.markup.entries import TBX, TMX
 from jobs.files.markup.xliff import FORMAT as XLIFF
+from jobs.files.translatable import ForeignFile
 
 INLINE = st.lists(
     st.sampled_from(
@@ -260,3 +261,9 @@ def test_a_segment_of_xliff_2_loses_its_sub_state_and_what_is_protected_is_a_mar
     written = file.write(["<1/> Eins"], "de").decode()
     assert '<segment state="translated"><source>' in written
     assert '</source><target><mrk id="1" translate="no">two</mrk> Eins</target>' in written
+
+
+@pytest.mark.parametrize("form", [TMX, TBX])
+def test_xml_of_another_kind_is_foreign(form):
+    with pytest.raises(ForeignFile):
+        form.read(b"<map><layer name='One two'/></map>")
