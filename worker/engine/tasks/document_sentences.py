@@ -11,7 +11,7 @@ Knows: where sentences begin and end, which of them are equal, where marks were.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, Translation
@@ -213,14 +213,20 @@ class CutTexts:
                     found[sentence.index] = sentence.marked.without_stand_ins()
         return found
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a sentence holds marks that are placed by alignment."""
+        return any(True for _ in self._with_marks())
+
+    def _with_marks(self) -> Iterator[Occurrence]:
+        for document in self.documents:
+            for sentence in document.sentences:
+                if sentence.marked is not None and sentence.marked.marks:
+                    yield sentence
+
     def pairs_to_align(self, found: Sequence[SegmentTranslation]) -> list[tuple[str, str]]:
         """The sentences that hold marks with their translations, each pair once."""
-        marked = {
-            sentence.index
-            for document in self.documents
-            for sentence in document.sentences
-            if sentence.marked is not None and sentence.marked.marks
-        }
+        marked = {sentence.index for sentence in self._with_marks()}
         pairs = {
             (self.sentences[index], text): None
             for index in sorted(marked)

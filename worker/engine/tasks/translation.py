@@ -23,6 +23,7 @@ from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from jobs.terms.term import Term
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.encoded_sources import EncodedSources
 from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.search.generation_config import GenerationConfig, SegmentRules
 from worker.engine.search.hypothesis import Hypothesis
@@ -101,6 +102,8 @@ class Translator:
         with run.measure("segment", rows=len(texts)):
             cut = CutTexts.of(texts, options, prefixes or [options.prefix] * len(texts))
             cut = cut.standing_in(self.model.stand_ins, self.imported(cut, options, run), are_shared=options.reuse)
+        if options.alignments or cut.has_marks:
+            run = replace(run, encoded=EncodedSources())
         terms = terms_of(cut.without_stand_ins(), options, run.languages)
         found = self.translate_sentences(cut.sentences, options, run, cut.prefixes, terms)
         while (again := cut.tried_again(found.results, are_shared=options.reuse)) is not None:

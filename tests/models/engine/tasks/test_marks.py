@@ -125,3 +125,18 @@ def test_a_document_on_which_a_kept_pattern_does_not_end_fails_and_the_others_do
     assert failed.code == "endless-pattern"
     assert options.keep[0] in failed.message
     assert isinstance(found, Translation)
+
+
+def test_a_sentence_that_is_read_again_goes_through_the_encoder_once(
+    demo_translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, texts = RunContext(), [MARKED, PLAIN, "Rain will <b>fall</b> in Upton."]
+
+    kept = demo_translator.translate(texts, MARKS, run).outcomes
+
+    encoded = sum(timing.rows for timing in run.timings if timing.phase == "encode")
+    assert encoded == 2, "two of the three sentences are equal"
+    monkeypatch.setattr("worker.engine.runtime.encoded_sources.EncodedSources.keep", lambda *_: None)
+    again = RunContext()
+    assert demo_translator.translate(texts, MARKS, again).outcomes == kept
+    assert sum(timing.rows for timing in again.timings if timing.phase == "encode") > encoded

@@ -211,4 +211,7 @@ class EncodedAhead:
             self.begun.append(waiting.popleft())
         ids: NDArray[np.int64] = np.array([self._segments[index] for index in self.begun], np.int64)
         with self._run.measure("encode", rows=len(ids), tokens=ids.size):
-            return self._graphs.encode_for_slots(ids)
+            encoded = self._graphs.encode_for_slots(ids)
+        if self._run.encoded is not None and isinstance(encoded, np.ndarray):
+            self._run.encoded.keep(self._graphs, [self._segments[index] for index in self.begun], encoded)
+        return encoded

@@ -19,19 +19,26 @@ from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 def encode_padded(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], run: RunContext) -> NDArray[Any]:
     """Sources, longest first -> key and value of each layer (2 L, B, N, S, H), zeros after a source's end.
 
-    Sources of one length go through the encoder together, so it pads nothing.
+    Sources of one length go through the encoder together, so it pads nothing; those whose states the run has kept do
+    not.
     """
     shape = graphs.shape
     cross: NDArray[Any] = np.zeros(
         (2 * shape.num_layers, len(sources), shape.num_heads, len(sources[0]), shape.head_size), shape.dtype
     )
-    start = 0
-    for length, same_length in groupby(sources, key=len):
-        ids = np.array(list(same_length), np.int64)
+    unknown: list[int] = []
+    for row, source in enumerate(sources):
+        kept = None if run.encoded is None else run.encoded.get(graphs, source)
+        if kept is None:
+            unknown.append(row)
+        else:
+            cross[:, row, :, : len(source)] = kept.transpose(1, 2, 0, 3)
+    for length, same_length in groupby(unknown, key=lambda row: len(sources[row])):
+        rows = list(same_length)
+        ids = np.array([sources[row] for row in rows], np.int64)
         with run.measure("encode", rows=len(ids), tokens=ids.size):
             encoded = graphs.encode(ids)  # (m, S, 2 L, N, H)
-        cross[:, start : start + len(ids), :, :length] = encoded.transpose(2, 0, 3, 1, 4)
-        start += len(ids)
+        cross[:, rows, :, :length] = encoded.transpose(2, 0, 3, 1, 4)
     return cross
 
 
