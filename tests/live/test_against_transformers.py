@@ -44,6 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "beam 4, early": {"num_beams": 4, "num_return_sequences": 4, "early_stopping": True, "max_length": 14},
 }
 SEED = 7  # another seed than that of the golden files
+NUM_SOURCES = 8  # transformers takes most of the time: 0.2 s for each and each setting
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
     rng = random.Random(SEED)
     words = [i for i in range(min(48, shape.vocab_size)) if i not in (shape.eos_id, shape.pad_id)]
-    sources = [[*rng.choices(words, k=rng.randint(1, 16)), shape.eos_id] for _ in range(12)]
+    sources = [[*rng.choices(words, k=rng.randint(1, 16)), shape.eos_id] for _ in range(NUM_SOURCES)]
     return Family(shape, model, folders, sources)
 
 
@@ -108,7 +109,7 @@ def test_every_layout_and_policy_gives_the_ids_of_transformers(family: Family, l
             max_positions=model.max_positions,
         )
         for policy in POLICIES[layout]:
-            for max_rows in (1, 5, 12):
+            for max_rows in (1, 5, NUM_SOURCES):
                 found: dict[int, list[tuple[int, ...]]] = {}
                 for batch in make_batches(family.sources, max_rows=max_rows, pad_id=model.pad_id):
                     decoding = ExportedSteps(
@@ -137,7 +138,7 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
     assert model.graphs.layout.cache is not None
     assert str(model.graphs.layout.cache.dtype) == "float16"
 
-    (batch,) = make_batches(family.sources, max_rows=12, pad_id=model.pad_id)
+    (batch,) = make_batches(family.sources, max_rows=NUM_SOURCES, pad_id=model.pad_id)
     rules = read_generation(
         read_json(tmp_path / "config.json"),
         read_json(tmp_path / "generation_config.json") | {"num_beams": 1},
@@ -151,7 +152,7 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
                 ExportedSteps(
                     model.graphs, model.graphs.new_cache(), batch, policy=CachePolicy(mode), run=RunContext()
                 ),
-                12,
+                NUM_SOURCES,
                 rules,
             )
         ]
@@ -160,4 +161,5 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
     wanted = [hypotheses[0] for hypotheses in family.generate({"num_beams": 1})]
 
     assert on == off
-    assert sum(one == other for one, other in zip([wanted[index] for index in batch.order], on, strict=True)) >= 6
+    equal = [one == wanted[index] for one, index in zip(on, batch.order, strict=True)]
+    assert sum(equal) >= NUM_SOURCES / 2
