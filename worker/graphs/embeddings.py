@@ -49,7 +49,7 @@ def add_embeddings(
     in_float = net.stores(name) or (math.prod(shape) < LEAST and not net.stores(integers))
     if precision is not Precision.INT8 or in_float:
         return net.op("Gather", net.weight(name, lambda: load().astype(precision.float_dtype)), ids, name=result)
-    table = cache(lambda: _rounded_rows(load() if channel_scales is None else load() * channel_scales))
+    table = cache(lambda: _rounded_rows(load(), channel_scales))
     rows = net.op("Gather", net.weight(integers, lambda: table()[0]), ids, name=f"{result}.int8")
     scale = net.op("Gather", net.weight(scales, lambda: table()[1]), ids, name=f"{result}.scales")
     divisors = f"{name}.divisors"
@@ -86,12 +86,16 @@ def _tensors(name: str, width: int) -> tuple[str, str]:
     return f"{name}.mixed.int8" if can_be_mixed(width) else f"{name}.int8", f"{name}.scales"
 
 
-def _rounded_rows(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """The rows of the table in int8: integers (V, D) and scales (V,)."""
+def _rounded_rows(
+    table: NDArray[np.float32], channel_scales: Array | None
+) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """The rows of the table, times the scales of their channels, in int8: integers (V, D) and scales (V,)."""
     integers, scales = np.empty(table.shape, np.int8), np.empty(len(table), np.float32)
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        rows = mix(table[part]) if can_be_mixed(table.shape[1]) else table[part]
+        rows = table[part] if channel_scales is None else table[part] * channel_scales
+        if can_be_mixed(table.shape[1]):
+            rows = mix(rows)
         scales[part] = row_scales(rows)
         integers[part] = round_to_nearest(rows, scales[part]).T
     return integers, scales
