@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from bench.fleet.instant_provider import InstantProviders
 from jobs.dispatch.broker import BrokerStatus
+from jobs.dispatch.folder import Folder
 from jobs.dispatch.hints import Dispatcher
 from jobs.errors import StoreError
 from jobs.store.database import Database
@@ -36,7 +37,7 @@ class Load:
     """What the simulated workers do."""
 
     pace_s: tuple[float, float]  # the shortest and the longest time that a batch takes
-    with_parent: bool  # each worker has its parent process's reaper and dispatcher, with connections of their own
+    with_parent: bool  # each has the reaper, folder and dispatcher of its parent process, with their own connections
     broker: str = ""  # of the dispatcher; without one, lanes look for work five times as often
 
 
@@ -54,7 +55,10 @@ class SimulatedWorker:
         self._look_every_s = POLL_WITH_BROKER_S if load.broker else POLL_S
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run_lane, daemon=True)]
-        self._parent = Database.open(url, silence_s=LEASE_S) if load.with_parent else None
+        # Without parents one process of the fleet folds all the same.
+        with_parent = load.with_parent or number == 0
+        self._parent = Database.open(url, silence_s=LEASE_S) if with_parent else None
+        self._with_reaper = load.with_parent
         self._app = app
         self.failures: list[str] = []
 
@@ -64,6 +68,8 @@ class SimulatedWorker:
         for thread in self._threads:
             thread.start()
         if self._parent is not None:
+            Folder(self._parent, new_holder()).start(self._stop)
+        if self._parent is not None and self._with_reaper:
             ReaperThread(self._parent, LEASE_S).start(self._stop)
             if self._app is not None:
                 status = BrokerStatus(self.failures.append)

@@ -12,6 +12,7 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.store.database import Database
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.completion import cancel_documents, close_cancelled, close_shards
+from jobs.store.queue.deltas import fold_job
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.pauses import paused_values, resumed_values
 from jobs.store.rollups import forget_failures
@@ -129,6 +130,7 @@ def retry(database: Database, job_id: int) -> int:
         job_ids = chain_of(connection, job_id)
         for stage_id in job_ids:
             lock_counters(connection, stage_id)
+            fold_job(connection, stage_id)
         for stage_id in job_ids:
             reopened, goes_on = _retry(connection, stage_id, or_after=goes_on)
             total += reopened

@@ -1,7 +1,6 @@
 """The rollups of a job: what a recorded batch and the end of documents add to them.
 
-Every function with a connection runs inside a transaction that has locked the job's row in `job_counts`: of two
-transactions that add to the same rows of a job the second waits there, so they never wait for each other.
+Every function with a connection runs inside a transaction that has locked the job's row in `job_counts`.
 """
 
 import math
@@ -57,8 +56,8 @@ class BatchSums:
         return {"job_id": self.lease["job_id"]}
 
     def additions(self, providers: Rows = (), handovers: Rows = ()) -> tuple[Addition, ...]:
-        """What the batch adds to every rollup except `failure_counts`, with these rows of the job's providers: for
-        `add_to_rows`. Computed before the lock, for which others wait."""
+        """What the batch adds to every rollup except `failure_counts`, with these rows of the job's providers; and its
+        row of `batches`."""
         batch = self.batch()
         return (
             (PhaseSums, self.phases()),

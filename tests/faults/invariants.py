@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.tables import JobCounts, ShardEvent, Worker
 
 LOST = ("lost", "expired", "stale_commit")  # events after which a batch is computed again
@@ -75,8 +76,9 @@ def _recorded_twice(database: Database, job_id: int) -> list[str]:
                 ShardEvent.job_id == job_id, ShardEvent.event == "recorded"
             )
         ).scalar_one()
+        now = current(JobCounts)
         counts = connection.execute(
-            select(JobCounts.succeeded, JobCounts.failed, JobCounts.quarantined).where(JobCounts.job_id == job_id)
+            select(now.succeeded, now.failed, now.quarantined).where(now.job_id == job_id)
         ).one()
     ended = sum(counts)
     return [f"the accepted batches hold {recorded} documents, of which {ended} ended"] if recorded != ended else []

@@ -25,6 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.errors import KvjobsError
 from jobs.store.database import Database
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.lasting_tables import MemoryEntry
 from jobs.store.schema.tables import Job, JobCounts, ShardEvent
 from tests.faults.corpus import Corpus
@@ -197,7 +198,7 @@ class Trial:
 
     def num_ended(self) -> int:
         """The number of ended documents by the job's counters; 0 if the database does not answer."""
-        counts = JobCounts
+        counts = current(JobCounts)
         total = counts.succeeded + counts.failed + counts.quarantined + counts.cancelled
         rows = self.query(select(total).where(counts.job_id == self.job_id))
         return int(rows[0][0]) if rows else 0

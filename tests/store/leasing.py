@@ -1,6 +1,6 @@
 """Lease and record shards in a test, and read the counters, events and contradictions in the store."""
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from jobs.answers import Answers
 from jobs.store.database import Database
@@ -28,7 +28,9 @@ def write(database: Database, work: Work, index: int = 0, *, lease_s: float = LE
 
 def counts(database: Database, job_id: int) -> tables.JobCounts:
     with database.reading() as connection:
-        return connection.execute(select(tables.JobCounts.__table__).where(tables.JobCounts.job_id == job_id)).one()
+        return connection.execute(
+            text("SELECT * FROM current_job_counts WHERE job_id = :job_id"), {"job_id": job_id}
+        ).one()
 
 
 def value(database: Database, column: object, *where: object) -> object:

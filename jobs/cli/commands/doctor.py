@@ -36,6 +36,7 @@ PACKAGES = ("jobs", "worker")  # common names: an unrelated distribution `worker
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35, 0)  # UPDATE ... RETURNING
 LEAST_FREE_DISK = 1 << 30
+MOST_UNFOLDED = 10_000  # recorded batches; with workers there are some hundred
 REDIS_SETTINGS = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
 
 
@@ -190,6 +191,7 @@ def _database(context: Context) -> Iterator[Check]:
         with context.database_as_it_is() as database:
             version = migrate.schema_version(database.engine)
             glossaries = list(_glossaries(database)) if version == migrate.HEAD else []
+            unfolded = _unfolded(database) if version == migrate.HEAD else 0
     except KvjobsError as error:
         yield Check("database", False, str(error), "to see where the address comes from: kvjobs config")
         return
@@ -197,6 +199,14 @@ def _database(context: Context) -> Iterator[Check]:
     found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", must be {migrate.HEAD}")
     yield Check("database", ok, found, "kvjobs db upgrade")
     yield from glossaries
+    if unfolded > MOST_UNFOLDED:
+        yield Check(
+            "sums",
+            True,
+            f"{unfolded:,} recorded batches are not added to the sums of their jobs: reports are right, and slower",
+            "start a worker, which adds them: kvjobs worker",
+            is_warning=True,
+        )
     if database.file is not None:
         yield from _frozen_writer(database.file)
     if file is not None:
@@ -219,6 +229,13 @@ def _glossaries(database: "Database") -> Iterator[Check]:
         )
     elif stored:
         yield Check("glossaries", True, f"{counted(stored, 'glossary')} in the database")
+
+
+def _unfolded(database: "Database") -> int:
+    from jobs.store.queue.deltas import count_deltas
+
+    with database.reading() as connection:
+        return count_deltas(connection)
 
 
 def _frozen_writer(file: Path) -> Iterator[Check]:

@@ -21,10 +21,6 @@ Converter = Callable[[Any], Any] | None
 SQLITE: Dialect = sqlite.dialect()
 POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # its class has no annotations
 OR_IGNORE = "ON CONFLICT DO NOTHING"
-# One row also where the job has none in `job_turns`: an older version, which knows no turns, has made it.
-TURN = (
-    "turn AS MATERIALIZED (SELECT count(*) FROM (SELECT FROM job_turns WHERE job_id = %s::bigint FOR UPDATE) AS taken)"
-)
 
 
 def insert_or_ignore(connection: Connection, table: Any) -> Any:
@@ -63,34 +59,17 @@ def add_to_rows(connection: Connection, *additions: Addition) -> None:
 
     On PostgreSQL it is one statement for all tables, which may add to them in any order.
     """
-    _add(connection, additions, turn_of=None)
-
-
-def add_in_turn(connection: Connection, job_id: int, first: Addition, *others: Addition) -> None:
-    """As `add_to_rows`, in this order: lock the job's row in `job_turns`, add to the single row of `first`, whose lock
-    protects the others, and add to these. Still one statement, so that others wait for one answer and the COMMIT.
-    SQLite has one writer at a time and needs no such lock."""
-    _add(connection, (first, *others), turn_of=job_id)
-
-
-def _add(connection: Connection, additions: Sequence[Addition], turn_of: int | None) -> None:
-    additions = [(table, rows) for table, rows in additions if rows]
+    additions = tuple((table, rows) for table, rows in additions if rows)
     if connection.dialect.name == "sqlite":
         for table, rows in additions:
             _run(connection, table, rows, {}, _adding(table, tuple(rows[0])))
     elif additions:
         values: list[Any] = []
-        parts, source, ending = [], "", ""
-        if turn_of is not None:
-            # The parts of a statement run in any order, unless one reads another: `first` reads the lock, and the
-            # others read what `first` returns.
-            parts, values, source, ending = [TURN], [turn_of], "turn, ", " RETURNING 1"
+        parts = []
         for number, (table, rows) in enumerate(additions):
             names = tuple(rows[0])
-            insert = _on_postgresql(table, names, (), _adding(table, names) + ending, source)
-            parts.append(f"added_{number} AS ({insert})")
+            parts.append(f"added_{number} AS ({_on_postgresql(table, names, (), _adding(table, names))})")
             values += _arrays(rows, names)
-            source, ending = "added_0, " if turn_of is not None else "", ""
         connection.exec_driver_sql(f"WITH {', '.join(parts)} SELECT 1", tuple(values))
 
 
@@ -136,13 +115,13 @@ def _on_sqlite(table: Any, names: Names, on_conflict: str) -> str:
 
 
 @cache
-def _on_postgresql(table: Any, names: Names, same: Names, on_conflict: str, source: str = "") -> str:
+def _on_postgresql(table: Any, names: Names, same: Names, on_conflict: str) -> str:
     types = {name: table.__table__.c[name].type.compile(POSTGRESQL) for name in (*names, *same)}
     arrays = ", ".join(f"%s::{types[name]}[]" for name in names)
     values = "".join(f"%s::{types[name]}, " for name in same)
     return (
         f"INSERT INTO {table.__tablename__} ({', '.join((*same, *names))}) "
-        f"SELECT {values}new_rows.* FROM {source}unnest({arrays}) AS new_rows {on_conflict}"
+        f"SELECT {values}new_rows.* FROM unnest({arrays}) AS new_rows {on_conflict}"
     )
 
 

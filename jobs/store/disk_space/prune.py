@@ -12,6 +12,7 @@ from jobs.store.glossaries import prune_glossaries
 from jobs.store.queue.chains import chain_of
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.delta_table import Delta
 from jobs.store.schema.file_table import JobFile
 from jobs.store.schema.provider_tables import ProviderChange
 from jobs.store.schema.results import RESULTS
@@ -90,7 +91,7 @@ def _claim(connection: Connection, job_id: int) -> None:
 def _delete_rows(database: Database, job_id: int, advance: Callable[[int], None]) -> None:
     positioned = (_by_position(table, job_id) for table in (*RESULTS.values(), Document))
     # The shards before their log: nothing is logged about a shard that does not exist.
-    others = (Shard, Step, ShardEvent, RecordedBatch, ProviderChange, JobFile, *SUMS)
+    others = (Shard, Delta, Step, ShardEvent, RecordedBatch, ProviderChange, JobFile, *SUMS)
     for write in (*positioned, *(_by_key(table, job_id) for table in others)):
         write_in_turns(database, write, advance)
 

@@ -23,6 +23,7 @@ from jobs.store.glossaries import store_glossaries
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
 from jobs.store.queue.chains import chain_of, skip_rejected
 from jobs.store.queue.completion import close_shards
+from jobs.store.queue.deltas import fold_job
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.queue.job_events import announce_end
 from jobs.store.queue.job_providers import insert_providers
@@ -176,6 +177,9 @@ def abandon(database: Database, job_id: int, reason: str, *, if_written: Sequenc
             return
         connection.execute(update(Job).where(Job.id.in_(chain), unfinished).values(values))
         connection.execute(delete(Shard).where(Shard.job_id.in_(chain)))
+        for stage_id in chain:
+            lock_counters(connection, stage_id)
+            fold_job(connection, stage_id)  # of a job that was cancelled and goes on to be read
         connection.execute(update(JobCounts).where(JobCounts.job_id.in_(chain)).values(_no_counts()))
         for stage_id in chain:
             forget_failures(connection, stage_id, *FAILURES)

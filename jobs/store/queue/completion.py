@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Update, and_, bindparam, case, exists, or_, u
 from sqlalchemy.orm import aliased
 
 from jobs.store.queue.chains import hand_on, next_stage
+from jobs.store.queue.deltas import fold_job
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.job_events import announce_end
 from jobs.store.queue.shard_events import log_event
@@ -90,6 +91,8 @@ def close_shards(connection: Connection, job_id: int, count: int) -> None:
         add_to_counters(connection, job_id, shards_open=-count)
     has_ended = connection.execute(_end_statement(), {"ended_id": job_id}).rowcount
     following = next_stage(connection, job_id) if has_ended else None
+    if has_ended:
+        fold_job(connection, job_id)
     if has_ended and following is None:
         announce_end(connection, job_id)
     if following is not None:

@@ -1,11 +1,11 @@
 """The counters of a job. They change only by the number of rows that the same transaction inserted or ended."""
 
-from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from sqlalchemy import Connection, Update, bindparam, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
-from jobs.store.connection.dialect import Addition, add_in_turn
 from jobs.store.schema.tables import JobCounts, JobTurn
 
 COUNTERS = tuple(column.name for column in JobCounts.__table__.columns if not column.primary_key)
@@ -29,8 +29,16 @@ def add_to_counters(connection: Connection, job_id: int, **amounts: int) -> None
         connection.execute(_addition(tuple(name for name in amounts if amounts[name])), {"of_job": job_id, **added})
 
 
+def close_one_shard(connection: Connection, job_id: int) -> int:
+    """Subtract a shard from the open ones, which locks the counters as `lock_counters` does; returns how many are left
+    open."""
+    left: int = connection.execute(_closing_statement(), {"of_job": job_id}).scalar_one()
+    return left
+
+
 def wait_for_turn(connection: Connection, job_id: int) -> None:
-    """Wait until no other recorder of the job has the lock of its counters; before `lock_counters`, never behind it.
+    """Wait until no other recorder of the job that ends something has the lock of its counters; before `lock_counters`,
+    never behind it.
 
     PostgreSQL wakes everyone who waits for a row whenever it changes, and all but one wait again: with a hundred
     workers that took more of its time than recording. Those who wait for a row that never changes are woken one by
@@ -41,10 +49,14 @@ def wait_for_turn(connection: Connection, job_id: int) -> None:
         connection.execute(select(JobTurn.job_id).where(JobTurn.job_id == job_id).with_for_update())
 
 
-def count_behind_turn(connection: Connection, job_id: int, amounts: Mapping[str, int], *others: Addition) -> None:
-    """In one statement: `wait_for_turn`, lock the counters, add to them, and then add to the rollups of the job."""
-    counted = {"job_id": job_id, **dict.fromkeys(COUNTERS, 0), **amounts}
-    add_in_turn(connection, job_id, (JobCounts, [counted]), *others)
+@cache
+def _closing_statement() -> ReturningUpdate[Any]:
+    return (
+        update(JobCounts)
+        .where(JobCounts.job_id == bindparam("of_job"))
+        .values(shards_open=JobCounts.shards_open - 1)
+        .returning(JobCounts.shards_open)
+    )
 
 
 @cache

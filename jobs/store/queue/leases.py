@@ -230,7 +230,6 @@ def _begin(
     if work.batches:
         set_in_flight(connection, work, work.batches[0])
     else:
-        lock_counters(connection, work.job_id)
         finish_shard(connection, work)
     connection.execute(update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time()))
     return work

@@ -17,7 +17,8 @@ from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
 from jobs.store.queue.completion import end_documents
 from jobs.store.queue.deaths import QUARANTINED
-from jobs.store.queue.job_counters import count_behind_turn, lock_counters, wait_for_turn
+from jobs.store.queue.deltas import add_to_job
+from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.queue.job_providers import handover_sums, log_changes, provider_sums
 from jobs.store.queue.shard_events import log_event
 from jobs.store.queue.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
@@ -50,7 +51,7 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
         ).scalar()
         if now is not None:
             failpoint("before-insert")
-            # Every worker of the job waits for the lock of its counters, so all that needs no lock is done before it.
+            # Who ends a document or the shard locks the counters of the job, and does all that needs no lock before.
             # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
             _insert_steps(connection, work, answers.timings, now)
             answered_by = answers.answered_by or [ONNX] * len(batch)
@@ -71,7 +72,7 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             )
             additions = sums.additions(by_provider, handover_sums(work, answers))
             failures = failures_addition(work.job_id, Counter(failed.values()))
-            count_behind_turn(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
+            add_to_job(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
             if not following:
                 failpoint("in-finish")
                 finish_shard(connection, work)

@@ -9,6 +9,7 @@ from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.queue.leasable import IS_READY, leasable, order
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
 from jobs.system.process import ProcessId
@@ -68,7 +69,7 @@ def serves(queues: Queues, queue: str, model: str) -> bool:
 def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
     """The jobs of its queue whose shards are leased before those of this one, by a worker that has neither's model
     open. None where a shard of this job is leased. The stages of its own chain do not count."""
-    counts, this_job = JobCounts, select(Job.queue, Job.chain).where(Job.id == job_id).subquery("this_job")
+    counts, this_job = current(JobCounts), select(Job.queue, Job.chain).where(Job.id == job_id).subquery("this_job")
     failed = counts.rejected + counts.failed + counts.quarantined + counts.cancelled
     ordered = (
         select(

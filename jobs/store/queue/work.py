@@ -9,7 +9,9 @@ from sqlalchemy import Connection, Select, bindparam, select, update
 
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
+from jobs.store.queue.chains import next_stage
 from jobs.store.queue.completion import close_cancelled, close_shards, pass_on
+from jobs.store.queue.job_counters import add_to_counters, close_one_shard, wait_for_turn
 from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, ResultTable, open_positions
@@ -72,22 +74,29 @@ def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
 
 def finish_shard(connection: Connection, work: Work) -> None:
     """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
-    shard becomes ready again. The caller has locked the job's counters."""
+    shard becomes ready again.
+
+    Workers of a job wait for each other here. So what needs no lock of the counters is written before it, as if the
+    shard were closed; the lock is taken by the counting itself, and then the documents are looked at.
+    """
     shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
+    done = {"state": ShardState.DONE, "lease_owner": None, "lane": None, "lease_until": None, "in_flight": None}
+    connection.execute(update(Shard).where(*fence(work)).values(done))
+    log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
+    is_last_stage = next_stage(connection, work.job_id) is None
+    wait_for_turn(connection, work.job_id)
+    num_left = close_one_shard(connection, work.job_id)
     here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
     if connection.execute(_is_open_statement(RESULTS[work.spec.task]), here).scalar():
-        connection.execute(update(Shard).where(*fence(work)).values(ready_values()))
+        add_to_counters(connection, work.job_id, shards_open=1)
+        connection.execute(update(Shard).where(*newest_lease(work)).values(ready_values()))
         log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
         close_cancelled(connection, work.job_id, [work.shard_id])
         return
-    connection.execute(
-        update(Shard)
-        .where(*fence(work))
-        .values(state=ShardState.DONE, lease_owner=None, lane=None, lease_until=None, in_flight=None)
-    )
-    log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
-    pass_on(connection, work.job_id, shard.start, shard.stop)
-    close_shards(connection, work.job_id, 1)
+    if not is_last_stage:
+        pass_on(connection, work.job_id, shard.start, shard.stop)
+    if not num_left:
+        close_shards(connection, work.job_id, 0)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.result_tables import RESULTS
 from jobs.store.schema.rollup_tables import FailureCounts
 from jobs.store.schema.tables import Document
@@ -31,12 +32,11 @@ class FailedDocument:
 
 def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> list[Failure]:
     """The failures of a job by reason, most frequent first. Reads a rollup, and of the documents only the samples."""
+    count = current(FailureCounts)
     groups = connection.execute(
-        select(
-            FailureCounts.status, func.nullif(FailureCounts.error_code, "").label("error_code"), FailureCounts.documents
-        )
-        .where(FailureCounts.job_id == job.job_id)
-        .order_by(FailureCounts.documents.desc(), FailureCounts.status, FailureCounts.error_code)
+        select(count.status, func.nullif(count.error_code, "").label("error_code"), count.documents)
+        .where(count.job_id == job.job_id)
+        .order_by(count.documents.desc(), count.status, count.error_code)
     ).all()
     found = []
     for group in groups:

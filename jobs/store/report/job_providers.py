@@ -8,6 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from jobs.providers import UNANSWERED
 from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.rollup_tables import FailureCounts
 
@@ -70,10 +71,13 @@ class JobProviders:
 def providers_of(connection: Connection, job: JobSummary, num_changes: int = CHANGES_SHOWN) -> JobProviders:
     """The providers of a job, and its last changes."""
     handovers: dict[str, list[HandoverReason]] = {}
-    reasons = select(HandoverCounts.__table__).where(HandoverCounts.job_id == job.job_id)
-    for row in connection.execute(reasons.order_by(HandoverCounts.documents.desc(), HandoverCounts.code)):
+    reason = current(HandoverCounts)
+    reasons = select(reason.provider, reason.code, reason.documents, reason.reason).where(reason.job_id == job.job_id)
+    for row in connection.execute(reasons.order_by(reason.documents.desc(), reason.code)):
         handovers.setdefault(row.provider, []).append(HandoverReason(row.code, row.documents, row.reason))
-    listed = select(JobProvider.__table__).where(JobProvider.job_id == job.job_id).order_by(JobProvider.place)
+    provider = current(JobProvider)
+    columns = (getattr(provider, name) for name in JobProvider.__table__.columns.keys())  # noqa: SIM118
+    listed = select(*columns).where(provider.job_id == job.job_id).order_by(provider.place)
     found = [
         ProviderSummary(
             **{name: value for name, value in row.items() if name not in ("job_id", "place")},
@@ -99,7 +103,7 @@ def _changes(connection: Connection, job: JobSummary, limit: int) -> list[Provid
 
 
 def _unanswered(connection: Connection, job: JobSummary, found: Sequence[ProviderSummary]) -> int:
-    count = FailureCounts
+    count = current(FailureCounts)
     failed = select(func.coalesce(func.sum(count.documents), 0)).where(
         count.job_id == job.job_id, count.error_code == UNANSWERED
     )

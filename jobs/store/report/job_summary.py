@@ -14,6 +14,7 @@ from jobs.providers import ProviderOrder
 from jobs.routing.routes import has_pivot
 from jobs.store.report.document_counts import DocumentCounts
 from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.rollup_tables import FlagCounts
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Job, JobCounts
@@ -252,6 +253,7 @@ SUMMARY_FIELDS = (
     *DERIVED,
 )
 
+FLAGS = current(FlagCounts)
 # All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
 _FROM_JOBS = {
     "model_revision": Job.model_revision,
@@ -262,10 +264,8 @@ _FROM_JOBS = {
     "read_at": db_time().label("read_at"),
     "reads": Job.reads,
     "reading": Job.reading,
-    "flag_counts": select(
-        func.aggregate_strings(FlagCounts.flag.concat(" ").concat(cast(FlagCounts.documents, Text)), ",")
-    )
-    .where(FlagCounts.job_id == Job.id)
+    "flag_counts": select(func.aggregate_strings(FLAGS.flag.concat(" ").concat(cast(FLAGS.documents, Text)), ","))
+    .where(FLAGS.job_id == Job.id)
     .scalar_subquery()
     .label("flag_counts"),
     "corpus_documents": select(JobCounts.documents)

@@ -15,6 +15,7 @@ from jobs.choices import AWAITING, WAITING, is_split
 from jobs.store.queue.leasable import leasable
 from jobs.store.queue.waiting import LiveWorker, live_workers, serves
 from jobs.store.report.job_summary import SUMMARY_FIELDS, JobSummary, find_job, find_jobs, list_jobs
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, Shard
@@ -147,7 +148,7 @@ def _minutes(connection: Connection, jobs: Mapping[int, JobSummary]) -> dict[int
     if not jobs:
         return {}
     since = next(iter(jobs.values())).read_at - timedelta(seconds=LONGER_S + MINUTE_S)
-    sums = MinuteSums
+    sums = current(MinuteSums)
     rows = connection.execute(
         select(sums.job_id, sums.minute, sums.source_tokens, sums.target_tokens).where(
             sums.job_id.in_(jobs), sums.minute > since

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, column, select, table, text
 
 from jobs.outcome import STAGE
+from jobs.store.queue.deltas import count_deltas
 from jobs.store.report.job_summary import find_jobs
 from jobs.store.report.live_job import LiveJob, live_jobs
 from jobs.store.report.model_usage import V_PHASES
@@ -56,6 +57,7 @@ class Metrics:
     workers: Sequence[WorkerSummary]  # that have not stopped
     waiting: Sequence[WaitingWork]
     database_bytes: int
+    unfolded: int  # recorded batches that are not folded into the sums of their jobs
 
 
 def read_metrics(connection: Connection, silence_s: float) -> Metrics:
@@ -68,6 +70,7 @@ def read_metrics(connection: Connection, silence_s: float) -> Metrics:
         workers=list_workers(connection, silence_s),
         waiting=waiting_work(connection),
         database_bytes=int(connection.execute(text(SIZE[connection.dialect.name])).scalar_one()),
+        unfolded=count_deltas(connection),
     )
 
 

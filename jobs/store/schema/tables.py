@@ -12,6 +12,7 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
+    delta_table,
     file_table,
     glossary_table,
     lasting_tables,
@@ -179,7 +180,8 @@ class Shard(Base):
 
 
 class JobCounts(Base):
-    """A job's counters, changed in the transaction that inserts or ends what they count."""
+    """A job's counters, changed in the transaction that inserts or ends what they count; on PostgreSQL without what is
+    in `deltas` still, which the views add."""
 
     __tablename__ = "job_counts"
 

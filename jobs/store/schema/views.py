@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from jobs.measures import LARGEST_EXPONENT, LN_2
 from jobs.stage import FILTER
 from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.current_sums import create_current_views, drop_current_views
 from jobs.store.schema.declarative import Base
 from jobs.store.schema.lasting_tables import CacheReportStep, StoredCacheReport
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
@@ -91,6 +92,7 @@ def create_views(connection: Connection) -> None:
     """Create every view; none may exist yet."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(JSON_EXTRACT)
+    create_current_views(connection)
     for name, definition in _definitions(connection.dialect.name).items():
         connection.execute(text(f"CREATE VIEW {name} AS {definition}"))
 
@@ -98,6 +100,7 @@ def create_views(connection: Connection) -> None:
 def drop_views(connection: Connection) -> None:
     for name in VIEW_COLUMNS:
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+    drop_current_views(connection)
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("DROP FUNCTION IF EXISTS json_extract(text, text)")
 
@@ -200,7 +203,7 @@ def _cache_report_columns() -> Iterator[_ViewColumn]:
 _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     "v_jobs": (
         "One row per job, from counters alone: as quick with ten million documents as with ten.",
-        "jobs JOIN job_counts ON job_counts.job_id = jobs.id",
+        "jobs JOIN current_job_counts AS job_counts ON job_counts.job_id = jobs.id",
         [
             _column_of(Job.id, "job_id"),
             *_columns_of(Job.name, Job.task, Job.model, Job.state, Job.paused, Job.priority, Job.reason, Job.source),
@@ -248,7 +251,7 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     ),
     "v_phases": (
         "One row per job and phase: sums over `v_steps`, kept up to date in `phase_sums`.",
-        "phase_sums",
+        "current_phase_sums AS phase_sums",
         [
             _column_of(PhaseSums.job_id),
             _column_of(Step.phase, sql="phase"),
@@ -291,7 +294,7 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     ),
     "v_throughput": (
         "One row per job and minute in which documents ended with a result or failed, or a timed batch ended.",
-        "minute_sums",
+        "current_minute_sums AS minute_sums",
         [
             _column_of(MinuteSums.job_id),
             _column_of(MinuteSums.minute, meaning="start of the minute; on SQLite `YYYY-MM-DD HH:MM`", sql="{minute}"),
@@ -308,18 +311,18 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     ),
     "v_decoder_steps": (
         "One row per job, phase and decoder step: sums over `v_steps`.",
-        "step_sums",
+        "current_step_sums AS step_sums",
         list(_all_of(StepSums)),
     ),
     "v_past_lengths": (
         f"One row per job and {LENGTHS_PER_ROW} past lengths: sums over the `decode` calls of `v_steps` that were "
         "timed one by one.",
-        "past_length_sums",
+        "current_past_length_sums AS past_length_sums",
         list(_all_of(PastLengthSums)),
     ),
     "v_failures": (
         "One row per job and reason why documents have no result; without cancelled documents.",
-        "failure_counts",
+        "current_failure_counts AS failure_counts",
         [
             *_columns_of(FailureCounts.job_id, FailureCounts.status),
             _column_of(Document.error_code, sql="NULLIF(error_code, '')"),
@@ -329,24 +332,24 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     "v_flags": (
         "One row per job and flag: how many documents have a result with it. Of `v_documents` the same are found by "
         "`' ' || flags || ' ' LIKE '% truncated %'`.",
-        "flag_counts",
+        "current_flag_counts AS flag_counts",
         list(_all_of(FlagCounts)),
     ),
     "v_measures": (
         "The histograms of a job: one row per measure and bucket that is not empty. A bucket of `perplexity` begins at "
         "2^(bucket / 8), one of `length` at 2^(bucket / 4).",
-        "measure_counts",
+        "current_measure_counts AS measure_counts",
         list(_all_of(MeasureCounts)),
     ),
     "v_job_providers": (
         "One row per job and provider, in the order in which they are asked. Documents that no provider answered are "
         "in no row: they failed, or are rankings with the provider `none` in `v_documents`.",
-        "job_providers",
+        "current_job_providers AS job_providers",
         list(_all_of(JobProvider)),
     ),
     "v_handovers": (
         "One row per job, provider and reason why it did not answer documents, which the next provider got.",
-        "handover_counts",
+        "current_handover_counts AS handover_counts",
         list(_all_of(HandoverCounts)),
     ),
     "v_provider_changes": (

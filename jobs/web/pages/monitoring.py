@@ -85,6 +85,8 @@ def families(metrics: Metrics) -> Iterator[Family]:
     yield from _waiting_metrics(metrics)
     size = [Sample(metrics.database_bytes, {})]
     yield Family("kvjobs_database_size_bytes", "gauge", "Size of the database on disk.", size)
+    help_text = "Recorded batches that are not folded into the sums of their jobs; some hundred are usual."
+    yield Family("kvjobs_unfolded_batches", "gauge", help_text, [Sample(metrics.unfolded, {})])
 
 
 def _job_metrics(metrics: Metrics) -> Iterator[Family]:

@@ -17,6 +17,7 @@ from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.queue import deaths, leases
+from jobs.store.queue.deltas import fold
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
@@ -114,6 +115,10 @@ class ConcurrentActors:
         try_again(lambda: deaths.expire(self.database))
         time.sleep(0.002)
 
+    def fold(self, _chance: random.Random, _number: int) -> None:
+        try_again(lambda: fold(self.database))
+        time.sleep(0.002)
+
     def act_as_user(self, chance: random.Random, _number: int) -> None:
         (act,) = chance.choices([pause, resume, cancel, retry], weights=[1, 2, 1, 16])
         job_id = chance.choice(self.job_ids)
@@ -130,7 +135,7 @@ def test_no_document_is_lost_or_counted_twice_under_concurrent_actions(
     jobs = [add_waiting_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
     actors = ConcurrentActors(database, jobs, seed)
 
-    actors.run([actors.work] * WORKERS + [actors.reap, actors.reap, actors.act_as_user, actors.act_as_user])
+    actors.run([actors.work] * WORKERS + 2 * [actors.reap, actors.fold, actors.act_as_user])
     actors.ends = time.monotonic() + 60
     finish(actors)
 

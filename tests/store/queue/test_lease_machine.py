@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from jobs.answers import Answers
 from jobs.errors import SpecError, StaleLease
@@ -28,6 +28,7 @@ from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.queue import deaths, leases
+from jobs.store.queue.deltas import fold, fold_job
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
@@ -197,6 +198,16 @@ class LeaseMachine(RuleBasedStateMachine):
     def retry(self) -> None:
         retry(self.database, self.model.job)
 
+    @rule(dies=st.booleans())
+    def fold(self, dies: bool) -> None:
+        """At any moment, twice, or killed in the transaction. On SQLite nothing is left to fold."""
+        if dies and not self.database.is_sqlite:
+            with contextlib.suppress(KeyboardInterrupt), self.database.writing() as connection:
+                fold_job(connection, self.model.job)
+                raise KeyboardInterrupt
+        else:
+            fold(self.database)
+
     @invariant()
     def every_document_is_in_one_state_and_the_counters_equal_a_recount(self) -> None:
         with self.database.reading() as connection:
@@ -205,7 +216,7 @@ class LeaseMachine(RuleBasedStateMachine):
             ).all()
             found = connection.execute(select(result_tables.Translation.position, result_tables.Translation.text))
             results = {row.position: row.text for row in found}
-            counts = connection.execute(select(tables.JobCounts.__table__)).one()
+            counts = connection.execute(text("SELECT * FROM current_job_counts")).one()
             shards = connection.execute(select(tables.Shard.__table__)).all()
         assert results == self.model.accepted
         assert not [d for d in documents if d.status is not None and d.position in results]

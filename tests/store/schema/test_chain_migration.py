@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from jobs.outcome import Failed
 from jobs.store.database import Database
+from jobs.store.queue.deltas import fold
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from tests.rows import insert_waiting_job, translated
 from tests.small_chains import KEPT, SCORED, begin, finish_all
@@ -34,6 +35,7 @@ def _make_older(database: Database) -> None:
     upgrade(database.engine)
     insert_waiting_job(database, documents=4, per_shard=3)
     write(database, take(database), outcomes=[translated("a"), translated("b"), Failed("engine-error", "it broke")])
+    fold(database)
     downgrade(database.engine, BEFORE_CHAINS)
 
 

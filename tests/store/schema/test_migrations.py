@@ -107,7 +107,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert after.pop("provider_changes") == after.pop("handover_counts") == after.pop("generations") == []
     assert after.pop("passes") == after.pop("tokens") == after.pop("webhook_deliveries") == []
     assert after.pop("uploaded_files") == after.pop("openai_batches") == []
-    assert after.pop("job_files") == after.pop("imported_units") == after.pop("glossaries") == []
+    assert after.pop("job_files") == after.pop("imported_units") == after.pop("glossaries") == after.pop("deltas") == []
     assert after.pop("job_turns") == [{"job_id": 1}, {"job_id": 2}]
     assert after.pop("cache_reports") == after.pop("cache_report_steps") == []
     rollups = {rollup.__tablename__: after.pop(rollup.__tablename__) for rollup in (*SUMS, RecordedBatch)}

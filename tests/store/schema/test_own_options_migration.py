@@ -3,6 +3,7 @@
 from sqlalchemy import text
 
 from jobs.store.database import Database
+from jobs.store.queue.deltas import fold
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from tests.databases import ON_BOTH
 from tests.rows import insert_waiting_job
@@ -20,6 +21,7 @@ def test_the_markup_of_a_document_becomes_an_option_of_its_own(database: Databas
                 text("UPDATE documents SET own_options = :own WHERE position = :at"), {"own": own, "at": position}
             )
 
+    fold(database)
     downgrade(database.engine, BEFORE)
 
     assert column(database, "markup") == ["html", None, None, "md"]

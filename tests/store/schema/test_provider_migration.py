@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from jobs.outcome import Failed
 from jobs.store.database import Database
+from jobs.store.queue.deltas import fold
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from tests.databases import ON_SQLITE
 from tests.rows import insert_waiting_job, translated
@@ -38,6 +39,7 @@ def _make_older(database: Database) -> None:
     upgrade(database.engine)
     insert_waiting_job(database, documents=4, per_shard=3)
     write(database, take(database), outcomes=[translated("a"), translated("b"), Failed("engine-error", "it broke")])
+    fold(database)
     downgrade(database.engine, BEFORE_PROVIDERS)
 
 

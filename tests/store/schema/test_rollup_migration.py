@@ -16,6 +16,7 @@ from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
 from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import MAX_TOKENS
+from jobs.store.queue.deltas import fold
 from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
@@ -130,6 +131,7 @@ def test_the_rollups_of_an_upgraded_database_are_those_that_it_would_have_kept(
     kept = rollups(database)
     assert all(kept.values())
 
+    fold(database)
     downgrade(database.engine, version)
     upgrade(database.engine)
 

@@ -10,7 +10,9 @@ from sqlalchemy.orm import aliased
 
 from jobs.providers import NO_PROVIDER
 from jobs.store.queue.chains import CLOSED, NO_RESULT, next_stage
+from jobs.store.queue.job_counters import COUNTERS
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, open_positions
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
@@ -68,7 +70,10 @@ def _documents(connection: Connection, result: ResultTable, job_id: int, state: 
         .join_from(document, result, is_of_document(result), isouter=True)
         .where(document.job_id == job_id)
     ).one()
-    counters = connection.execute(select(JobCounts).where(JobCounts.job_id == job_id)).one()
+    counts = current(JobCounts)
+    counters = connection.execute(
+        select(*(getattr(counts, name) for name in COUNTERS)).where(counts.job_id == job_id)
+    ).one()
     for name in sums:
         counter = getattr(counters, name, None)
         if counter is not None and counter != getattr(found, name):
@@ -124,22 +129,21 @@ def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iter
 
 def _providers(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
     """Each result names a provider of the job or none, and each provider's counter equals its number of results."""
+    provided, handed = current(JobProvider), current(HandoverCounts)
     by_provider = select(result.provider, func.count()).where(result.job_id == job_id).group_by(result.provider)
     found = {provider: number for provider, number in connection.execute(by_provider) if provider != NO_PROVIDER}
-    listed = select(JobProvider.provider, JobProvider.documents).where(JobProvider.job_id == job_id)
-    counted = {row.provider: row.documents for row in connection.execute(listed.order_by(JobProvider.place))}
+    listed = select(provided.provider, provided.documents).where(provided.job_id == job_id)
+    counted = {row.provider: row.documents for row in connection.execute(listed.order_by(provided.place))}
     for provider, number in counted.items():
         if number != found.get(provider, 0):
             yield f"the provider {provider} has {number} documents, the recount {found.get(provider, 0)}"
-    handed_over = dict(
+    handed_over: dict[str, int] = dict(
         connection.execute(
-            select(HandoverCounts.provider, func.sum(HandoverCounts.documents))
-            .where(HandoverCounts.job_id == job_id)
-            .group_by(HandoverCounts.provider)
+            select(handed.provider, func.sum(handed.documents)).where(handed.job_id == job_id).group_by(handed.provider)
         ).all()
     )
-    listed = select(JobProvider.provider, JobProvider.handed_over).where(JobProvider.job_id == job_id)
-    for provider, number in connection.execute(listed.order_by(JobProvider.place)):
+    listed = select(provided.provider, provided.handed_over).where(provided.job_id == job_id)
+    for provider, number in connection.execute(listed.order_by(provided.place)):
         if number != handed_over.get(provider, 0):
             yield f"the provider {provider} handed over {number} documents, by reason {handed_over.get(provider, 0)}"
     for provider in sorted(found.keys() - counted):

@@ -11,6 +11,7 @@ from jobs.buckets import LAST, PER_NAT, BucketMeasure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
 from jobs.store.rollups import FAILURES
 from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.result_tables import Pass
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import (
@@ -54,7 +55,9 @@ def find_wrong_rollups(connection: Connection, result: ResultTable, job_id: int)
 def _stored(connection: Connection, rollup: Any, job_id: int) -> Sums:
     _, *columns = rollup.__table__.columns
     num_keys = len(rollup.__table__.primary_key) - 1
-    return _read(connection, select(*columns).where(rollup.job_id == job_id), num_keys)
+    now = current(rollup)
+    read = (getattr(now, column.name) for column in columns)
+    return _read(connection, select(*read).where(now.job_id == job_id), num_keys)
 
 
 def _phases(connection: Connection, job_id: int) -> Sums:
@@ -137,7 +140,7 @@ def _flags(connection: Connection, result: ResultTable, job_id: int) -> Sums:
 
 def _batches(connection: Connection, job_id: int) -> Iterator[str]:
     """The batches account for every result and every timing, and for every failure, whether or not it was retried."""
-    batch, counts, phase = RecordedBatch, JobCounts, PhaseSums
+    batch, counts, phase = RecordedBatch, current(JobCounts), current(PhaseSums)
     number, *of_batches = connection.execute(
         select(
             func.count(),

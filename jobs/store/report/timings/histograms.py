@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from jobs.buckets import BucketMeasure, bounds_of_bucket
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.rollup_tables import MeasureCounts
 
 
@@ -19,7 +20,7 @@ class Bucket:
 
 def histogram(connection: Connection, job_id: int, measure: BucketMeasure) -> list[Bucket]:
     """Every bucket from the first to the last that holds a document, those without one in between too."""
-    counts = MeasureCounts
+    counts = current(MeasureCounts)
     rows = connection.execute(
         select(counts.bucket, counts.documents)
         .where(counts.job_id == job_id, counts.measure == measure, counts.documents > 0)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import BigInteger, Connection, Label, cast, column, extract, func, select, table
 
 from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.rollup_tables import MinuteSums
 
 MOST_INTERVALS = 180  # more are hard to tell apart on a page
@@ -62,7 +63,7 @@ class MinuteOfWork:
 def intervals_of_job(connection: Connection, job_id: int, at_least_s: float = 0.0) -> Intervals:
     """The whole job, in at most `MOST_INTERVALS` intervals of `at_least_s` seconds and a minute at least (after
     three years, more of a week)."""
-    sums = MinuteSums
+    sums = current(MinuteSums)
     ends = [select(end(sums.minute)).where(sums.job_id == job_id) for end in (func.min, func.max)]
     first, last = (connection.execute(end).scalar() for end in ends)  # each is found at an end of the index
     if first is None or last is None:
@@ -99,7 +100,7 @@ def width_for(minutes: int, at_least_s: float) -> int:
 
 def _number(connection: Connection, first: datetime, width_min: int) -> Label[int]:
     """SQL for the number of the interval that a minute belongs to, from 0."""
-    minute = MinuteSums.minute
+    minute = current(MinuteSums).minute
     is_sqlite = connection.dialect.name == "sqlite"
     seconds = cast(func.strftime("%s", minute) if is_sqlite else extract("epoch", minute), BigInteger())
     return ((seconds - int(first.timestamp())) // (60 * width_min)).label("number")

@@ -9,12 +9,14 @@ from sqlalchemy import Connection, func, select
 
 from jobs.choices import By
 from jobs.outcome import STAGE
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.rollup_tables import PastLengthSums, PhaseSums, RecordedBatch, StepSums
 
+PHASES, STEPS = current(PhaseSums), current(StepSums)
 # For each grouping: its rollup, the column of its seconds, and the column that it is grouped by.
 SOURCES: Mapping[By, tuple[Any, ...]] = {
-    By.PHASE: (PhaseSums, PhaseSums.seconds, PhaseSums.phase),
-    By.STEP: (StepSums, StepSums.seconds, StepSums.step),
+    By.PHASE: (PHASES, PHASES.seconds, PHASES.phase),
+    By.STEP: (STEPS, STEPS.seconds, STEPS.step),
     By.LANE: (RecordedBatch, RecordedBatch.busy_s, RecordedBatch.worker_id, RecordedBatch.lane),
 }
 
@@ -91,7 +93,7 @@ class DecoderCalls:
 
 def calls_by_step(connection: Connection, job_id: int) -> list[DecoderCalls]:
     """The `decode` calls by step number; empty for a job whose task decodes nothing."""
-    sums = StepSums
+    sums = STEPS
     rows = connection.execute(
         select(sums.step, sums.calls, sums.rows, sums.seconds)
         .where(sums.job_id == job_id, sums.phase == "decode", sums.calls > 0)
@@ -103,7 +105,7 @@ def calls_by_step(connection: Connection, job_id: int) -> list[DecoderCalls]:
 
 def calls_by_past_length(connection: Connection, job_id: int) -> list[DecoderCalls]:
     """The `decode` calls that were timed one by one, by past length, in ranges of `LENGTHS_PER_ROW`."""
-    sums = PastLengthSums
+    sums = current(PastLengthSums)
     rows = connection.execute(
         select(sums.past_length, sums.calls, sums.rows, sums.seconds)
         .where(sums.job_id == job_id, sums.calls > 0)
