@@ -271,6 +271,10 @@ def _fields(request: SubmitRequest, spec: JobSpec) -> dict[str, Any]:
             f"{FIELDS['target_language'].flag} is for one model, and this job goes through several, whose languages "
             "the route decides: leave it out, or submit a job for each language"
         )
+    if "glossary_subset" in own and getattr(spec.options, "glossary", None) is None:
+        raise SpecError(
+            f"{FIELDS['glossary_subset'].flag} chooses terms of a glossary, and none is given: add --glossary FILE"
+        )
     if "prefix" in own and any(len(route.legs) > 1 for route in spec.routes):
         raise SpecError(f"{FIELDS['prefix'].flag} is for a translation by one model: leave it out, or --via")
     if "prefix" in own and not spec.providers.is_default:

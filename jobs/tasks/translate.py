@@ -128,6 +128,13 @@ class TranslateOptions:
         is_later=True,
         in_memory=False,
     )
+    glossary_subset: str | None = option(
+        None,
+        "Of the glossary's terms those whose column `subset` has this text, and those without one.",
+        metavar="TEXT",
+        is_later=True,
+        in_memory=False,
+    )
     no_translate: Glossary | None = option(
         None,
         "Terms that stay as they are, a text file with one a line.",
@@ -150,6 +157,8 @@ class TranslateOptions:
                 f"samples are drawn one by one, and beam_size is {self.beam_size}: leave --beam-size out, or "
                 "--temperature; --n-best says how many samples"
             )
+        if self.glossary_subset is not None and self.glossary is None:
+            raise SpecError("glossary_subset chooses terms of a glossary, and none is given: add --glossary FILE")
         if self.prefix is not None and any(len(route.legs) > 1 for route in self.routes):
             raise SpecError("a prefix is for a translation by one model; leave --prefix out, or --via")
         if not self.temperature and self.beam_size is not None and self.n_best > self.beam_size:
@@ -205,6 +214,7 @@ OWN_FIELDS = {
         "target_language": "the language to translate a document into",
         "max_new_tokens": "the longest translation of a segment of a document, in tokens",
         "max_chars": "the longest translation of a document, in characters",
+        "glossary_subset": "the text that a term of the glossary has in its column `subset`",
         "prefix": "the text with which the translation of a document begins",
     }.items()
 }

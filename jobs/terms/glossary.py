@@ -28,7 +28,7 @@ from jobs.terms.term import MAX_TERMS, GlossaryError, Term, checked
 MAX_BYTES = 1 << 25
 _GZIP = b"\x1f\x8b"
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
-_NAMES = ("source", "target", "forms", "case", "words", "source_language", "target_language")
+_NAMES = ("source", "target", "forms", "case", "words", "source_language", "target_language", "subset")
 _WITHOUT_NAMES = _NAMES[:5]
 _CASES = {"": False, "insensitive": False, "sensitive": True}
 _WORDS = {"": True, "whole": True, "part": False}
@@ -221,6 +221,7 @@ def _of_cells(cells: list[str], at: Mapping[str, int], number: int) -> Term:
         _WORDS[found.get("words", "").lower()],
         found.get("source_language", ""),
         found.get("target_language", ""),
+        found.get("subset", ""),
     )
 
 
@@ -244,7 +245,8 @@ def _unique(found: Iterable[tuple[Term, int]]) -> list[Term]:
             raise GlossaryError(f"line {line}: it has more than {MAX_TERMS:,} terms, which is the most")
         term = checked(given, line)
         source = term.source if term.source_is_cased else term.source.casefold()
-        key = (source, term.source_is_cased, term.source_language.lower(), term.target_language.lower())
+        languages = (term.source_language.lower(), term.target_language.lower())
+        key = (source, term.source_is_cased, *languages, term.subset)
         first, first_line = lines.setdefault(key, (term, line))
         if first.targets != term.targets:
             raise GlossaryError(
@@ -255,4 +257,6 @@ def _unique(found: Iterable[tuple[Term, int]]) -> list[Term]:
 
 
 def _plain(term: Term) -> list[Any]:
-    return [getattr(term, name) for name in Term.__slots__]
+    """Its fields, without those at the end that are empty."""
+    values = [getattr(term, name) for name in Term.__slots__]
+    return values if term.subset else values[:-1]

@@ -20,6 +20,7 @@ class Term:
     is_whole: bool = True  # whether it is a term between word boundaries alone
     source_language: str = ""  # of the documents it is for; "": of all
     target_language: str = ""
+    subset: str = ""  # of the documents that choose it; "": of all
 
 
 class GlossaryError(SpecError):

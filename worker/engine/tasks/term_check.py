@@ -36,7 +36,7 @@ def with_term_flags(
 ) -> list[Outcome | Unanswered]:
     """The outcomes of texts, with the flag where a segment lacks a term. The glossaries of `options` have their
     terms."""
-    matcher = _matcher(options.no_translate, options.glossary, languages)
+    matcher = _matcher(options.no_translate, options.glossary, languages, options.glossary_subset)
     rules = MarkRules.of(options.markup, options.placeholders == Placeholders.AUTO, options.keep)
     return [
         replace(outcome, flags=merge_flags(outcome.flags, [Flag.TERM_MISSING]))
@@ -53,7 +53,8 @@ def terms_of(
     before them, and are left out."""
     if options.glossary is None:
         return [()] * len(sentences)
-    matcher, kept = _matcher(options.no_translate, options.glossary, languages), _kept(options.no_translate)
+    matcher = _matcher(options.no_translate, options.glossary, languages, options.glossary_subset)
+    kept = _kept(options.no_translate)
     return [
         tuple(dict.fromkeys(match.term for match in matcher.find(sentence) if match.term not in kept))
         for sentence in sentences
@@ -105,12 +106,16 @@ def _kept(kept: Glossary | None) -> frozenset[Term]:
 
 
 @lru_cache(maxsize=8)
-def _matcher(kept: Glossary | None, glossary: Glossary | None, languages: LanguagePair | None) -> TermMatcher:
-    """The terms of both that are for these languages; those that stay as they are come first."""
-    terms = [term for some in (kept, glossary) if some is not None for term in some.terms()]
+def _matcher(
+    kept: Glossary | None, glossary: Glossary | None, languages: LanguagePair | None, subset: str | None
+) -> TermMatcher:
+    """The terms of both that are for these languages and this subset; those that stay as they are come first, and those
+    of the subset before those without one."""
+    given = sorted(glossary.terms() if glossary else (), key=lambda term: not term.subset)
     return TermMatcher(
         term
-        for term in terms
-        if (not term.source_language or (languages and may_be_same(term.source_language, languages.source)))
+        for term in (*(kept.terms() if kept else ()), *given)
+        if term.subset in ("", subset)
+        and (not term.source_language or (languages and may_be_same(term.source_language, languages.source)))
         and (not term.target_language or (languages and may_be_same(term.target_language, languages.target)))
     )

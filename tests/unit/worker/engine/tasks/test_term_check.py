@@ -55,6 +55,17 @@ def test_terms_of_other_languages_are_left_out() -> None:
     assert flagged("Snow.", "Schnee.", options, languages=None)
 
 
+def test_terms_of_a_subset_hold_where_it_is_chosen_and_come_before_those_of_all() -> None:
+    glossary = read_glossary("source\ttarget\tsubset\nrain\tRegen\t\nrain\tNiederschlag\tacme\nsnow\tSchnee\t")
+    of_all, of_acme = (TranslateOptions(glossary=glossary, glossary_subset=subset) for subset in (None, "acme"))
+
+    assert flagged("Rain.", "Niederschlag.", of_all)
+    assert not flagged("Rain.", "Regen.", of_all)
+    assert flagged("Rain.", "Regen.", of_acme)
+    assert not flagged("Rain.", "Niederschlag.", of_acme)
+    assert flagged("Snow.", "Firn.", of_acme)
+
+
 def test_a_term_that_stays_comes_before_one_that_is_translated() -> None:
     options = TranslateOptions(no_translate=read_kept_terms("Rain"), glossary=read_glossary("rain\tRegen"))
 
