@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,7 +151,7 @@ def test_a_job_whose_glossary_is_gone_is_named(kvjobs: Kvjobs, tmp_path: Path, h
     job = kvjobs("submit", tmp_path / "corpus.jsonl", "--glossary", tmp_path / "terms.tsv", "--json").json["job_id"]
     assert (checks(kvjobs)["glossaries"]["ok"], checks(kvjobs)["glossaries"]["found"][:2]) == (True, "1 ")
 
-    with sqlite3.connect(home / "kvjobs.db") as connection:
+    with closing(sqlite3.connect(home / "kvjobs.db")) as connection, connection:
         connection.execute("delete from glossaries")
 
     found = checks(kvjobs)["glossaries"]

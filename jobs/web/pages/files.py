@@ -38,11 +38,11 @@ def files(
     connection: Reading,
     settings: SettingsOfApp,
     job_id: JobId,
-    after: Annotated[int, Query(ge=-1, le=LARGEST_ID)] = -1,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
     found = find_live_job(connection, str(job_id), settings.lease_s)
     of_job = found.chain or job_id
-    listed = list_files(connection, job_id, of_job, FILES_A_PAGE + 1, after=after)
+    listed = list_files(connection, job_id, of_job, FILES_A_PAGE + 1, after=-1 if after is None else after)
     page = listed[:FILES_A_PAGE]
     return {
         "job": found,

@@ -99,7 +99,7 @@ def test_all_files_are_listed_page_by_page(
     monkeypatch.setattr("jobs.web.pages.files.FILES_A_PAGE", 2)
     for number in range(3):
         (tmp_path / "manual").mkdir(exist_ok=True)
-        (tmp_path / "manual" / f"{number}.properties").write_bytes(b"a=A")
+        (tmp_path / "manual" / f"{number}.properties").write_bytes(b"a=Rain")
     job = submit(database, Corpus(path=tmp_path / "manual"), SPEC, spool=tmp_path).job_id
 
     assert f'href="/jobs/{job}/files"' in client.get(f"/jobs/{job}").text

@@ -4,14 +4,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jobs.errors import Stopped
 from jobs.outcome import Score, SegmentTranslation, StepTiming
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.shared_options import Timing
-from worker.engine.runtime.encoded_sources import EncodedSources
 from worker.engine.runtime.timing import Counted, Stopwatch
+
+if TYPE_CHECKING:  # commands that load no numpy import this module
+    from worker.engine.runtime.encoded_sources import EncodedSources
 
 
 class ResultMemory(Protocol):
@@ -54,7 +56,7 @@ class RunContext:
     memory: ResultMemory = field(default_factory=NoMemory)
     digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
     languages: LanguagePair | None = None  # of a translation, where they are known: imported units are found by them
-    encoded: EncodedSources | None = None  # where sources are read again in this run
+    encoded: "EncodedSources | None" = None  # where sources are read again in this run
     part: str = ""  # stands behind the name of each phase that is timed
 
     def for_digest(self, digest: bytes, timing: Timing, languages: LanguagePair | None = None) -> "RunContext":
