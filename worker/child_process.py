@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 LONGEST_PAUSE_S = 10.0
 BROKEN_PAUSE_S = 5.0  # until a job is tried again whose model is being installed
 NO_THREAD = "can't start new thread"
+NO_WATCHDOG_THREAD = "unable to start watchdog thread"  # of faulthandler
 TOO_FEW_THREADS = (
     "kvjobs worker: this process may not start as many threads as it needs; raise the limit (ulimit -u, TasksMax=, "
     "--pids-limit), or give it fewer lanes"
@@ -93,6 +94,17 @@ def main() -> int:
         return 1
 
 
+def _watch(run: Callable[[], None]) -> None:
+    """Run the watchdog; a process that it cannot watch is ended, and another is started in its place."""
+    try:
+        run()
+    except RuntimeError as error:
+        if NO_WATCHDOG_THREAD not in str(error):
+            raise
+        print(TOO_FEW_THREADS, file=sys.stderr, flush=True)
+        os._exit(1)
+
+
 def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
     settings = arguments.settings
     providers = Providers(arguments)
@@ -132,7 +144,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
             keeper.record_heartbeat(worker_stats(providers, lanes))
     parent.call_at_stop(keeper.stop)
     heartbeat = _start(keeper.keep_alive, lambda: worker_stats(providers, lanes))
-    _start(keeper.watchdog.run)
+    _start(partial(_watch, keeper.watchdog.run))
     failures: list[str] = []
     lane_threads = [_start(_run_lane, database, lane, keeper, arguments, queues, failures) for lane in lanes]
     with serve_health(settings, lambda: _health(keeper, lane_threads)):
