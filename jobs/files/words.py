@@ -19,7 +19,7 @@ _CODE = re.compile(
     r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|"  # a UUID
     r"[A-Za-z0-9_]*[A-Za-z0-9]_[A-Za-z0-9][A-Za-z0-9_]*|"  # snake_case
     r"[a-z][a-z0-9]*+[A-Z][A-Za-z0-9]*|"  # camelCase, iPhone
-    r"[A-Za-z_$][\w$]*+(?:\.[A-Za-z_$][\w$]*+)*+\(\)|"  # a call
+    r"[A-Za-z_$][\w$]*+(?>(?:\.[A-Za-z_$][\w$]*+)*)\(\)|"  # a call
     r"[A-Za-z0-9][\w-]*(?:\.[\w-]+){2,}|"  # a key, a host
     r"[A-Za-z0-9][\w-]*\.[a-z][a-z0-9]{1,4}",  # a file
     re.ASCII,
