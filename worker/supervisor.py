@@ -11,7 +11,7 @@ import time
 from types import FrameType
 
 from jobs.dispatch.database_outage import DatabaseOutage
-from jobs.dispatch.folder import Folder
+from jobs.dispatch.delta_folding import DeltaFolding
 from jobs.dispatch.reaper import reap
 from jobs.dispatch.webhooks import WebhookSender
 from jobs.dispatch.worker_arguments import WorkerArguments
@@ -39,7 +39,7 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
     reaper = ReaperThread(database, arguments.settings.lease_s)
     reaper.reap()
     reaper.start(stop)
-    Folder(database, new_holder()).start(stop)
+    DeltaFolding(database, new_holder()).start(stop)
     webhooks = WebhookSender(database, arguments.settings)
     webhooks.start(stop)
     pause_s = 0.0

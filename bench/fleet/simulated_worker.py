@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from bench.fleet.instant_provider import InstantProviders
 from jobs.dispatch.broker import BrokerStatus
-from jobs.dispatch.folder import Folder
+from jobs.dispatch.delta_folding import DeltaFolding
 from jobs.dispatch.hints import Dispatcher
 from jobs.errors import StoreError
 from jobs.store.database import Database
@@ -37,7 +37,7 @@ class Load:
     """What the simulated workers do."""
 
     pace_s: tuple[float, float]  # the shortest and the longest time that a batch takes
-    with_parent: bool  # each has the reaper, folder and dispatcher of its parent process, with their own connections
+    with_parent: bool  # each has the reaper, folding and dispatcher of its parent process, with their own connections
     broker: str = ""  # of the dispatcher; without one, lanes look for work five times as often
 
 
@@ -68,7 +68,7 @@ class SimulatedWorker:
         for thread in self._threads:
             thread.start()
         if self._parent is not None:
-            Folder(self._parent, new_holder()).start(self._stop)
+            DeltaFolding(self._parent, new_holder()).start(self._stop)
         if self._parent is not None and self._with_reaper:
             ReaperThread(self._parent, LEASE_S).start(self._stop)
             if self._app is not None:

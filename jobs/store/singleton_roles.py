@@ -16,7 +16,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import SingletonRole
 
 DISPATCHER = "dispatcher"  # sends hints to the broker
-FOLDER = "folder"  # folds deltas into sums
+FOLDING = "folding"  # folds deltas into sums
 REAPER = "reaper"  # takes back the leases that ran out
 
 

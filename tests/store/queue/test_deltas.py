@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from jobs.dispatch.folder import Folder
+from jobs.dispatch.delta_folding import DeltaFolding
 from jobs.outcome import Failed, StepTiming
 from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
@@ -103,8 +103,8 @@ def test_a_pruned_job_leaves_no_delta(database: Database, job: int) -> None:
     assert number(database) == 0
 
 
-def test_a_folder_without_the_role_folds_nothing_until_the_other_ends(database: Database, job: int) -> None:
-    first, second = Folder(database, "first"), Folder(database, "second")
+def test_a_process_without_the_role_folds_nothing_until_the_other_ends(database: Database, job: int) -> None:
+    first, second = DeltaFolding(database, "first"), DeltaFolding(database, "second")
     stop = threading.Event()
     stop.set()
 
@@ -117,7 +117,7 @@ def test_a_folder_without_the_role_folds_nothing_until_the_other_ends(database: 
     assert second.tick()
 
 
-def test_two_folders_at_once_count_nothing_twice(database: Database, job: int) -> None:
+def test_two_that_fold_at_once_count_nothing_twice(database: Database, job: int) -> None:
     url = database.engine.url.render_as_string(hide_password=False)
     found: list[int] = []
     with closing(Database.open(url)) as other:

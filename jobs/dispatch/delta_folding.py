@@ -1,4 +1,4 @@
-"""The folder: adds what recorded batches have appended (`jobs.store.queue.deltas`) to the sums of their jobs.
+"""Folding of deltas: adds what recorded batches have appended (`jobs.store.queue.deltas`) to the sums of their jobs.
 
 A thread of every worker whose database is PostgreSQL; one of the fleet has the role and folds. Two at once do no harm,
 and where none lives reports stay right: they add up what waits to be folded each time.
@@ -11,7 +11,7 @@ import threading
 from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.queue.deltas import fold
-from jobs.store.singleton_roles import FOLDER, acquire_role, release_role
+from jobs.store.singleton_roles import FOLDING, acquire_role, release_role
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ FOLD_EVERY_S = 1.0
 ROLE_S = 15.0
 
 
-class Folder:
+class DeltaFolding:
     """Folds again and again; no error of the database ends it."""
 
     def __init__(self, database: Database, holder: str) -> None:
@@ -40,14 +40,14 @@ class Folder:
             wait_s = FOLD_EVERY_S if self.tick() else random.uniform(ROLE_S / 2, ROLE_S)
         try:
             if self.tick():
-                release_role(self._database, FOLDER, self._holder)
+                release_role(self._database, FOLDING, self._holder)
         except StoreError as error:
             log.info("another worker will fold after %.0f s, not at once: %s", ROLE_S, error)
 
     def tick(self) -> bool:
         """Fold, if this process has the role; returns whether it has."""
         try:
-            if not acquire_role(self._database, FOLDER, self._holder, ROLE_S):
+            if not acquire_role(self._database, FOLDING, self._holder, ROLE_S):
                 return False
             fold(self._database)
         except StoreError as error:
