@@ -46,7 +46,6 @@ OF_TEXTS = (
     Column("target_tokens", "TOKENS OUT", count, right=True, rank=4),
     Column("perplexity", "PERPLEXITY", figure, right=True),
 )
-COLUMNS = (*OF_SCORES, *OF_TEXTS, FLAGS)
 
 
 @click.command("totals")

@@ -168,7 +168,8 @@ def _scalar(
 def _candidates(text: str, like: YamlScalar, raw: str) -> Iterator[str]:
     """With "\\n" for line ends."""
     if like.style == "":
-        yield text
+        if "\t" not in text:  # which not every reader takes within a plain scalar: libyaml does, PyYAML's own does not
+            yield text
     elif like.style == "'":
         yield "'" + text.replace("'", "''") + "'"
     elif like.style in ("|", ">") and (header := _HEADER.match(raw)):

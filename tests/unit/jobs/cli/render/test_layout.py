@@ -18,7 +18,15 @@ from worker.cli.worker import ping
 NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
 
 TABLES = (
-    *(ls.COLUMNS, totals.COLUMNS, worker_ls.COLUMNS, ping.COLUMNS, cache.COLUMNS, providers.COLUMNS),
+    *(
+        ls.COLUMNS,
+        (*totals.OF_SCORES, totals.FLAGS),
+        (*totals.OF_TEXTS, totals.FLAGS),
+        worker_ls.COLUMNS,
+        ping.COLUMNS,
+        cache.COLUMNS,
+        providers.COLUMNS,
+    ),
     *(verify.CHECK_COLUMNS, verify.CAUSAL_CHECK_COLUMNS),
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.errors import CorpusError, SpecError
@@ -161,6 +161,7 @@ def test_a_file_whose_texts_do_not_change_comes_back_byte_for_byte(value, style,
         assert len({unit.name for unit in file.units}) == len(file.units)
 
 
+@example("0\t0", "a: xx\n")
 @given(
     TEXTS,
     st.sampled_from(
