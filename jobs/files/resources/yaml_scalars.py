@@ -9,8 +9,9 @@ Knows: YAML 1.1 and 1.2. Does not know: which scalars are texts.
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
@@ -26,6 +27,7 @@ _STRING_TAGS = frozenset({None, "!", "tag:yaml.org,2002:str"})
 _OTHER_TYPES = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?|0x[0-9a-fA-F]+")
 _BLANK_END = re.compile(r"(?:\r\n|[\r\n]|[ \t]++(?=[\r\n]|\Z))*+\Z")
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
+_WORDS = re.compile(r"[^\W_][\w .]*")  # of a text that means the same to every reader, but for numbers and the like
 _HEADER = re.compile(r"[|>]\d?(?P<chomping>[-+]?)\d?(?P<comment>[ \t]*+(?:#[^\r\n]*+)?)(?:\r\n|\r|\n)")
 _SYMBOL = re.compile(r":[A-Za-z_]\w*+[?!]?")  # of Ruby, whose reader makes no text of it
 _LEAST_WIDTH = 60  # columns of a folded text
@@ -168,8 +170,7 @@ def _scalar(
 def _candidates(text: str, like: YamlScalar, raw: str) -> Iterator[str]:
     """With "\\n" for line ends."""
     if like.style == "":
-        if "\t" not in text:  # which not every reader takes within a plain scalar: libyaml does, PyYAML's own does not
-            yield text
+        yield text
     elif like.style == "'":
         yield "'" + text.replace("'", "''") + "'"
     elif like.style in ("|", ">") and (header := _HEADER.match(raw)):
@@ -200,8 +201,14 @@ def _means(candidate: str, text: str, like: YamlScalar) -> bool:
         content, values = f"k: {candidate} # a comment\n", [1]
     else:
         return False  # the root of a file, where --- and % have a meaning
+    # Where a text has signs, readers differ: libyaml takes a tab within a plain scalar and {a: 0?}, PyYAML's own does not.
+    loaders = {_LOADER} if _WORDS.fullmatch(text) else {_LOADER, yaml.SafeLoader}
+    return all(_finds(loader, content, values, text, like) for loader in loaders)
+
+
+def _finds(loader: Any, content: str, values: Sequence[int], text: str, like: YamlScalar) -> bool:
     try:
-        found = [event for event in yaml.parse(content, Loader=_LOADER) if isinstance(event, yaml.ScalarEvent)]
+        found = [event for event in yaml.parse(content, Loader=loader) if isinstance(event, yaml.ScalarEvent)]
     except (yaml.YAMLError, UnicodeError):
         return False
     ending = like.ending[:1]

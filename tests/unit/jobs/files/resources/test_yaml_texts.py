@@ -162,6 +162,7 @@ def test_a_file_whose_texts_do_not_change_comes_back_byte_for_byte(value, style,
 
 
 @example("0\t0", "a: xx\n")
+@example("0?", "{a: xx}")
 @given(
     TEXTS,
     st.sampled_from(
