@@ -201,7 +201,8 @@ def _means(candidate: str, text: str, like: YamlScalar) -> bool:
         content, values = f"k: {candidate} # a comment\n", [1]
     else:
         return False  # the root of a file, where --- and % have a meaning
-    # Where a text has signs, readers differ: libyaml takes a tab within a plain scalar and {a: 0?}, PyYAML's own does not.
+    # Where a text has signs, readers differ: libyaml takes a tab within a plain scalar, and {a: 0?}.
+    # PyYAML's own scanner does not.
     loaders = {_LOADER} if _WORDS.fullmatch(text) else {_LOADER, yaml.SafeLoader}
     return all(_finds(loader, content, values, text, like) for loader in loaders)
 
