@@ -97,6 +97,7 @@ class AttentionChoice:
     layers: tuple[int, ...]  # of the decoder, from 0; the mean of their weights is taken
     reads: bool  # a token is aligned by the step that reads it; else by the step that writes it
     agreement: float | None = None  # as measured when the model was added, 0 to 1; None: not measured
+    head: int | None = None  # of the only layer, from 0; None: the mean of all heads
 
     @classmethod
     def unmeasured(cls, num_layers: int) -> Self:
@@ -107,9 +108,13 @@ class AttentionChoice:
     def of(cls, content: Mapping[str, Any]) -> Self:
         """As `kvjobs.json` has it; raises KeyError, TypeError or ValueError where it is damaged."""
         layers, agreement = tuple(map(int, content["layers"])), content["agreement"]
+        head = content.get("head")  # manifests of earlier versions have none
         if not layers or min(layers) < 0:
             raise ValueError("attention without layers")
-        return cls(layers, content["reads"] is True, None if agreement is None else float(agreement))
+        if head is not None and (len(layers) > 1 or int(head) < 0):
+            raise ValueError("attention with a head that no layer has")
+        agreement, head = None if agreement is None else float(agreement), None if head is None else int(head)
+        return cls(layers, content["reads"] is True, agreement, head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,12 +72,18 @@ class AttentionReader(Protocol):
     def choice(self) -> AttentionChoice:
         """The attention by which this model aligns words."""
 
-    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[NDArray[np.float32]]:
+    def attention(
+        self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext, head: int | None = None
+    ) -> list[NDArray[np.float32]]:
         """For each pair, where the decoder attends: (T, S), the mean over heads and layers, so that a row sums to 1.
         Row t is the step that reads the target's token t - 1 (the start token at first) and writes its token t.
+        `head`: this alone, of a single layer.
 
         The pairs are a batch of `make_pair_batches`. Raises what the model raises.
         """
+
+    def attention_by_head(self, pairs: Sequence[IdPair], layer: int, run: RunContext) -> list[NDArray[np.float32]]:
+        """The same of each head of a layer: (N, T, S)."""
 
 
 class Seq2SeqModel(Protocol):

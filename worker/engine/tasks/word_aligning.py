@@ -99,7 +99,7 @@ class WordAligner:
             run.raise_if_stopped("batches")
             batch = batches.popleft()
             with halve_on_out_of_memory(len(batch), "pairs") as attempt:
-                weights = self._reader.attention([pairs[index] for index in batch], choice.layers, run)
+                weights = self._reader.attention([pairs[index] for index in batch], choice.layers, run, choice.head)
                 found.update(zip(batch, weights, strict=True))
             if not attempt.fits:
                 batches.extendleft((batch[attempt.half :], batch[: attempt.half]))

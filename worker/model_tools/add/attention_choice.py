@@ -4,14 +4,20 @@ made-up sentences, so that a model of any language can be added without a corpus
 
 What a token depends on is known without attention: the token of the source without which it is least likely (the
 prediction difference of Li et al. 2019, "On the Word Alignment from Neural Machine Translation", P19-1124). The
-attention that agrees with it at the most tokens is chosen: of one layer or the mean of all, at the step that writes a
-token or at the one that reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine
+attention that agrees with it at the most tokens is chosen: of a head, of a layer or the mean of all, at the step that
+writes a token or at the one that reads it (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine
 Translation", 2020.emnlp-main.42). Chen et al. choose by the agreement of two models, one for each direction; here
 there is one. The agreement of the two directions of one model's attention does not tell the steps apart: it is 0.54 and
-0.55 of the bundled model, with error rates of 0.24 and 0.67 (docs/experiments.md).
+0.55 of a model of 3 layers, with error rates of 0.24 and 0.67 (docs/experiments.md).
+
+Among as many candidates as there are heads some agree by chance. So what varies less is tried first, and what comes
+later has to be clearly better: the mean of all, a layer, a head. One head is tried before the others: that which
+Marian's `--guided-alignment` trains to align, the first of the last layer at the step that writes (Garg et al. 2019,
+"Jointly Learning to Align and Translate with Transformer Models", D19-1453; `transformer.h` of Marian).
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,24 +71,43 @@ def measure_attention(folder: Path) -> AttentionChoice | None:
 
 
 def best_choice(reader: AttentionReader, measured: Sequence[Dependence]) -> AttentionChoice:
-    """The candidate that agrees at the most tokens; but the mean of all layers, which varies least, if it agrees within
-    one standard error of that (Breiman et al. 1984, "Classification and Regression Trees")."""
+    """The candidate that agrees at the most tokens; but of several kinds, the first that agrees within one standard
+    error of the next (Breiman et al. 1984, "Classification and Regression Trees"), of any head within as many as the
+    best of so many would be better by chance."""
     pairs = [one.pair for one in measured]
-    by_layer = [_attention(reader, pairs, layer) for layer in range(reader.num_layers)]
-    candidates = [tuple(range(reader.num_layers)), *((layer,) for layer in range(reader.num_layers))]
-    found: list[tuple[float, AttentionChoice]] = []
-    for layers in candidates:
-        for reads in (False, True):
-            hits = [
-                _found(one, sum(by_layer[layer][at] for layer in layers), reads) == one.on
-                for at, one in enumerate(measured)
-            ]
-            agreement = float(np.concatenate(hits).mean())
-            found.append((agreement, AttentionChoice(layers, reads, round(agreement, 3))))
-    highest, best = max(found, key=lambda candidate: candidate[0])
-    of_all, mean = max(found[:2], key=lambda candidate: candidate[0])
-    error = (highest * (1 - highest) / sum(len(one.tokens) for one in measured)) ** 0.5
-    return mean if of_all >= highest - error else best
+    by_head = [_attention(reader, pairs, layer) for layer in range(reader.num_layers)]  # (N, T, S) of each pair
+
+    def hits_of(choice: AttentionChoice) -> NDArray[np.float64]:
+        """(tokens,): 1 where it agrees."""
+        heads = slice(None) if choice.head is None else slice(choice.head, choice.head + 1)
+        hits = [
+            _found(one, sum(by_head[layer][at][heads].sum(axis=0) for layer in choice.layers), choice.reads) == one.on
+            for at, one in enumerate(measured)
+        ]
+        return np.concatenate(hits).astype(np.float64)
+
+    chosen, hits = None, np.zeros(0)
+    for candidates, num_errors in _kinds(reader.num_layers, len(by_head[0][0])):
+        best, found = max(((choice, hits_of(choice)) for choice in candidates), key=lambda one: one[1].mean())
+        gain = found - hits if chosen else found
+        if chosen is None or gain.mean() > num_errors * gain.std() / len(gain) ** 0.5:
+            chosen, hits = best, found
+    assert chosen is not None
+    return dataclasses.replace(chosen, agreement=round(float(hits.mean()), 3))
+
+
+def _kinds(num_layers: int, num_heads: int) -> Iterator[tuple[list[AttentionChoice], float]]:
+    """Candidates, and by how many standard errors the best of them has to be better than those before."""
+    layers, both = range(num_layers), (False, True)
+    yield [AttentionChoice(tuple(layers), reads) for reads in both], 0
+    yield [AttentionChoice((layer,), reads) for layer in layers for reads in both], 1
+    yield [AttentionChoice((num_layers - 1,), reads=False, head=0)], 1  # that guided alignment trains
+    heads = [
+        AttentionChoice((layer,), reads, head=head) for layer in layers for head in range(num_heads) for reads in both
+    ]
+    # The highest of m equal candidates is by so many standard errors above them at most, for large m: the expectation
+    # of the maximum of m normal variables is below it (Boucheron et al. 2013, "Concentration Inequalities", 2.5).
+    yield heads, math.sqrt(2 * math.log(len(heads)))
 
 
 def _found(one: Dependence, weights: Any, reads: bool) -> NDArray[np.int64]:
@@ -95,7 +120,7 @@ def _found(one: Dependence, weights: Any, reads: bool) -> NDArray[np.int64]:
 def _attention(reader: AttentionReader, pairs: Sequence[IdPair], layer: int) -> list[NDArray[np.float32]]:
     found: dict[int, NDArray[np.float32]] = {}
     for batch in make_pair_batches(pairs):
-        weights = reader.attention([pairs[index] for index in batch], [layer], RunContext(Stopwatch(Timing.OFF)))
+        weights = reader.attention_by_head([pairs[index] for index in batch], layer, RunContext(Stopwatch(Timing.OFF)))
         found.update(zip(batch, weights, strict=True))
     return [found[index] for index in range(len(pairs))]
 

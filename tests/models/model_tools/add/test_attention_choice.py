@@ -14,28 +14,35 @@ from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.attention_choice import Dependence, best_choice, measure_attention
 from worker.models.manifest import AttentionChoice, Manifest
 
-NUM_LAYERS, NUM_TOKENS = 3, 8
+NUM_LAYERS, NUM_HEADS, NUM_TOKENS = 3, 4, 8
 
 
 class MadeUpReader:
     """Attends to the token at the same place in one layer, at the step that writes a token or at the one that reads
-    it, and anywhere in the others."""
+    it, and anywhere in the others. `head`: the only one of the layer that does."""
 
     num_layers = NUM_LAYERS
     choice = AttentionChoice.unmeasured(NUM_LAYERS)
 
-    def __init__(self, layer: int, reads: bool, noise: float) -> None:
+    def __init__(self, layer: int | None, reads: bool, noise: float, head: int | None = None, seed: int = 0) -> None:
         self._layer, self._reads, self._noise = layer, reads, noise
+        self._heads = range(NUM_HEADS) if head is None else [head]
+        self._seed = seed
 
-    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[np.ndarray]:
-        rng = np.random.default_rng(layers[0])
+    def attention_by_head(self, pairs: Sequence[IdPair], layer: int, run: RunContext) -> list[np.ndarray]:
+        rng = np.random.default_rng([self._seed, layer])
         found = []
         for pair in pairs:
-            weights = rng.random((len(pair.target), len(pair.source))) * self._noise
-            if layers[0] == self._layer:
-                weights += np.eye(*weights.shape, k=-self._reads)
+            weights = rng.random((NUM_HEADS, len(pair.target), len(pair.source))) * self._noise
+            if layer == self._layer:
+                weights[self._heads] += np.eye(*weights.shape[1:], k=-self._reads)
             found.append(weights.astype(np.float32))
         return found
+
+    def attention(
+        self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext, head: int | None = None
+    ) -> list[np.ndarray]:
+        raise AssertionError("the weights of each head are enough")
 
 
 def dependences(count: int = 20) -> list[Dependence]:
@@ -47,9 +54,34 @@ def dependences(count: int = 20) -> list[Dependence]:
 @pytest.mark.parametrize("layer", range(NUM_LAYERS))
 @pytest.mark.parametrize("reads", [False, True])
 def test_the_layer_and_the_step_that_agree_are_chosen(layer: int, reads: bool) -> None:
-    chosen = best_choice(MadeUpReader(layer, reads, noise=3.0), dependences())
+    chosen = best_choice(MadeUpReader(layer, reads, noise=5.0), dependences())
 
-    assert (chosen.layers, chosen.reads) == ((layer,), reads)
+    assert (chosen.layers, chosen.reads, chosen.head) == ((layer,), reads, None)
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 2), (2, 0), (2, 3)])
+@pytest.mark.parametrize("reads", [False, True])
+def test_the_only_head_that_agrees_is_chosen(layer: int, head: int, reads: bool) -> None:
+    chosen = best_choice(MadeUpReader(layer, reads, noise=1.5, head=head), dependences())
+
+    assert (chosen.layers, chosen.reads, chosen.head) == ((layer,), reads, head)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_head_is_chosen_by_chance(seed: int) -> None:
+    chosen = best_choice(MadeUpReader(None, reads=False, noise=1.0, seed=seed), dependences())
+
+    assert chosen.head is None or (chosen.layers, chosen.head, chosen.reads) == ((2,), 0, False)
+
+
+def test_the_head_that_guided_alignment_trains_is_taken_on_less_evidence_than_another() -> None:
+    guided = [
+        best_choice(MadeUpReader(NUM_LAYERS - 1, False, noise=6.0, head=head, seed=seed), dependences(8)).head == head
+        for head in (0, 1)
+        for seed in range(20)
+    ]
+
+    assert sum(guided[:20]) > sum(guided[20:])
 
 
 def test_the_mean_of_all_layers_is_chosen_where_no_layer_agrees_clearly_better() -> None:

@@ -50,7 +50,7 @@ def test_a_manifest_is_read_back_as_it_was_written(folder, manifest):
 
 def test_what_was_measured_is_read_back_and_decides_nothing(folder, manifest):
     stand_ins = StandIns(numbers=True, names=(StandIn("London", "伦敦"),))
-    attention = AttentionChoice((1, 2), reads=True, agreement=0.5)
+    attention = AttentionChoice((2,), reads=True, agreement=0.5, head=3)
     measured = dataclasses.replace(manifest, attention=attention, stand_ins=stand_ins)
     (folder / "kvjobs.json").write_bytes(measured.to_bytes())
 
@@ -61,6 +61,20 @@ def test_what_was_measured_is_read_back_and_decides_nothing(folder, manifest):
         Manifest.read(folder)
     write(folder, measured, stand_ins={"numbers": True, "names": [{"form": "London", "written": ""}]})
     with pytest.raises(ModelError, match="stand-in without letters"):
+        Manifest.read(folder)
+
+
+def test_a_manifest_of_a_version_that_knew_no_heads_takes_the_mean_of_all(folder, manifest):
+    write(folder, manifest, attention={"layers": [1, 2], "reads": True, "agreement": 0.5})
+
+    assert Manifest.read(folder).attention == AttentionChoice((1, 2), reads=True, agreement=0.5, head=None)
+
+
+@pytest.mark.parametrize(("layers", "head"), [([1, 2], 0), ([1], -1), ([1], "first")])
+def test_a_head_that_no_layer_has_is_refused(folder, manifest, layers, head):
+    write(folder, manifest, attention={"layers": layers, "reads": False, "agreement": None, "head": head})
+
+    with pytest.raises(ModelError, match="invalid one"):
         Manifest.read(folder)
 
 

@@ -1,10 +1,11 @@
 """
 Where the decoder of a native model attends in given translations.
 
-Shapes: B pairs · S longest source · T longest target.
+Shapes: B pairs · S longest source · T longest target · N heads.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.scorer import PackedTargets
+from worker.graphs.seq2seq.attention_weights import WantedAttention
 from worker.models.manifest import AttentionChoice
 
 
@@ -30,15 +32,25 @@ class NativeAttentionReader:
     def num_layers(self) -> int:
         return self._graphs.shape.num_layers
 
-    def attention(self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext) -> list[NDArray[np.float32]]:
+    def attention(
+        self, pairs: Sequence[IdPair], layers: Sequence[int], run: RunContext, head: int | None = None
+    ) -> list[NDArray[np.float32]]:
+        return self._read(pairs, WantedAttention(tuple(layers), head), run)
+
+    def attention_by_head(self, pairs: Sequence[IdPair], layer: int, run: RunContext) -> list[NDArray[np.float32]]:
+        return self._read(pairs, WantedAttention((layer,), by_head=True), run)
+
+    def _read(self, pairs: Sequence[IdPair], wanted: WantedAttention, run: RunContext) -> list[NDArray[Any]]:
         cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
         feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
         targets = PackedTargets(pairs, self._start_id)
         feed |= targets.feed()
         with run.measure("align", rows=len(pairs), tokens=len(targets.ids)):
-            found = sum(  # (B, T, S)
-                graph.run(["attention"], feed)[0] * np.float32(count / len(layers))
-                for graph, count in self._graphs.attention(layers)
+            found = sum(  # (B, T, S), or of each head (B, N, T, S)
+                graph.run(["attention"], feed)[0] * np.float32(count / len(wanted.layers))
+                for graph, count in self._graphs.attention(wanted)
             )
         assert isinstance(found, np.ndarray)  # there is a layer
-        return [weights[: len(pair.target), : len(pair.source)] for weights, pair in zip(found, pairs, strict=True)]
+        return [
+            weights[..., : len(pair.target), : len(pair.source)] for weights, pair in zip(found, pairs, strict=True)
+        ]

@@ -5,7 +5,7 @@ Knows: sessions, the file whose weights they share. Does not know: rows, the oth
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.native.kv_slots import KVSlots, KVSlotShape, Slots
 from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
-from worker.graphs.seq2seq.attention_weights import rebuild_attention
+from worker.graphs.seq2seq.attention_weights import WantedAttention, rebuild_attention
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder
 from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_exact_head, rebuild_head
@@ -28,13 +28,12 @@ from worker.graphs.seq2seq.uncached import rebuild_uncached
 
 # Graphs besides the decoders with a cache.
 UNCACHED, BODY, HEAD, EXACT_HEAD = "uncached", "scoring body", "scoring head", "exact head"
-_ATTENTION = "attention "  # and the numbers of layers
+_ATTENTION = "attention "  # and of what
 
 
-def attention_of(layers: Iterable[int]) -> str:
-    """The kind of the graph with the mean weights of cross-attention in some layers, numbered as in the whole
-    decoder."""
-    return _ATTENTION + ",".join(map(str, sorted(layers)))
+def attention_of(wanted: WantedAttention) -> str:
+    """The kind of the graph with weights of cross-attention."""
+    return f"{_ATTENTION}{wanted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +100,14 @@ class DecoderGraphs:
         return self._session(StepKind(beams), lambda: self._open(self._rebuild(beams)))
 
     def other(self, kind: str) -> InferenceSession:
-        """One of UNCACHED, BODY, HEAD, EXACT_HEAD, and `attention_of` layers."""
+        """One of UNCACHED, BODY, HEAD, EXACT_HEAD, and `attention_of` weights."""
         file, rebuild = self._file, {UNCACHED: rebuild_uncached, BODY: rebuild_body}
         if kind == HEAD:
             return self._session(kind, lambda: self._open(rebuild_head(file.file, file.config, file.precision)))
         if kind == EXACT_HEAD:
             return self._session(kind, lambda: self._open(rebuild_exact_head(file.file, file.config)))
         if kind.startswith(_ATTENTION):
-            wanted = {int(layer) for layer in kind.removeprefix(_ATTENTION).split(",")}
+            wanted = WantedAttention.of(kind.removeprefix(_ATTENTION))
             return self._session(
                 kind,
                 lambda: self._open(rebuild_attention(file.file, file.config, file.precision, file.layers, wanted)),

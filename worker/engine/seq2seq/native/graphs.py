@@ -35,6 +35,7 @@ from worker.engine.seq2seq.native.separate_stages import SeparateDecoderStages
 from worker.engine.seq2seq.native.target_head import TargetHead
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, stage_graph
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq.attention_weights import WantedAttention
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.graphs import map_head, map_head_bias, screen_bounds
 from worker.graphs.seq2seq.quantized_kv import INT8
@@ -141,14 +142,14 @@ class NativeSeq2SeqGraphs:
         """The decoder's layers over all tokens of given targets."""
         return ChainedGraph(BODY, self._parts.stages(), self._layers, "hidden")
 
-    def attention(self, wanted: Sequence[int]) -> Iterator[tuple[ChainedGraph, int]]:
-        """Graphs of the mean weights of cross-attention over all tokens of given targets: for each stage that has some
-        of the layers `wanted`, its graph behind the stages before it, and how many of them it has."""
+    def attention(self, wanted: WantedAttention) -> Iterator[tuple[ChainedGraph, int]]:
+        """Graphs of weights of cross-attention over all tokens of given targets: for each stage that has some of the
+        layers `wanted`, its graph behind the stages before it, and how many of them it has."""
         stages = self._parts.stages()
         for number, layers in enumerate(self._layers, 1):
-            if own := [layer for layer in wanted if layer in layers]:
-                chained = stages[:number], self._layers[:number]
-                yield ChainedGraph(BODY, *chained, "attention", last_kind=attention_of(own)), len(own)
+            if own := tuple(layer for layer in wanted.layers if layer in layers):
+                chained, kind = (stages[:number], self._layers[:number]), attention_of(replace(wanted, layers=own))
+                yield ChainedGraph(BODY, *chained, "attention", last_kind=kind), len(own)
 
     def score_head(self, hidden: NDArray[Any], next_rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """hidden (M, D), next_rows (M, 1) of the head -> log-probabilities (M, 1)."""

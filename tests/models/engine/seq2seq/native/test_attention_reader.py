@@ -21,15 +21,20 @@ from worker.model_tools.verify.references import open_numpy_seq2seq
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
 
 
-def read(model: NativeSeq2Seq, pairs: list[IdPair], layers: list[int]) -> list[Any]:
-    """In the order of the pairs, which go through the model in one batch."""
+def read(model: NativeSeq2Seq, pairs: list[IdPair], layers: list[int], head: int | str | None = None) -> list[Any]:
+    """In the order of the pairs, which go through the model in one batch. `head`: of the only layer, or "each"."""
     order = sorted(range(len(pairs)), key=lambda place: -len(pairs[place].source))
-    found = model.new_attention_reader().attention([pairs[place] for place in order], layers, RunContext())
+    reader, batch = model.new_attention_reader(), [pairs[place] for place in order]
+    found = (
+        reader.attention_by_head(batch, *layers, RunContext())
+        if head == "each"
+        else reader.attention(batch, layers, RunContext(), head)
+    )
     return [weights for _, weights in sorted(zip(order, found, strict=True), key=lambda both: both[0])]
 
 
 def in_numpy(reference: Any, pair: IdPair, start_id: int) -> list[Any]:
-    """The weights of each layer (T, S), mean over heads."""
+    """The weights of each layer (N, T, S)."""
     found: list[Any] = []
     attend = reference._attend
 
@@ -49,7 +54,7 @@ def in_numpy(reference: Any, pair: IdPair, start_id: int) -> list[Any]:
             )
             scores = q @ k.swapaxes(1, 2) / (1 if is_t5 else np.sqrt(q.shape[-1]))
             shares = np.exp(scores - scores.max(-1, keepdims=True))
-            found.append((shares / shares.sum(-1, keepdims=True)).mean(0))
+            found.append(shares / shares.sum(-1, keepdims=True))
         return attend(x, to, name, *others, **named)
 
     reference._attend = recording
@@ -70,8 +75,16 @@ def test_the_weights_of_every_layer_are_those_of_numpy(family: str, tmp_path: Pa
         found = read(model, pairs, layers)
 
         for weights, by_layer in zip(found, wanted, strict=True):
-            mean = np.mean([by_layer[layer] for layer in layers], axis=0)
+            mean = np.mean([by_layer[layer].mean(axis=0) for layer in layers], axis=0)
             np.testing.assert_allclose(weights, mean, atol=2e-4)
+
+    for layer in range(num_layers):
+        by_head = read(model, pairs, [layer], "each")
+        for weights, by_layer in zip(by_head, wanted, strict=True):
+            np.testing.assert_allclose(weights, by_layer[layer], atol=2e-4)
+        for head in range(len(by_head[0])):
+            for weights, heads in zip(read(model, pairs, [layer], head), by_head, strict=True):
+                np.testing.assert_allclose(weights, heads[head], atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", [Precision.INT8, Precision.FP16])
@@ -89,8 +102,10 @@ def test_a_split_model_gives_the_weights_of_the_whole(tmp_path: Path) -> None:
     split = NativeSeq2Seq.open(split_kv_model(DEMO_MODEL, tmp_path / "split", 4))
     pairs = [IdPair([5, 6, 7, 8, 0], [9, 10, 11, 0]), IdPair([9, 8, 0], [12, 0])]
 
-    for layers in ([0], [2], [0, 1, 2], [0, 2]):
-        for wanted, found in zip(read(whole, pairs, layers), read(split, pairs, layers), strict=True):
+    for layers, head in (
+        ([0], None), ([2], None), ([0, 1, 2], None), ([0, 2], None), ([1], 3), ([2], 0), ([1], "each")
+    ):  # fmt: skip
+        for wanted, found in zip(read(whole, pairs, layers, head), read(split, pairs, layers, head), strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
