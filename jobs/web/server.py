@@ -1,6 +1,8 @@
 """Serving the dashboard from this process, until it is interrupted."""
 
+import contextlib
 import ipaddress
+import signal
 import socket
 
 import uvicorn
@@ -10,6 +12,10 @@ from jobs.errors import SpecError
 from jobs.web.connections import Limits, protocol
 
 BACKLOG = 100  # visitors who come before the server is ready wait instead of being refused
+
+
+class _Terminated(BaseException):
+    """SIGTERM, by which a service is stopped."""
 
 
 def is_loopback(host: str) -> bool:
@@ -42,8 +48,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, bound: socket.socket) -> None:
-    """Answer requests until SIGINT or SIGTERM; open pages are then closed at once."""
-    make_server(app, Limits()).run(sockets=[bound])
+    """Answer requests until SIGINT or SIGTERM; open pages are then closed at once. Returns after SIGTERM; after SIGINT
+    raises KeyboardInterrupt."""
+
+    def terminate(*_: object) -> None:
+        raise _Terminated
+
+    # uvicorn closes its connections, and then raises the signal once more. By default that would end the process at
+    # once, with the code of a failure and before the caller's blocks are left.
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with contextlib.suppress(_Terminated):
+            make_server(app, Limits()).run(sockets=[bound])
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
