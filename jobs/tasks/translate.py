@@ -60,8 +60,7 @@ class TranslateOptions:
     )
     alignments: bool = option(
         False,
-        "Keep which words of a sentence each word of its translation comes from. The model reads each translation once "
-        "more.",
+        "Keep which words of a sentence each word of its translation comes from.",
         in_memory=False,  # made anew of the translations, whatever made those
         is_later=True,
     )

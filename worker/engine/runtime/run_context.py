@@ -13,7 +13,7 @@ from jobs.tasks.shared_options import Timing
 from worker.engine.runtime.timing import Counted, Stopwatch
 
 if TYPE_CHECKING:  # commands that load no numpy import this module
-    from worker.engine.runtime.encoded_sources import EncodedSources
+    from worker.engine.runtime.first_readings import FirstReadings
 
 
 class ResultMemory(Protocol):
@@ -56,7 +56,7 @@ class RunContext:
     memory: ResultMemory = field(default_factory=NoMemory)
     digest: bytes = b""  # of the model and the options that results depend on: every key of the memory is made with it
     languages: LanguagePair | None = None  # of a translation, where they are known: imported units are found by them
-    encoded: "EncodedSources | None" = None  # where sources are read again in this run
+    first_readings: "FirstReadings | None" = None  # of a run that reads sentences with their translations again
     part: str = ""  # stands behind the name of each phase that is timed
 
     def for_digest(self, digest: bytes, timing: Timing, languages: LanguagePair | None = None) -> "RunContext":

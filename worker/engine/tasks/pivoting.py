@@ -22,7 +22,7 @@ from jobs.outcome import VIA, Flag, Outcome, SegmentTranslation, StepTiming, Tra
 from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import TranslateOptions
 from jobs.terms.term import Term
-from worker.engine.runtime.encoded_sources import EncodedSources
+from worker.engine.runtime.first_readings import FirstReadings
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.document_sentences import CutDocument, CutTexts, is_finite
@@ -63,8 +63,8 @@ def translate_via(
         are_shared = first.options.reuse
         cut = cut.standing_in(known, settled, are_shared=are_shared)
     if cut.has_marks:
-        encoded = EncodedSources()
-        run, to_middle = replace(run, encoded=encoded), replace(to_middle, encoded=encoded)
+        kept = FirstReadings()
+        run, to_middle = replace(run, first_readings=kept), replace(to_middle, first_readings=kept)
     to_final = replace(run, digest=second.digest, languages=second.languages)
     middle = first.translator.translate_sentences(cut.sentences, first.options, to_middle)
     languages = _languages(first, second)

@@ -23,7 +23,7 @@ from jobs.tasks.shared_options import CachePolicy
 from jobs.tasks.translate import TranslateOptions
 from jobs.terms.term import Term
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.encoded_sources import EncodedSources
+from worker.engine.runtime.first_readings import FirstReadings
 from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.engine.search.generation_config import GenerationConfig, SegmentRules
 from worker.engine.search.hypothesis import Hypothesis
@@ -103,7 +103,7 @@ class Translator:
             cut = CutTexts.of(texts, options, prefixes or [options.prefix] * len(texts))
             cut = cut.standing_in(self.model.stand_ins, self.imported(cut, options, run), are_shared=options.reuse)
         if options.alignments or cut.has_marks:
-            run = replace(run, encoded=EncodedSources())
+            run = replace(run, first_readings=FirstReadings())
         terms = terms_of(cut.without_stand_ins(), options, run.languages)
         found = self.translate_sentences(cut.sentences, options, run, cut.prefixes, terms)
         while (again := cut.tried_again(found.results, are_shared=options.reuse)) is not None:

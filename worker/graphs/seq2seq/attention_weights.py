@@ -87,7 +87,7 @@ def _weights(body: TargetLayers, network: Seq2SeqNetwork, q: str, key: str, laye
         ]
         q = net.op("Slice", q, *ends, net.constant("width_axis", [2]), name=f"{name}.q_of_head")
         key = net.op("Gather", key, net.constant(f"{name}.head", [head]), name=f"{name}.key_of_head", axis=1)
-    by_head = net.constant("by_head", [0, 0, num_heads, heads.size])
+    by_head = net.constant(f"{name}.heads", [0, 0, num_heads, heads.size])
     q = net.op("Reshape", q, by_head, name=f"{name}.q")
     q = net.op("Transpose", q, name=f"{name}.q_by_head", perm=[0, 2, 1, 3])  # (B, N, T, H)
     key = net.op("Transpose", key, name=f"{name}.key", perm=[0, 1, 3, 2])  # (B, N, H, S)

@@ -101,6 +101,7 @@ class Seq2SeqBlock:
         self._network = network
         self._weights = weights
         self._no_keys = ""
+        self.queries: dict[int, str] = {}  # of cross-attention, by layer
         self._wide = products_in(Precision.FP32) if self._is_wide else products
         self._relative = self._relative_bias(side)
 
@@ -279,7 +280,8 @@ class Seq2SeqBlock:
     def query_of_source(self, x: str, layer: int) -> str:
         """The queries of cross-attention (M, D)."""
         name = f"decoder.layers.{layer}"
-        return self.linear(self.read(x, name, "encoder_attn"), name, "encoder_attn.q_proj")
+        self.queries[layer] = self.linear(self.read(x, name, "encoder_attn"), name, "encoder_attn.q_proj")
+        return self.queries[layer]
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import TensorProto, helper
 
 from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import Weights
@@ -33,7 +33,7 @@ from worker.graphs.rounding import rounding_error
 from worker.graphs.seq2seq.block import MaskedCrossAttention, Seq2SeqBlock
 from worker.graphs.seq2seq.families import read_network
 from worker.graphs.seq2seq.network import Seq2SeqNetwork
-from worker.graphs.seq2seq.quantized_kv import KVScales
+from worker.graphs.seq2seq.quantized_kv import INT8, KVScales, kv_dtype, times_key_scales
 from worker.graphs.seq2seq.weights import Seq2SeqWeights
 from worker.graphs.weights import ExtendedWeights, Store, WeightsFile, WrittenWeights, read_graph
 
@@ -99,11 +99,21 @@ def rebuild_decoder(
     beams: int = 1,
     masked: bool = False,
     layers: range | None = None,
+    queries: Sequence[int] = (),
 ) -> bytes:
-    """Another decoder over the weights of the graph in `file`, a decoder or a stage of one; for `beams`, `masked` and
-    `layers` see `decoder_graph`."""
+    """Another decoder over the weights of the graph in `file`, a decoder or a stage of one; for `beams`, `masked`,
+    `layers` and `queries` see `decoder_graph`."""
     store = WrittenWeights.read(file)
-    return decoder_over(store, config, precision, beams=beams, masked=masked, layers=layers).serialized()
+    net = decoder_over(store, config, precision, beams=beams, masked=masked, layers=layers, queries=queries)
+    return net.serialized()
+
+
+def rebuild_screened_decoder(file: Path, config: Mapping[str, Any], queries: Sequence[int]) -> bytes:
+    """The screened decoder in `file`, with the output `queries`; without its metadata."""
+    network, store = read_network(config), WrittenWeights.read(file)
+    layers = range(network.decoder_layers)
+    no_weights = Seq2SeqWeights({}, network, None)  # all tensors are in the store
+    return screened_decoder_graph(network, store, no_weights, layers, queries=queries).serialized()
 
 
 def decoder_over(
@@ -114,6 +124,7 @@ def decoder_over(
     beams: int = 1,
     masked: bool = False,
     layers: range | None = None,
+    queries: Sequence[int] = (),
 ) -> GraphBuilder:
     """As `rebuild_decoder`, not serialized."""
     network = read_network(config)
@@ -129,6 +140,7 @@ def decoder_over(
         beams=beams,
         masked=masked,
         layers=layers,
+        queries=queries,
     )
 
 
@@ -189,6 +201,7 @@ def decoder_graph(
     beams: int = 1,
     masked: bool = False,
     layers: range | None = None,
+    queries: Sequence[int] = (),
 ) -> GraphBuilder:
     """One token a row. Rows come in groups of `beams` that share a source, and with it cross keys and values.
 
@@ -196,6 +209,8 @@ def decoder_graph(
     `layers`: the layers of one stage; None for all. A stage without the first layer reads `residual` (R, D) in place of
     ids; one without the last layer outputs `next_residual` in place of logits. Past and cross number the layers of the
     stage from 0.
+    `queries`: C layers of a whole decoder whose queries of cross-attention are an output, cross_queries (R, C x N x H),
+    for products with keys as they are in the cache.
 
     ids (R,), positions (R,): number of cached tokens of the row, longest (1,): the greatest of them + 1,
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
@@ -203,7 +218,7 @@ def decoder_graph(
     """
     net, products = GraphBuilder("decoder", store), products_in(precision)
     layers = range(network.decoder_layers) if layers is None else layers
-    x = _decoder_layers(net, products, network, weights, precision, beams, masked, layers)
+    x = _decoder_layers(net, products, network, weights, precision, beams, masked, layers, queries)
     if layers.stop < network.decoder_layers:
         dtype = np.dtype(np.float32) if network.is_wide else precision.float_dtype
         net.output(x, "next_residual", dtype, ["R", network.width])
@@ -218,17 +233,22 @@ def decoder_graph(
 
 
 def screened_decoder_graph(
-    network: Seq2SeqNetwork, store: Store, weights: Seq2SeqWeights, layers: range | None = None
+    network: Seq2SeqNetwork,
+    store: Store,
+    weights: Seq2SeqWeights,
+    layers: range | None = None,
+    *,
+    queries: Sequence[int] = (),
 ) -> GraphBuilder:
     """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
     Besides logits, without the head's bias, and scales it outputs the hidden states (R, D), to compute the logits of
     those few exactly. The metadata screen_error and screen_norm (`rounding.rounding_error`) bound the error of a logit;
-    with `layers`, a last stage, the caller adds them.
+    with `layers`, a last stage, the caller adds them. `queries`: as of `decoder_graph`.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
     own = range(network.decoder_layers) if layers is None else layers
-    x = _decoder_layers(net, products, network, weights, Precision.FP32, beams=1, masked=False, layers=own)
+    x = _decoder_layers(net, products, network, weights, Precision.FP32, 1, False, own, queries)
     logits, scales = Int8Products().head(net, x, "", weights.head, None)
     assert scales is not None
     net.output(logits, "logits", np.float32, ["R", store.tensor("head.int8").dims[1]])
@@ -249,6 +269,7 @@ def _decoder_layers(
     beams: int,
     masked: bool,
     layers: range,
+    queries: Sequence[int],
 ) -> str:
     """Add the inputs and `layers` of the decoder. Returns the hidden states (R, D), or the residual for the next
     stage."""
@@ -272,4 +293,12 @@ def _decoder_layers(
             attended = block.attend_to_masked_source(x, layer, cached, source)
         x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
+    if queries:
+        own = []
+        for layer in queries:
+            wide = net.op("Cast", block.queries[layer], name=f"queries.{layer}", to=TensorProto.FLOAT)
+            in_int8 = kv_dtype(net, layer, block.dtype) == INT8
+            own.append(times_key_scales(net, wide, layer) if in_int8 else wide)
+        wide = net.op("Concat", *own, name="all_queries", axis=1)
+        net.output(wide, "cross_queries", np.float32, ["R", len(own) * network.decoder_heads.width])
     return block.end_layers(x, "decoder") if layers.stop == network.decoder_layers else x

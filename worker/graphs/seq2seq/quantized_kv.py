@@ -108,6 +108,14 @@ def dequantize_cross(net: GraphBuilder, x: str, layer: int, part: str) -> str:
     return net.op("Mul", net.op("Cast", x, name=f"{x}.float", to=TensorProto.FLOAT), scale, name=f"{x}.dequantized")
 
 
+def times_key_scales(net: GraphBuilder, q: str, layer: int) -> str:
+    """Queries of cross-attention (R, D), for products with keys as they are in the cache."""
+    scale = _scale_of(net, layer, "encoder_attn", "key")
+    return net.op(
+        "Mul", q, net.op("Reshape", scale, net.constant("flat", [-1]), name=f"{q}.key_scales"), name=f"{q}.scaled"
+    )
+
+
 def as_cached(net: GraphBuilder, x: str, layer: int, part: str, heads: int, head_size: int) -> tuple[str, str]:
     """Keys or values of self-attention (R, T, D): what attention reads of them once they are cached, in float32, and
     what is cached (R, N, T, H)."""

@@ -10,6 +10,7 @@ from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.text.markup import Markup
 from tests.models.engine.tasks.texts import DictMemory, one, translate
+from worker.engine.runtime.first_readings import FirstReadings
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.translation import Translator
@@ -127,16 +128,35 @@ def test_a_document_on_which_a_kept_pattern_does_not_end_fails_and_the_others_do
     assert isinstance(found, Translation)
 
 
-def test_a_sentence_that_is_read_again_goes_through_the_encoder_once(
-    demo_translator: Translator, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("what", [{}, {"alignments": True}])
+def test_marks_are_where_a_second_reading_of_the_translation_puts_them(
+    demo_translator: Translator, monkeypatch: pytest.MonkeyPatch, beams: int, what: dict[str, bool]
 ) -> None:
-    run, texts = RunContext(), [MARKED, PLAIN, "Rain will <b>fall</b> in Upton."]
+    run, texts = RunContext(), [MARKED, PLAIN, "Rain will <b>fall</b> in Upton.", "Wind of {n} knots."]
+    options = dataclasses.replace(MARKS, beam_size=beams, **what)
 
-    kept = demo_translator.translate(texts, MARKS, run).outcomes
+    kept = demo_translator.translate(texts, options, run).outcomes
 
-    encoded = sum(timing.rows for timing in run.timings if timing.phase == "encode")
-    assert encoded == 2, "two of the three sentences are equal"
-    monkeypatch.setattr("worker.engine.runtime.encoded_sources.EncodedSources.keep", lambda *_: None)
+    once = rows(run, "encode")
+    monkeypatch.setattr(FirstReadings, "keep_attention", lambda *_: None)
     again = RunContext()
-    assert demo_translator.translate(texts, MARKS, again).outcomes == kept
-    assert sum(timing.rows for timing in again.timings if timing.phase == "encode") > encoded
+    assert demo_translator.translate(texts, options, again).outcomes == kept
+    assert rows(again, "encode") > once, "without what was recorded the sentences are read twice"
+    assert rows(again, "align") > rows(run, "align") - rows(run, "decode")
+
+
+def rows(run: RunContext, phase: str) -> int:
+    return sum(timing.rows for timing in run.timings if timing.phase == phase)
+
+
+def test_what_comes_from_the_memory_is_read_again_with_the_same_marks(demo_translator: Translator) -> None:
+    first = demo_translator.translate([MARKED], MARKS, RunContext())
+    memory = DictMemory()
+    memory.update(first.learned)
+    run = RunContext(memory=memory)
+
+    found = demo_translator.translate([MARKED], MARKS, run)
+
+    assert rows(run, "decode") == 0
+    assert found.outcomes[0].text == first.outcomes[0].text

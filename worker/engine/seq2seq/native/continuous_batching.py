@@ -7,8 +7,9 @@ Decoding with native graphs and continuous batching: a slot takes the next sente
 Knows: one model, one lane. Does not know: texts.
 """
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,15 @@ from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import NOT_FINITE, Hypothesis
+from worker.engine.search.rows import RowOrder
 from worker.engine.search.search import Search, new_search
+from worker.engine.seq2seq.native.attention_recorder import AttentionRecorder
 from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 from worker.engine.seq2seq.protocol import Decoded
 from worker.graphs.seq2seq.quantized_kv import broken_sentences
+from worker.models.manifest import AttentionChoice
 
 # An eighth of the slots has to be free before they are filled again, where each filling is a call of a device or of
 # another process. In the memory of this process a slot is filled at once.
@@ -36,13 +40,15 @@ ENCODED_TOKENS = 512
 class ContinuousDecoder:
     """One lane's slots for one model."""
 
-    def __init__(self, graphs: NativeSeq2SeqGraphs) -> None:
+    def __init__(self, graphs: NativeSeq2SeqGraphs, attention: AttentionChoice | None = None) -> None:
+        """`attention`: that to record in runs that read sentences with their translations again."""
         self._graphs = graphs
+        self._attention = attention
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that did not fit into memory
         # The step of the last call, with the kind of rules that it serves: the number of beams, whether there is no
-        # repetition penalty, and whether no token is drawn.
-        self._step: tuple[tuple[int, bool, bool], DecodeStep] | None = None
+        # repetition penalty, whether no token is drawn, and the layers that are recorded.
+        self._step: tuple[tuple[int, bool, bool, tuple[int, ...]], DecodeStep] | None = None
         self._max_sentences = 0  # the most sentences that fitted into memory so far; 0: not known yet
 
     @property
@@ -62,10 +68,13 @@ class ContinuousDecoder:
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         head = self._graphs.head
         ended: Decoded = []
+        is_recorded = run.first_readings is not None and self._graphs.tells_queries
+        recorded = self._attention.layers if is_recorded and self._attention is not None else ()
         while waiting:
             num_slots = min(len(waiting), batch_size, self._max_sentences or batch_size)
-            step = self._step_for(head.rules(rules))
-            batch = _SentenceBatch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
+            step = self._step_for(head.rules(rules), recorded)
+            recorder = self._recorder(recorded, rules.num_beams)
+            batch = _SentenceBatch(self._graphs, self._slots, step, segments, waiting, num_slots, run, recorder)
             with halve_on_out_of_memory(num_slots, "sentences") as attempt:
                 for hypotheses in batch.steps(head.rules(rules)):
                     ended += [(index, list(map(head.hypothesis, best))) for index, best in hypotheses.items()]
@@ -80,11 +89,16 @@ class ContinuousDecoder:
         if ended:
             yield ended
 
-    def _step_for(self, rules: GenerationConfig) -> DecodeStep:
-        """The DecodeStep of the last call, if it serves these rules too; else a new one."""
-        kind = rules.num_beams, rules.repetition_penalty == 1.0, rules.sampling is None
+    def _recorder(self, layers: Sequence[int], beams: int) -> AttentionRecorder | None:
+        if not layers or self._attention is None:
+            return None
+        return AttentionRecorder(layers, self._graphs.attention_scale, beams, self._attention.head)
+
+    def _step_for(self, rules: GenerationConfig, recorded: tuple[int, ...]) -> DecodeStep:
+        """The DecodeStep of the last call, if it serves these rules and layers too; else a new one."""
+        kind = rules.num_beams, rules.repetition_penalty == 1.0, rules.sampling is None, recorded
         if self._step is None or self._step[0] != kind:
-            self._step = kind, DecodeStep(self._graphs, rules)
+            self._step = kind, DecodeStep(self._graphs, rules, queries=recorded)
         return self._step[1]
 
 
@@ -100,9 +114,11 @@ class _SentenceBatch:
         waiting: deque[int],  # longest first
         num_slots: int,
         run: RunContext,
+        recorder: AttentionRecorder | None,
     ) -> None:
+        """`recorder`: finds where the decoder attends in the best translation of each sentence, which the run keeps."""
         self._running: set[int] = set()  # sentences that have a slot
-        self._encoded = EncodedAhead(graphs, segments, waiting, run)
+        self._encoded = EncodedAhead(graphs, segments, waiting, run, keeps_states=recorder is None)
         self._slots = slots
         self._step = step
         self._segments = segments
@@ -110,6 +126,8 @@ class _SentenceBatch:
         self._num_slots = num_slots
         self._least_free = 1 if graphs.has_slots_here else -(-num_slots // REFILLED_SHARE)
         self._run = run
+        self._graphs = graphs
+        self._recorder = recorder
 
     @property
     def begun(self) -> set[int]:
@@ -133,11 +151,16 @@ class _SentenceBatch:
                 yield {index: [NOT_FINITE] for index in broken}
                 continue
             self._run.raise_if_stopped("steps")
-            logits, scales = self._step.run(search.last_ids, slots, self._run, number)
+            last_ids = search.last_ids
+            logits, scales = self._step.run(last_ids, slots, self._run, number)
+            if self._recorder is not None:
+                self._recorder.read(last_ids, self._step.queries)
             number += 1
             ended, order = search.advance(logits, scales)
             if order is not None:
                 slots.select(order)
+            if self._recorder is not None:
+                self._keep_attention(self._recorder, ended, order, rules.start_id)
             if ended:
                 self._running -= ended.keys()
                 yield ended
@@ -148,9 +171,33 @@ class _SentenceBatch:
             together, cross = self._encoded.take(num_free)
             self._running.update(together)
             self._slots.append(cross)
+            if self._recorder is not None:
+                self._recorder.begin(together, cross)
             del cross  # before the encoder is called again
             search.add(together)
             num_free -= len(together)
+
+    def _keep_attention(
+        self,
+        recorder: AttentionRecorder,
+        ended: Mapping[int, list[Hypothesis]],
+        order: RowOrder,
+        start_id: int,
+    ) -> None:
+        """Keep that of the sentences that have ended, and reorder the rows of the others."""
+        kept = self._run.first_readings
+        assert kept is not None
+        if ended:
+            num_tokens = sum(len(best.ids) for best, *_others in ended.values())
+            with self._run.measure("align", rows=len(ended), tokens=num_tokens):
+                for sentence, (best, *_others) in ended.items():
+                    if math.isfinite(best.log_prob):
+                        weights = recorder.weights(sentence, (start_id, *best.ids[:-1]))
+                        ids = self._graphs.head.hypothesis(best).ids
+                        kept.keep_attention(self._graphs, self._segments[sentence], ids, weights)
+                    recorder.end(sentence)
+        if order is not None:
+            recorder.select(order)
 
 
 class EncodedAhead:
@@ -163,15 +210,23 @@ class EncodedAhead:
     """
 
     def __init__(
-        self, graphs: NativeSeq2SeqGraphs, segments: Sequence[Sequence[int]], waiting: deque[int], run: RunContext
+        self,
+        graphs: NativeSeq2SeqGraphs,
+        segments: Sequence[Sequence[int]],
+        waiting: deque[int],
+        run: RunContext,
+        *,
+        keeps_states: bool = True,
     ) -> None:
-        """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it."""
+        """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it.
+        `keeps_states`: in a run that reads sentences again, keep what the encoder made of them."""
         self.begun: list[int] = []  # removed from `waiting`, and not taken
         self.broken: list[int] = []  # sentences whose encoding is not finite, also removed; the caller takes them
         self._graphs = graphs
         self._segments = segments
         self._waiting = waiting
         self._run = run
+        self._keeps_states = keeps_states
         self._cross: Any = None  # of `begun`
 
     def __bool__(self) -> bool:
@@ -212,6 +267,6 @@ class EncodedAhead:
         ids: NDArray[np.int64] = np.array([self._segments[index] for index in self.begun], np.int64)
         with self._run.measure("encode", rows=len(ids), tokens=ids.size):
             encoded = self._graphs.encode_for_slots(ids)
-        if self._run.encoded is not None and isinstance(encoded, np.ndarray):
-            self._run.encoded.keep(self._graphs, [self._segments[index] for index in self.begun], encoded)
+        if self._run.first_readings is not None and self._keeps_states and isinstance(encoded, np.ndarray):
+            self._run.first_readings.keep(self._graphs, [self._segments[index] for index in self.begun], encoded)
         return encoded

@@ -7,6 +7,7 @@ Shapes: R rows · V ids of the head · D width.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
@@ -21,8 +22,16 @@ from worker.engine.seq2seq.native.lane_decoder import LaneDecoder
 class DecodeStep:
     """One lane's steps for one kind of search."""
 
-    def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
-        """`exact`: give exact logits, also where a screened decoder would serve the rules."""
+    def __init__(
+        self,
+        graphs: NativeSeq2SeqGraphs,
+        rules: GenerationConfig,
+        *,
+        exact: bool = False,
+        queries: tuple[int, ...] = (),
+    ) -> None:
+        """`exact`: give exact logits, also where a screened decoder would serve the rules. `queries`: layers whose
+        queries the steps give too."""
         self.rescore: Rescore | None = None  # finds the best ids where logits are approximate
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and rules.sampling is None and not exact
         self._screen = screen = graphs.screen() if may_screen else None
@@ -30,9 +39,14 @@ class DecodeStep:
             self.rescore = lambda logits, scales, normalizer: screen.best(
                 logits, scales, self._outputs["hidden"], normalizer, renormalize=rules.renormalize_logits
             )
-        self._kind = StepKind(rules.num_beams, screen is not None)
+        self._kind = StepKind(rules.num_beams, screen is not None, queries)
         self._head = graphs.head
         self._outputs: Outputs = {}  # of the last step
+
+    @property
+    def queries(self) -> NDArray[np.float32]:
+        """Of the last step (R, C N H), for C layers; the next step overwrites them."""
+        return self._outputs["cross_queries"]
 
     def run(self, last_ids: Ids, slots: LaneDecoder, context: RunContext, step: int) -> tuple[Floats, Floats | None]:
         """Append one id (R,) to each row. Returns the logits of the next id (R, V), and the factor of each row (R,) by

@@ -22,7 +22,7 @@ from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
 from worker.graphs.seq2seq.attention_weights import WantedAttention, rebuild_attention
 from worker.graphs.seq2seq.families import read_network
-from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder
+from worker.graphs.seq2seq.graphs import cached_dtype, rebuild_decoder, rebuild_screened_decoder
 from worker.graphs.seq2seq.scoring import rebuild_body, rebuild_exact_head, rebuild_head
 from worker.graphs.seq2seq.uncached import rebuild_uncached
 
@@ -42,6 +42,7 @@ class StepKind:
 
     beams: int  # rows of a sentence
     screened: bool = False  # with the approximate head
+    queries: tuple[int, ...] = ()  # layers whose queries of cross-attention it outputs; of a whole decoder on a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,9 @@ class DecoderGraphs:
     def decoder(self, kind: StepKind) -> InferenceSession:
         """A decoder with a cache. On a device one graph serves every number of beams."""
         if kind.screened and self._file.is_last:
-            file = self._file.file.with_name(SCREENED)
-            return self._session(kind, lambda: self._open(None, file, Precision.INT8))
-        beams = 0 if self._on_device else kind.beams
-        return self._session(StepKind(beams), lambda: self._open(self._rebuild(beams)))
+            return self._session(kind, lambda: self._open_screened(kind.queries))
+        kind = StepKind(0 if self._on_device else kind.beams, queries=kind.queries)
+        return self._session(kind, lambda: self._open(self._rebuild(kind)))
 
     def other(self, kind: str) -> InferenceSession:
         """One of UNCACHED, BODY, HEAD, EXACT_HEAD, and `attention_of` weights."""
@@ -128,15 +128,21 @@ class DecoderGraphs:
         (logits,) = (output for output in self.decoder(StepKind(1)).get_outputs() if output.name == "logits")
         return int(logits.shape[1])
 
-    def _rebuild(self, beams: int) -> bytes | None:
-        """The serialized graph for `beams` rows per sentence (0: any number); None for 1, which is the file itself."""
-        if beams == 1:
+    def _rebuild(self, kind: StepKind) -> bytes | None:
+        """The serialized graph of a decoder, for any number of rows per sentence where that is 0; None: it is the file
+        itself."""
+        if kind == StepKind(1):
             return None
-        file = self._file
-        masked = beams == 0
+        file, layers = self._file, self._file.layers
         return rebuild_decoder(
-            file.file, file.config, file.precision, beams=beams or 1, masked=masked, layers=file.layers
-        )
+            file.file, file.config, file.precision,
+            beams=kind.beams or 1, masked=kind.beams == 0, layers=layers, queries=kind.queries,
+        )  # fmt: skip
+
+    def _open_screened(self, queries: Sequence[int]) -> InferenceSession:
+        file = self._file.file.with_name(SCREENED)
+        graph = rebuild_screened_decoder(file, self._file.config, queries) if queries else None
+        return self._open(graph, file, Precision.INT8)
 
     def _session(self, kind: StepKind | str, make: Any) -> InferenceSession:
         with self._lock:

@@ -25,7 +25,8 @@ from worker.engine.seq2seq.native.kv_slots import Slots
 IDS, RESIDUAL, NEXT_RESIDUAL = "ids", "residual", "next_residual"
 _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
-Outputs = Mapping[str, NDArray[Any]]  # next_residual (R, D); of the last stage logits (R, V), scales and hidden if any
+# next_residual (R, D); of the last stage logits (R, V), scales, hidden and cross_queries if any
+Outputs = Mapping[str, NDArray[Any]]
 
 
 class DecoderLane(Protocol):
@@ -108,7 +109,7 @@ class _BoundStep:
         self._given = {
             node.name: (int(node.shape[1]), np.dtype(_DTYPES[node.type]))
             for node in session.get_outputs()
-            if node.name in ("logits", "scales", "hidden", NEXT_RESIDUAL)
+            if node.name in ("logits", "scales", "hidden", "cross_queries", NEXT_RESIDUAL)
         }  # width and type of each output
         self._buffers: dict[str, GrowingBuffer] = {}  # by name
         self._bound: dict[int, _BoundRows] = {}  # by the number of rows

@@ -28,7 +28,7 @@ def encode_padded(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]],
     )
     unknown: list[int] = []
     for row, source in enumerate(sources):
-        kept = None if run.encoded is None else run.encoded.get(graphs, source)
+        kept = None if run.first_readings is None else run.first_readings.get(graphs, source)
         if kept is None:
             unknown.append(row)
         else:

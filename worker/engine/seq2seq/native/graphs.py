@@ -84,6 +84,7 @@ class NativeSeq2SeqGraphs:
         self.head = TargetHead.of(head_ids)
         self.precision = precision
         self.encodes_on_device = on_device and split is None  # `encode_for_slots` gives a tensor in its memory
+        self.attention_scale = network.decoder_heads.scale
         self.has_slots_here = split is None and not on_device  # a sentence enters at the cost of a copy on the host
         self._layers = (range(network.decoder_layers),) if split is None else split.layers(first=1)
         names = [DECODER] if split is None else [stage_graph(number + 1) for number in range(len(self._layers))]
@@ -104,6 +105,8 @@ class NativeSeq2SeqGraphs:
             self._parts = Seq2SeqSessionParts(encoder, files, threads, devices, on_device=self.encodes_on_device)
         # Only now: opening says more about a file that is not a graph.
         self.shape = replace(files[0].shape, num_layers=network.decoder_layers)
+        # Whether a step can tell the queries of cross-attention, and the keys are on the host.
+        self.tells_queries = split is None and not on_device
         if self.shape.dtype == INT8 and not attends_to_int8():
             raise ModelError(
                 f"{folder} keeps keys and values in int8, and onnxruntime {onnxruntime.__version__} computes attention "

@@ -100,13 +100,20 @@ class NativeSeq2Seq:
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008 - frozen
         """A decoder with its own buffers, for one lane."""
         num_uncached = uncached_steps(policy)
-        return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
+        if num_uncached:
+            return UncachedDecoder(self.graphs, num_uncached)
+        return ContinuousDecoder(self.graphs, self.attention_choice)
 
     def new_scorer(self) -> NativeScorer:
         return NativeScorer(self.graphs, self.generation.start_id)
 
     def new_attention_reader(self) -> NativeAttentionReader:
-        return NativeAttentionReader(self.graphs, self.generation.start_id, self.attention)
+        return NativeAttentionReader(self.graphs, self.generation.start_id, self.attention_choice)
+
+    @property
+    def attention_choice(self) -> AttentionChoice:
+        """The attention by which words are aligned."""
+        return self.attention or AttentionChoice.unmeasured(self.graphs.shape.num_layers)
 
 
 def read_rules(folder: Path, config: Mapping[str, Any]) -> tuple[GenerationConfig, int]:

@@ -1,5 +1,6 @@
-"""Where the decoder attends: as a plain computation in numpy gives it, in every family."""
+"""Where the decoder attends: as a plain computation in numpy gives it, in every family, read again or recorded."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,17 @@ import pytest
 from tests.places import DEMO_MODEL, GOLDEN
 from tests.seq2seq_checkpoints import FAMILIES
 from tests.split_models import split_kv_model
-from tests.tiny_models import OpenKV, OpenTiny
+from tests.tiny_models import OpenKV, OpenTiny, build_kv
+from worker.engine.runtime.first_readings import FirstReadings
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.batches import IdPair
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
+from worker.engine.seq2seq.protocol import decode_all
 from worker.graphs.precision import Precision
+from worker.graphs.seq2seq import graphs
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify.references import open_numpy_seq2seq
+from worker.models.manifest import AttentionChoice
 
 RECORDED = json.loads((GOLDEN / "seq2seq.json").read_text(encoding="utf-8"))
 
@@ -62,6 +67,24 @@ def in_numpy(reference: Any, pair: IdPair, start_id: int) -> list[Any]:
     return found
 
 
+def assert_recorded_as_read(model: NativeSeq2Seq, sources: list[list[int]], atol: float) -> None:
+    """What was recorded while the best translations were decoded is what the reader finds in them, in any order."""
+    of_one_head = AttentionChoice((model.graphs.shape.num_layers - 1,), reads=False, head=1)
+    for beams, choice in ((1, model.attention), (3, model.attention), (2, of_one_head)):
+        model = dataclasses.replace(model, attention=choice)
+        run = RunContext(first_readings=FirstReadings())
+        rules = dataclasses.replace(model.generation, num_beams=beams, max_new_tokens=12)
+        found = decode_all(model.new_decoder(), sources, rules, run, batch_size=2)
+        pairs = [IdPair(source, best.ids, rules.start_id) for source, (best, *_) in zip(sources, found, strict=True)]
+        wanted_choice = model.attention_choice
+        read_again = read(model, pairs, list(wanted_choice.layers), wanted_choice.head)
+        for pair, wanted in zip(pairs, read_again, strict=True):
+            assert run.first_readings is not None
+            recorded = run.first_readings.attention(model.graphs, pair.source, pair.target)
+            assert recorded is not None
+            np.testing.assert_allclose(recorded, wanted, atol=atol)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_weights_of_every_layer_are_those_of_numpy(family: str, tmp_path: Path) -> None:
     checkpoint = FAMILIES[family](tmp_path / "checkpoint")
@@ -77,6 +100,7 @@ def test_the_weights_of_every_layer_are_those_of_numpy(family: str, tmp_path: Pa
         for weights, by_layer in zip(found, wanted, strict=True):
             mean = np.mean([by_layer[layer].mean(axis=0) for layer in layers], axis=0)
             np.testing.assert_allclose(weights, mean, atol=2e-4)
+    assert_recorded_as_read(model, [pair.source for pair in pairs], atol=1e-5)
 
     for layer in range(num_layers):
         by_head = read(model, pairs, [layer], "each")
@@ -95,6 +119,15 @@ def test_in_other_precisions_the_weights_are_near_those_in_fp32(open_kv: OpenKV,
     for wanted, found in zip(read(exact.model, pairs, [0, 1]), read(other.model, pairs, [0, 1]), strict=True):
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
         np.testing.assert_allclose(found, wanted, atol=0.05)
+    assert_recorded_as_read(other.model, exact.draw_sources(5), atol=0.02)
+
+
+def test_a_screened_head_does_not_change_what_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "LARGE_HEAD", 8)
+    small = build_kv(tmp_path, "tiny-swish-tied")
+
+    assert small.model.graphs.screen() is not None
+    assert_recorded_as_read(small.model, small.draw_sources(5), atol=1e-5)
 
 
 def test_a_split_model_gives_the_weights_of_the_whole(tmp_path: Path) -> None:
