@@ -23,7 +23,7 @@ from functools import partial
 
 from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.health import Health
-from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.dispatch.worker_arguments import EXIT_DRAINED, WorkerArguments
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.providers import ONNX
 from jobs.queues import CPU, Queues
@@ -38,7 +38,7 @@ from worker.engine.runtime.device import lanes_of, provider_name
 from worker.installation import REASON, InstallationBroken
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
-from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED
+from worker.process.child_handle import EXIT_REFUSED
 from worker.process.connect import connect_with_retry
 from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper

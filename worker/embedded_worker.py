@@ -5,7 +5,8 @@ of a small job is spent on that. Parent and child use the database only after th
 to the parent's standard input; an empty line wakes the lanes. When that pipe ends, both processes end.
 """
 
-import gc
+import logging
+import os
 import sys
 import threading
 
@@ -60,5 +61,6 @@ def _listen(child: Child, has_job: threading.Event, stop: threading.Event) -> No
 
 if __name__ == "__main__":
     code = main()
-    gc.freeze()  # the interpreter's end would look at every object of the modules
-    sys.exit(code)
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)  # the thread that reads standard input would abort the interpreter's end

@@ -14,12 +14,12 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.delta_folding import DeltaFolding
 from jobs.dispatch.reaper import reap
 from jobs.dispatch.webhooks import WebhookSender
-from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.dispatch.worker_arguments import EXIT_DRAINED, WorkerArguments
 from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
 from jobs.system.process import how_it_ended
-from worker.process.child_handle import EXIT_DRAINED, EXIT_REFUSED, Child
+from worker.process.child_handle import EXIT_REFUSED, Child
 from worker.process.frozen_writer import FrozenWriter
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,8 @@ TRACEBACK_S = 5.0  # for a process that prints where it hangs
 
 
 def supervise(arguments: WorkerArguments, database: Database, child: Child, stop: threading.Event) -> int:
-    """Keep one child running until `stop` is set or (with `arguments.drain`) no work is left; the exit code."""
+    """Keep one child running until `stop` is set or (with `arguments.drain`) no work is left; the exit code,
+    EXIT_DRAINED where a person has asked the worker to drain."""
     reaper = ReaperThread(database, arguments.settings.lease_s)
     reaper.reap()
     reaper.start(stop)
@@ -62,7 +63,7 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
         if code == EXIT_DRAINED:
             log.warning("the worker was asked to drain: it has finished its shards, and ends")
             webhooks.finish()
-            return 0
+            return EXIT_DRAINED
         if code == 0 and arguments.drain:
             reaper.reap()
             if reaper.num_freed == num_freed:

@@ -6,6 +6,8 @@ import getpass
 import socket
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from jobs.errors import KvjobsError, NotFoundError, SpecError
 from jobs.store import jobs
 from jobs.store.database import Database
@@ -134,17 +136,24 @@ def perform_on_worker(
     """Ask a worker to do an action; returns the worker afterwards. Raises NotFoundError for a worker that does not
     exist, SpecError where its state does not allow the action. A request that was made already stays as it is."""
     with database.reading() as connection:
-        worker = find_worker(connection, worker_id, silence_s)
-    if worker is None:
-        raise NotFoundError(f"there is no worker {worker_id}; kvjobs worker ls lists the workers")
+        worker = checked_worker(connection, worker_id, action, silence_s)
     if REQUESTS[action] == (worker.asked_to or WorkerRequest.WORK):
         return worker
-    if action not in actions_of_worker(worker):
-        raise SpecError(f"worker {worker_id} is {worker.state}, so it cannot be asked to {action.value}")
     ask(database, worker_id, REQUESTS[action], actor)
     with database.reading() as connection:
         after = find_worker(connection, worker_id, silence_s)
     return after or worker
+
+
+def checked_worker(connection: Connection, worker_id: int, action: WorkerAction, silence_s: float) -> WorkerSummary:
+    """The worker that is to be asked; raises as `perform_on_worker`."""
+    worker = find_worker(connection, worker_id, silence_s)
+    if worker is None:
+        raise NotFoundError(f"there is no worker {worker_id}; kvjobs worker ls lists the workers")
+    is_asked = REQUESTS[action] == (worker.asked_to or WorkerRequest.WORK)
+    if not is_asked and action not in actions_of_worker(worker):
+        raise SpecError(f"worker {worker_id} is {worker.state}, so it cannot be asked to {action.value}")
+    return worker
 
 
 def worker_message(worker: WorkerSummary, action: WorkerAction, heartbeat_s: float) -> str:

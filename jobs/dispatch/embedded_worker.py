@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.dispatch.worker_arguments import EXIT_DRAINED, WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.queues import CPU
 from jobs.settings import Settings
@@ -78,10 +78,14 @@ class EmbeddedWorker:
         code = self._process.poll()
         if code is None:
             return True
-        if code > 0:
+        if code > 0 and code != EXIT_DRAINED:
             self._listener.join(timeout=1)
             raise KvjobsError(f"the worker {how_it_ended(code)}: {self._last_line}")
         return False
+
+    def was_drained(self) -> bool:
+        """Whether it has ended because a person asked it to drain."""
+        return self._process.poll() == EXIT_DRAINED
 
     def ask_to_stop(self) -> None:
         """Ask the worker to finish its batch and end. Does not wait for that."""

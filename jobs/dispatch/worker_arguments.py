@@ -11,6 +11,10 @@ from typing import Any
 from jobs.queues import CPU
 from jobs.settings import SECRET, Settings
 
+# The exit code of a worker's processes, not of `kvjobs worker`: a person has asked it to drain, and it has; no other
+# process follows.
+EXIT_DRAINED = 75
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerArguments:

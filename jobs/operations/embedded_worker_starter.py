@@ -43,6 +43,7 @@ class EmbeddedWorkerStarter:
         self._next_look = 0.0
         self._is_gpu_message_printed = False
         self._is_released = False
+        self._was_drained = False  # then others have the job: a worker in its place would undo what a person asked for
 
     def start_if_needed(self, job: JobSummary) -> None:
         """Start an embedded worker if no worker serves the job. To be called often: it looks every `LOOK_EVERY_S`.
@@ -56,6 +57,7 @@ class EmbeddedWorkerStarter:
                 self._tell(line)
             if self._worker.check():
                 return
+            self._note_drained(self._worker, job)
         if job.has_ended or job.state == JobState.INGESTING or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S
@@ -63,6 +65,8 @@ class EmbeddedWorkerStarter:
             if is_served(self._database, job.queue, job.model, self._settings.lease_s):
                 self.note = self._jobs_ahead.note(job)
                 self._end_early()
+            elif self._was_drained:
+                self.note = "drained; no worker serves it"
             else:
                 self._start_worker(job)
 
@@ -85,6 +89,14 @@ class EmbeddedWorkerStarter:
         else:
             self._worker, self._early = self._early, None
         self._worker.serve(job.job_id)
+
+    def _note_drained(self, worker: EmbeddedWorker, job: JobSummary) -> None:
+        if worker.was_drained() and not self._was_drained:
+            self._was_drained = True
+            self._tell(
+                f"The worker of this command was asked to drain, and has ended. Job {job.label} waits for another: "
+                "kvjobs worker. Ctrl-C ends the waiting, and keeps what is finished."
+            )
 
     def _end_early(self) -> None:
         """End the early worker, which waits for a job that another worker serves."""

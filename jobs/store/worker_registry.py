@@ -1,9 +1,10 @@
 """The registry of worker processes: for display, and to see at once that a process of this machine has died."""
 
 import socket
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, case, insert, null, select, update
+from sqlalchemy import ColumnElement, and_, case, func, insert, null, or_, select, true, update
 
 from jobs import __version__
 from jobs.queues import CPU
@@ -95,6 +96,25 @@ def ask(database: Database, worker_id: int, request: WorkerRequest, actor: str) 
         asked = dict.fromkeys(asked, null())
     with database.writing() as connection:
         connection.execute(update(Worker).where(Worker.id == worker_id).values(asked))
+
+
+def ask_all_to_drain(
+    database: Database, actor: str, *, hosts: Collection[str] | None = None, replaced_within_s: float = 60.0
+) -> None:
+    """Ask the running workers of these hosts (in lower case; None: of all) to drain, in one statement. A worker that
+    registers afterwards is not asked, unless it replaces a process that was: so processes are asked, too, that died
+    within the last `replaced_within_s`. An earlier request to drain stays as it is."""
+    may_be_replaced = and_(Worker.killed, Worker.stopped_at > db_time(-replaced_within_s))
+    with database.writing() as connection:
+        connection.execute(
+            update(Worker)
+            .where(
+                or_(Worker.stopped_at.is_(None), may_be_replaced),
+                Worker.asked_to.is_distinct_from(WorkerRequest.DRAIN.value),
+                true() if hosts is None else func.lower(Worker.host).in_(hosts),
+            )
+            .values(asked_to=WorkerRequest.DRAIN.value, asked_by=actor, asked_at=db_time())
+        )
 
 
 def mark_stopped(database: Database, worker_ids: list[int], *, killed: bool = False) -> None:

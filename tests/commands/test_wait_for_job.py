@@ -34,6 +34,7 @@ class StartedWorker:
     job_id: int | None = None
     has_job: bool = False
     lives: bool = True
+    drained: bool = False
     pid: int = field(default_factory=os.getppid)  # a worker that the test registers is its child
     all: ClassVar[list["StartedWorker"]] = []
     events: ClassVar[list[str]] = []
@@ -52,6 +53,9 @@ class StartedWorker:
 
     def check(self) -> bool:
         return self.lives
+
+    def was_drained(self) -> bool:
+        return self.drained
 
     def ask_to_stop(self) -> None:
         self.events.append("stop")
@@ -101,6 +105,28 @@ def test_without_a_running_worker_one_is_started_for_the_job(
     started_workers[0].lives = False  # it ended without being asked to
     ensure(starter, database, mine)
     assert len(started_workers) == 2
+
+
+def test_in_place_of_a_worker_that_was_drained_none_is_started(
+    database: Database,
+    starter: EmbeddedWorkerStarter,
+    add_job: AddJob,
+    started_workers: list[StartedWorker],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mine = add_job(Line("a"))
+    ensure(starter, database, mine)
+    started_workers[0].lives, started_workers[0].drained = False, True
+
+    for _ in range(3):
+        ensure(starter, database, mine)
+
+    assert len(started_workers) == 1
+    assert capsys.readouterr().err.count("drain") == 1
+    assert starter.note
+    other_worker(database)
+    ensure(starter, database, mine)
+    assert starter.note == ""
 
 
 def test_no_worker_is_started_while_another_one_serves_the_job(

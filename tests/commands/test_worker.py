@@ -12,6 +12,7 @@ from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbe
 from jobs.system.process import ProcessId
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
+from tests.messages import line_with
 from tests.rows import AddJob, Line, dead_process, enter
 
 ELSEWHERE = ProcessId("another boot", 1, 1.0)
@@ -65,10 +66,10 @@ def test_a_worker_is_paused_resumed_and_drained_by_its_number(database: Database
     assert kvjobs("worker", "ping").exit_code == 0
     assert kvjobs("worker", "resume", worker, "--json").json["state"] == "idle"
     assert state() == ("idle", None, False)
-    assert kvjobs("worker", "drain", worker).exit_code == 0
+    assert kvjobs("worker", "drain", worker, "--no-wait").exit_code == 0
     assert state() == ("draining", "drain", True)
     assert kvjobs("worker", "resume", worker).exit_code == 2
-    assert kvjobs("worker", "drain", worker).exit_code == 0  # it is asked already
+    assert kvjobs("worker", "drain", worker, "--no-wait").exit_code == 0  # it is asked already
 
 
 def test_a_worker_that_is_not_there_or_has_stopped_is_asked_for_nothing(database: Database, kvjobs: Kvjobs) -> None:
@@ -77,6 +78,99 @@ def test_a_worker_that_is_not_there_or_has_stopped_is_asked_for_nothing(database
 
     assert kvjobs("worker", "pause", gone).exit_code == 2
     assert kvjobs("worker", "pause", gone + 1).exit_code == 5
+
+
+def on_host(database: Database, host: str, process: ProcessId = ELSEWHERE) -> int:
+    """The number of a worker on this host."""
+    worker_id = enter(database, process)
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == worker_id).values(host=host))
+    return worker_id
+
+
+def asked(kvjobs: Kvjobs) -> dict[int, str | None]:
+    """What each worker is asked to do."""
+    return {row["worker_id"]: row["asked_to"] for row in kvjobs("worker", "ls", "--all", "--json").json}
+
+
+@ON_BOTH
+def test_the_workers_of_a_host_are_drained_and_no_others(database: Database, kvjobs: Kvjobs) -> None:
+    first, second, other = (on_host(database, host) for host in ("node-1", "node-1", "node-2"))
+
+    drained = kvjobs("worker", "drain", "NODE-1", "--no-wait", "--json")
+
+    assert drained.exit_code == 0
+    assert [row["worker_id"] for row in drained.json] == [second, first]
+    assert asked(kvjobs) == {first: "drain", second: "drain", other: None}
+    later = on_host(database, "node-1")  # one that starts after the order
+    assert asked(kvjobs)[later] is None
+
+
+@ON_BOTH
+def test_all_workers_are_drained_those_too_that_replace_a_process_that_has_just_died(
+    database: Database, kvjobs: Kvjobs
+) -> None:
+    running = on_host(database, "node-1")
+    killed, killed_long_ago, ended = (on_host(database, "node-2") for _ in range(3))
+    mark_stopped(database, [killed, killed_long_ago], killed=True)
+    mark_stopped(database, [ended])
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == killed_long_ago).values(stopped_at=db_time(-3600)))
+
+    assert kvjobs("worker", "drain", "--all", "--no-wait").exit_code == 0
+
+    assert asked(kvjobs) == {running: "drain", killed: "drain", killed_long_ago: None, ended: None}
+    replacing = register(database, device="cpu", provider="test", lanes=1, replaces=killed)
+    new = register(database, device="cpu", provider="test", lanes=1)
+    assert (asked(kvjobs)[replacing], asked(kvjobs)[new]) == ("drain", None)
+
+
+def test_nobody_is_drained_where_a_name_is_wrong(database: Database, kvjobs: Kvjobs) -> None:
+    worker = on_host(database, "node-1")
+    mark_stopped(database, [gone := on_host(database, "node-9")])
+
+    wrong = kvjobs("worker", "drain", worker, "noode-1")
+    assert wrong.exit_code == 5
+    assert line_with(wrong.err, "'noode-1'", "node-1?")
+    assert kvjobs("worker", "drain", "node-1", "node-9").exit_code == 5  # whose worker has ended
+    assert kvjobs("worker", "drain", "node-1", worker + 100).exit_code == 5
+    assert kvjobs("worker", "drain", "node-1", gone).exit_code == 2
+    assert line_with(kvjobs("worker", "drain", "\x1b[2J").err, r"\x1b")
+    for missing in ((), ("--all", "node-1")):
+        assert kvjobs("worker", "drain", *missing).exit_code == 2
+
+    assert set(asked(kvjobs).values()) == {None}
+
+
+def test_without_workers_there_is_nobody_to_drain(database: Database, kvjobs: Kvjobs) -> None:
+    drained = kvjobs("worker", "drain", "--all", "--json")
+
+    assert (drained.exit_code, drained.json) == (0, [])
+
+
+def test_who_has_not_ended_within_the_timeout_is_named(database: Database, kvjobs: Kvjobs, add_job: AddJob) -> None:
+    busy, ended = on_host(database, "node-1"), on_host(database, "node-2")
+    job_id = add_job(Line("a"))
+    work = leases.lease(database, busy, 0, 60)
+    assert work is not None
+    mark_stopped(database, [ended])
+
+    left = kvjobs("worker", "drain", "--all", "--timeout", "0")
+
+    assert left.exit_code == 4
+    assert line_with(left.err, "1 worker", f"worker {busy} on node-1", f"{job_id}/{work.shard_id}")
+
+
+def test_a_worker_that_is_silent_is_asked_but_not_waited_for(database: Database, kvjobs: Kvjobs) -> None:
+    silent = on_host(database, "node-1")
+    with database.writing() as connection:
+        connection.execute(update(Worker).values(heartbeat_at=db_time(-61)))
+
+    drained = kvjobs("worker", "drain", silent)
+
+    assert drained.exit_code == 0
+    assert line_with(drained.err, f"worker {silent} on node-1", "1 min 0")
+    assert asked(kvjobs) == {silent: "drain"}
 
 
 def test_without_workers_the_list_is_empty_and_ping_fails(database: Database, kvjobs: Kvjobs) -> None:

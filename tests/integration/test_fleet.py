@@ -78,6 +78,16 @@ def test_worker_ls_and_ping_show_which_workers_are_alive(fleet: Fleet) -> None:
     worker.kill()
 
 
+def test_idle_workers_with_a_broker_are_drained_and_end_with_0(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVJOBS_HEARTBEAT_S", "0.2")
+    workers = [fleet.worker() for _ in range(2)]
+
+    drained = fleet.kvjobs("worker", "drain", "--all", "--timeout", PATIENCE_S)
+
+    assert drained.exit_code == 0, drained.err
+    assert [worker.wait(PATIENCE_S) for worker in workers] == [0, 0]
+
+
 def test_doctor_checks_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = fleet.kvjobs("doctor", "--json").json["checks"]
     assert {c["name"]: c["is_warning"] for c in checks if c["name"].startswith("broker")} == {

@@ -20,7 +20,6 @@ from jobs.system.process import is_stopped
 
 log = logging.getLogger(__name__)
 
-EXIT_DRAINED = 75  # a person has asked the worker to drain, and it has: no other process follows
 EXIT_REFUSED = 78  # wrong settings or database: starting again would not help (EX_CONFIG, sysexits.h)
 REGISTERED, ALIVE = b"worker ", b"alive"
 READ_REPORTS_S = 1.0  # for the reports of a process that has just ended

@@ -1,7 +1,7 @@
 """The list of workers: each one's process, state, models and leases."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -97,6 +97,11 @@ def find_worker(connection: Connection, worker_id: int, silence_s: float) -> Wor
     """The worker with this number; None if there is none."""
     found = _summaries(connection, _workers(silence_s).where(Worker.id == worker_id))
     return found[0] if found else None
+
+
+def find_workers(connection: Connection, worker_ids: Collection[int], silence_s: float) -> list[WorkerSummary]:
+    """The workers with these numbers, newest first."""
+    return _summaries(connection, _workers(silence_s).where(Worker.id.in_(worker_ids)).order_by(Worker.id.desc()))
 
 
 def _workers(silence_s: float) -> Select[Any]:

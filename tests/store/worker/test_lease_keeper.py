@@ -125,3 +125,15 @@ def test_a_worker_missing_from_a_restored_database_registers_again(database: Dat
     with database.reading() as connection:
         assert connection.execute(select(tables.Worker.id)).scalars().all() == [keeper.worker_id]
     assert any_alive(database, silence_s=60.0)
+
+
+def test_lanes_that_wait_are_woken_once_when_the_worker_is_asked_to_drain(database: Database) -> None:
+    keeper = registered_keeper(database)
+    keeper.record_heartbeat(WorkerStats())
+    assert keeper.wakeup.count == 0
+
+    ask(database, keeper.worker_id, WorkerRequest.DRAIN, "ann@node-1")
+    for _ in range(2):
+        keeper.record_heartbeat(WorkerStats())
+
+    assert (keeper.wakeup.count, keeper.is_draining()) == (1, True)

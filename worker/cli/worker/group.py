@@ -1,8 +1,9 @@
 """`kvjobs worker` with its subcommands."""
 
+from worker.cli.worker.drain import drain
 from worker.cli.worker.ls import ls
 from worker.cli.worker.ping import ping
-from worker.cli.worker.request import drain, pause, resume
+from worker.cli.worker.request import pause, resume
 from worker.cli.worker.run import worker
 
 worker.add_command(ls)

@@ -1,4 +1,4 @@
-"""`kvjobs worker pause`, `resume` and `drain`: what a person asks of one worker."""
+"""`kvjobs worker pause` and `resume`: what a person asks of one worker. (`drain`: of several, in drain.py.)"""
 
 import click
 
@@ -31,18 +31,6 @@ def pause(context: Context, output: Output, worker_id: int) -> None:
 def resume(context: Context, output: Output, worker_id: int) -> None:
     """Let a paused worker take work again."""
     _request(context, output, worker_id, "resume")
-
-
-@click.command()
-@worker_argument
-@output_options()
-@click.pass_obj
-def drain(context: Context, output: Output, worker_id: int) -> None:
-    """Let a worker finish the shards in hand, then exit.
-
-    It takes no more shards. A worker that a service manager always starts again is better paused.
-    """
-    _request(context, output, worker_id, "drain")
 
 
 def _request(context: Context, output: Output, worker_id: int, action: str) -> None:

@@ -9,7 +9,7 @@ from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
-from jobs.dispatch.worker_arguments import WorkerArguments, new_node
+from jobs.dispatch.worker_arguments import EXIT_DRAINED, WorkerArguments, new_node
 from jobs.number_ranges import Whole
 from jobs.queues import Queues
 from jobs.setting_values import MOST_LANES
@@ -78,6 +78,8 @@ def worker(
         print_message(f"{started}; Ctrl-C stops it after the current batch.")
         code = supervise(arguments, database, child, stop)
         is_stopped = stop.is_set()
+    if code == EXIT_DRAINED:
+        return 0  # a service manager that restarts what failed leaves it
     if code == 0:
         print_message("No work is left." if drain and not is_stopped else "The worker has stopped.")
     return code
