@@ -20,6 +20,7 @@ from jobs.providers import ONNX, ProviderOrder
 from jobs.routing.table import RouteTable, parse_table
 from jobs.setting_values import NUMBERS, cast_value, checked_number
 from jobs.tasks.task import Task
+from jobs.text.log_lines import LOG_FORMATS, TEXT
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
 # May contain a password: can also be read from a file, which KVJOBS_<NAME>_FILE names, or <name>_file in kvjobs.toml.
@@ -35,7 +36,7 @@ _IN_PARAMETER = re.compile(
 )
 PREFIX, FILE_NAME = "KVJOBS_", "kvjobs.toml"
 # Settings that a kvjobs.toml in the current folder may change although the user did not name the file.
-MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_timeout_s", "log_level")
+MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_timeout_s", "log_level", "log_format")
 # KVJOBS_* variables that are not settings: those of this module, of worker/kernels and of docker-compose.yml.
 OTHER_VARIABLES = {
     *("KVJOBS_KERNELS", "KVJOBS_BUILD_WITHOUT_KERNELS"),
@@ -66,6 +67,7 @@ class Settings:
     hang_s: float = 120.0  # a lane without a step for so long (or 20 times the usual) is killed with its process
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
+    log_format: str = TEXT  # of the log of `worker`, `web` and `db upgrade`; json: an object a line
     web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
     max_upload: str = "16G"  # the largest body of a request that `kvjobs web` takes: 500M, 16G ...
     notify_url: str = ""  # gets a webhook when a job ends that is submitted with this setting; empty: none
@@ -99,6 +101,8 @@ class Settings:
             )
         if self.log_level not in LOG_LEVELS:
             raise SpecError(f"log_level is {self.log_level!r}; it can be {', '.join(LOG_LEVELS)}")
+        if self.log_format not in LOG_FORMATS:
+            raise SpecError(f"log_format is {self.log_format!r}; it can be {' or '.join(LOG_FORMATS)}")
         if self.broker and not self.broker.startswith(BROKERS):
             # Its value may contain a password, so the message does not repeat it.
             raise SpecError(f"the setting broker is not the URL of a Redis server; write {BROKERS[0]}HOST:6379/0")

@@ -32,6 +32,7 @@ from jobs.store.jobs import jobs_paused_for, resume
 from jobs.store.queue import leases
 from jobs.store.worker_registry import WorkerStats, mark_stopped, register
 from jobs.system.process import ProcessId
+from jobs.text.log_lines import set_process_fields, tell_stderr
 from worker.drain import INSTALLATION, drain
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import lanes_of, provider_name
@@ -85,12 +86,12 @@ def main() -> int:
         database = connect_with_retry(arguments.settings, parent.wait_stop, has_run=arguments.has_run)
         return 0 if database is None else _run(database, arguments, num_lanes, parent)
     except KvjobsError as error:
-        print(f"kvjobs worker: {error}", file=sys.stderr)
+        tell_stderr(f"kvjobs worker: {error}")
         return EXIT_REFUSED
     except RuntimeError as error:
         if NO_THREAD not in str(error):
             raise
-        print(TOO_FEW_THREADS, file=sys.stderr)
+        tell_stderr(TOO_FEW_THREADS)
         return 1
 
 
@@ -101,7 +102,7 @@ def _watch(run: Callable[[], None]) -> None:
     except RuntimeError as error:
         if NO_WATCHDOG_THREAD not in str(error):
             raise
-        print(TOO_FEW_THREADS, file=sys.stderr, flush=True)
+        tell_stderr(TOO_FEW_THREADS)
         os._exit(1)
 
 
@@ -124,6 +125,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
             replaces=arguments.replaces,
         )
         parent.report_registered(worker_id)
+        set_process_fields(worker=worker_id)
         return worker_id
 
     worker_id = _register_with_retry(register_worker, arguments, parent)
@@ -153,7 +155,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
     keeper.close()
     heartbeat.join(timeout=5)
     for failure in failures:
-        print(failure, file=sys.stderr)
+        tell_stderr(failure)
     try:
         mark_stopped(database, [keeper.worker_id], killed=os.getppid() != started_by)  # the parent is gone: kill -9
     except StoreError as error:

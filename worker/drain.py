@@ -8,6 +8,7 @@ from jobs.outcome import StepTiming
 from jobs.queues import Queues
 from jobs.store.database import Database
 from jobs.store.queue import leases
+from jobs.text.log_lines import log_fields
 from worker.installation import Installation, InstallationBroken
 from worker.isolation.suspects import OpenSandbox
 from worker.lane import Lane
@@ -46,16 +47,17 @@ def drain(
         )
         if work is None:
             return
-        lane.latest_revision = work.spec.model_revision
-        keeper.keep(work)
-        keeper.work_log.log_begin(work)
-        leasing = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)
-        how = "given back"
-        try:
-            how = _finish(LeasedShard(database, lane, keeper, work, open_sandbox), leasing, installation)
-        finally:
-            keeper.let_go(work)
-            keeper.work_log.log_end(work, how)
+        with log_fields(job=work.job_id, shard=work.shard_id, lane=lane.number):
+            lane.latest_revision = work.spec.model_revision
+            keeper.keep(work)
+            keeper.work_log.log_begin(work)
+            leasing = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)
+            how = "given back"
+            try:
+                how = _finish(LeasedShard(database, lane, keeper, work, open_sandbox), leasing, installation)
+            finally:
+                keeper.let_go(work)
+                keeper.work_log.log_end(work, how)
 
 
 def _finish(shard: LeasedShard, leasing: StepTiming, installation: Installation) -> str:

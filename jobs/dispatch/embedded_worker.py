@@ -15,6 +15,7 @@ from jobs.errors import KvjobsError
 from jobs.queues import CPU
 from jobs.settings import Settings
 from jobs.system.process import how_it_ended
+from jobs.text.log_lines import TEXT
 from jobs.worker_port import EMBEDDED_WORKER
 
 GRACE_S = 40.0  # the worker itself gives its child 30 s
@@ -28,7 +29,9 @@ class EmbeddedWorker:
 
     def __init__(self, settings: Settings, device: str = CPU) -> None:
         """Start the process. It loads its modules and waits for `serve`: until then it opens no database."""
-        arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, is_early=True)
+        # Its lines are for a person: this process prints them.
+        its_settings = dataclasses.replace(settings, queues="", log_format=TEXT)
+        arguments = WorkerArguments(its_settings, device=device, is_early=True)
         # -P: a folder named `worker` in the current directory must not be imported instead of the package.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", EMBEDDED_WORKER, arguments.argument()],

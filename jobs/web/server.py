@@ -7,8 +7,10 @@ import socket
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
 
 from jobs.errors import SpecError
+from jobs.text.log_lines import is_json_log
 from jobs.web.connections import Limits, protocol
 
 BACKLOG = 100  # visitors who come before the server is ready wait instead of being refused
@@ -65,10 +67,12 @@ def serve(app: FastAPI, bound: socket.socket) -> None:
 
 
 def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
-    """The server of an application. Not more than its limits: it speaks HTTP/1.1 alone."""
+    """The server of an application. Not more than its limits: it speaks HTTP/1.1 alone. Where this process logs JSON,
+    so does the server."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            log_config=None if is_json_log() else LOGGING_CONFIG,
             http=protocol(limits),
             ws="none",
             log_level="warning",

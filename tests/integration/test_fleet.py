@@ -1,5 +1,6 @@
 """Workers with a broker. (One that dies: tests/faults/test_killed_broker.py.)"""
 
+import json
 import os
 import signal
 import time
@@ -86,6 +87,25 @@ def test_idle_workers_with_a_broker_are_drained_and_end_with_0(fleet: Fleet, mon
 
     assert drained.exit_code == 0, drained.err
     assert [worker.wait(PATIENCE_S) for worker in workers] == [0, 0]
+
+
+def test_with_a_json_log_the_lines_of_celery_are_objects_too(
+    fleet: Fleet, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVJOBS_LOG_FORMAT", "json")
+    monkeypatch.setenv("KVJOBS_LOG_LEVEL", "debug")
+    worker = fleet.worker()
+    fleet.submit(bulletins(5))
+    until(fleet.is_done)
+    fleet.redis.kill()
+    time.sleep(1)  # it tries to connect anew
+    worker.send_signal(signal.SIGTERM)
+    _, log = worker.communicate(timeout=PATIENCE_S)
+
+    lines = [json.loads(line) for line in log.splitlines()]
+
+    assert {line["logger"].partition(".")[0] for line in lines} >= {"celery", "kvjobs", "worker"}
+    assert [line["message"] for line in lines if line["logger"] == "kvjobs" and fleet.redis.url in line["message"]]
 
 
 def test_doctor_checks_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

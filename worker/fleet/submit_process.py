@@ -28,6 +28,7 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.submission.job_options import SubmitRequest
 from jobs.system.private import make_folder
+from jobs.text.log_lines import log_to_stderr
 
 OWNER = "a Celery application"
 IDLE_S = 60.0  # without a message, until the process ends
@@ -82,7 +83,7 @@ def main() -> int:
     """Take messages until none has come for a while, or the parent ends; the exit code."""
     arguments = WorkerArguments.from_argument(sys.argv[1])
     settings = arguments.settings
-    logging.basicConfig(level=settings.log_level.upper(), format="kvjobs submit: %(message)s")
+    log_to_stderr(settings.log_level, settings.log_format, "kvjobs submit: %(message)s")
     database = Database.open(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
     submitter = Submitter(settings, database)
     app = make_submit_app(settings.broker)

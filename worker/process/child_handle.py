@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.system.process import is_stopped
+from jobs.text.log_lines import set_process_fields
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +163,7 @@ class Child:
             with self._changed:
                 if process is self._process and line.startswith(REGISTERED):
                     self._worker_id = int(line.removeprefix(REGISTERED))
+                    set_process_fields(worker=self._worker_id)
                 elif process is self._process and line.startswith(ALIVE):
                     self.signs_of_life += 1
                 elif process is self._process:

@@ -10,6 +10,7 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.queue.work import Work
 from jobs.store.report.job_summary import find_job
+from jobs.text import log_lines
 from jobs.text.formatting import counted, duration
 
 log = logging.getLogger(__name__)
@@ -62,5 +63,5 @@ class WorkLog:
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """Write the log lines of this process from the level in the settings on."""
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    """Write the log lines of this process from the level in the settings on, in their format."""
+    log_lines.log_to_stderr(settings.log_level, settings.log_format, "%(asctime)s %(levelname)s %(message)s")

@@ -19,7 +19,7 @@ def config(context: Context, output: Output) -> None:
     The file is the one that --config or KVJOBS_CONFIG names. Without one, kvjobs.toml in the current folder overrides
     kvjobs.toml in the home folder. A file in the current folder may have come with somebody else's data, so only those
     of its settings are used that cannot redirect data: lanes, lease_s, heartbeat_s, poll_s, hang_s, busy_timeout_s,
-    log_level.
+    log_level, log_format.
     """
     settings = context.settings
     rows = []

@@ -8,7 +8,7 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
-from jobs.cli.render.messages import print_message
+from jobs.cli.render.messages import messages_of_log, print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.render.reading_progress import status_line
 from jobs.errors import SpecError
@@ -44,13 +44,14 @@ def upgrade(context: Context) -> None:
     """
     from jobs.store.schema import migrate
 
+    say = messages_of_log(context.settings.log_format)  # of a container that runs before the workers
     with context.database_as_it_is() as database:
         before = migrate.schema_version(database.engine)
         if before == migrate.HEAD:
-            print_message(f"The tables are up to date (schema {before}).")
+            say(f"The tables are up to date (schema {before}).")
             return
         migrate.upgrade(database.engine)
-    print_message(f"The tables are up to date: schema {migrate.HEAD}, was {before or 'empty'}.")
+    say(f"The tables are up to date: schema {migrate.HEAD}, was {before or 'empty'}.")
 
 
 @db.command()

@@ -8,9 +8,10 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
-from jobs.cli.render.messages import print_message
+from jobs.cli.render.messages import messages_of_log, print_message
 from jobs.number_ranges import Whole
 from jobs.text.formatting import counted
+from jobs.text.log_lines import JSON, log_to_stderr
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
@@ -53,6 +54,9 @@ def web(context: Context, host: str, port: int, names: tuple[str, ...], read_onl
     from jobs.web.server import is_loopback, listen, serve
 
     settings = context.settings
+    if settings.log_format == JSON:
+        log_to_stderr(settings.log_level, settings.log_format, "%(message)s")
+        messages_of_log(settings.log_format)
     if 0 < len(settings.web_token) < SHORT_TOKEN:
         print_message(
             f"The token has only {counted(len(settings.web_token), 'character')}, and its length alone keeps out who "

@@ -45,6 +45,10 @@ def report_error(error: BaseException, sentence: str, command: str) -> int:
         message = "\n".join(map(visible, sentence.split("\n"))) or code
         body = {"code": code, "message": message, "hint": _hint(code, message, command)}
         click.echo(json.dumps({"error": body}, ensure_ascii=False), err=True)
+    elif message_format() is MessageFormat.LOG:
+        from jobs.text.log_lines import error_line
+
+        click.echo(error_line(sentence or code), err=True)
     elif isinstance(error, click.ClickException):
         error.show()
     elif isinstance(error, KeyboardInterrupt | click.Abort):

@@ -1,11 +1,11 @@
-"""Messages on standard error: as text, as a JSON object a line, or none."""
+"""Messages on standard error: as text, as a JSON object a line, as a line of a JSON log, or none."""
 
 import enum
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 import click
 
@@ -17,6 +17,7 @@ class MessageFormat(enum.Enum):
 
     PLAIN = "plain"  # as text, for people
     JSON = "json"  # one JSON object a line, for programs
+    LOG = "log"  # as lines of the JSON log: of processes that log JSON
     QUIET = "quiet"  # not at all; errors are printed as text
 
 
@@ -34,6 +35,18 @@ def print_message(message: str) -> None:
                 print(line, file=sys.stderr, flush=True)
         case MessageFormat.JSON:
             click.echo(json.dumps({"message": "\n".join(lines)}, ensure_ascii=False), err=True)
+        case MessageFormat.LOG:
+            from jobs.text.log_lines import json_line  # loads logging, which most commands do without
+
+            print(json_line(message), file=sys.stderr, flush=True)
+
+
+def messages_of_log(log_format: str) -> Callable[[str], None]:
+    """Print the messages of this command as its log is written; returns `print_message` for other threads, too."""
+    if log_format == "json":
+        _format.set(MessageFormat.LOG)
+    context = copy_context()
+    return lambda message: context.copy().run(print_message, message)
 
 
 def message_format() -> MessageFormat:

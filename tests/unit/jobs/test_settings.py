@@ -82,6 +82,7 @@ HARMLESS = {
     "hang_s": "60.0",
     "busy_timeout_s": "9.0",
     "log_level": '"info"',
+    "log_format": '"json"',
 }
 
 
@@ -349,3 +350,8 @@ def test_flags_of_the_command_line_are_settings(kvjobs: Kvjobs, tmp_path: Path) 
 def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="debug, info, warning, error"):
         read_settings({}, {"KVJOBS_HOME": str(tmp_path), "KVJOBS_LOG_LEVEL": "loud"})
+
+
+def test_a_log_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="text or json"):
+        read_settings({}, {"KVJOBS_HOME": str(tmp_path), "KVJOBS_LOG_FORMAT": "xml"})

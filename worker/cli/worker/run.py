@@ -8,7 +8,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.number_types import number_type
 from jobs.cli.price_option import price_option
-from jobs.cli.render.messages import print_message
+from jobs.cli.render.messages import messages_of_log
 from jobs.dispatch.worker_arguments import EXIT_DRAINED, WorkerArguments, new_node
 from jobs.number_ranges import Whole
 from jobs.queues import Queues
@@ -59,6 +59,7 @@ def worker(
     settings = context.with_flags(
         lanes=lanes, queues=queues, openai_price_per_million=openai_price_per_million
     ).settings
+    say = messages_of_log(settings.log_format)
     serves = Queues.parse(settings.queues, check_device(device))
     log_to_stderr(settings)
     uses_hints = bool(settings.broker) and not drain
@@ -74,12 +75,12 @@ def worker(
             from worker.fleet.hint_exchange import exchange_hints  # loads Celery
 
             started += f", woken by {hide_passwords(settings.broker)}"
-            stack.enter_context(exchange_hints(arguments, database, child, stop, print_message))
-        print_message(f"{started}; Ctrl-C stops it after the current batch.")
+            stack.enter_context(exchange_hints(arguments, database, child, stop, say))
+        say(f"{started}; Ctrl-C stops it after the current batch.")
         code = supervise(arguments, database, child, stop)
         is_stopped = stop.is_set()
     if code == EXIT_DRAINED:
         return 0  # a service manager that restarts what failed leaves it
     if code == 0:
-        print_message("No work is left." if drain and not is_stopped else "The worker has stopped.")
+        say("No work is left." if drain and not is_stopped else "The worker has stopped.")
     return code
