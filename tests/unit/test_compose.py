@@ -24,12 +24,14 @@ SERVICES: Mapping[str, Any] = COMPOSE["services"]
 
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("kvjobs:")}
 
+SPOOLING = ("cli", "web")  # what they are sent is copied first
+
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def kvjobs_calls() -> dict[str, list[str]]:
     """The arguments of each call of `kvjobs` in the compose file."""
-    calls = {f"{name}: command": service["command"] for name, service in OURS.items()}
+    calls = {f"{name}: command": service["command"] for name, service in OURS.items() if "command" in service}
     for name, service in SERVICES.items():
         how, program, *arguments = service.get("healthcheck", {}).get("test", ["NONE", ""])
         assert how in ("CMD", "NONE"), f"{name}: our image is used without a shell"
@@ -58,7 +60,7 @@ def test_the_command_line_takes_each_command(arguments: list[str]) -> None:
 
 def test_the_commands_in_the_fleet_page_exist() -> None:
     page = (CHECKOUT / "docs" / "fleet.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^    (?:docker compose run .*? worker|kvjobs) ([^|\n]*)", page, re.MULTILINE)
+    shown = re.findall(r"^    (?:docker compose run .*? cli|kvjobs) ([^|>\n]*)", page, re.MULTILINE)
     assert len(shown) > 5
     for line in shown:
         parse(shlex.split(line, comments=True))
@@ -127,11 +129,43 @@ def test_no_port_is_published_beyond_this_machine(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_services_of_kvjobs_write_only_to_memory_and_the_dashboard_to_its_home(name: str) -> None:
+def test_services_of_kvjobs_write_only_to_memory_and_to_a_home(name: str) -> None:
     written = {mount.rpartition(":")[2] for mount in OURS[name]["volumes"] if not mount.endswith(":ro")}
     assert OURS[name]["read_only"] is True
     assert {mount.partition(":")[0] for mount in OURS[name]["tmpfs"]} | written == {"/tmp", "/data"}
-    assert written == ({"/data"} if name == "web" else set())
+    assert written == ({"/data"} if name in SPOOLING else set())
+
+
+@pytest.mark.parametrize("name", SPOOLING)
+def test_a_corpus_on_its_way_is_on_disk_and_not_in_memory(name: str) -> None:
+    assert "/data" not in {mount.partition(":")[0] for mount in OURS[name]["tmpfs"]}
+    assert OURS[name]["environment"]["TMPDIR"] == "/data"
+
+
+def test_commands_run_beside_workers_without_building_or_upgrading() -> None:
+    assert OURS["cli"]["profiles"] == ["cli"]
+    assert OURS["cli"]["pull_policy"] == "never"
+    assert not OURS["cli"].keys() & {"build", "depends_on", "command", "restart"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_container_fills_the_disk_or_the_table_of_processes(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["logging"] == {"driver": "local"}
+    assert service["pids_limit"] == 4096
+
+
+def test_redis_answers_other_containers_without_a_password() -> None:
+    command = SERVICES["redis"]["command"]
+    assert command[command.index("--protected-mode") + 1] == "no"
+
+
+@pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if "healthcheck" in service])
+def test_a_service_is_healthy_soon_after_it_answers(name: str) -> None:
+    check = SERVICES[name]["healthcheck"]
+    assert int(check["interval"].removesuffix("s")) <= 10
+    assert "start_interval" not in check  # Compose refuses it where the engine is older than Docker 25
 
 
 def test_the_image_is_built_from_the_files_of_the_wheel_and_no_others() -> None:
