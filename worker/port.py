@@ -112,7 +112,7 @@ class Port:
             return KernelsCheck(found=f"none, so small models run more slowly: {error}", mend=error.mend)
         if why := try_kernels():
             return KernelsCheck(found=why, mend=INSTALL_AGAIN)
-        return KernelsCheck(found=f"compiled, for the instruction set {library.instruction_set}")
+        return KernelsCheck(found=f"compiled, {library.describe()}")
 
     def device_for(self, queue: str) -> str:
         from worker.engine.runtime.device import device_for

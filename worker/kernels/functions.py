@@ -38,6 +38,11 @@ class Kernels:
         """The library, which has onnxruntime's custom operators too."""
         return self.library.file
 
+    @property
+    def fuses(self) -> bool:
+        """Whether graphs are to have these operators."""
+        return self.library.fuses
+
     def sum_powers(self, x: Floats, factors: Floats | None) -> Floats:
         """The sum of e^(x * factor) over each row of x (R, V), with the factors (R,): (R,). Powers beyond the range of
         float32 are cut to it."""

@@ -18,6 +18,9 @@ from worker.kernels.files import LIBRARY, sources_digest
 KERNELS = "kvjobs"  # the domain of its operators, in graphs
 VARIABLE = "KVJOBS_KERNELS"
 OFF = "off"
+# The instruction sets for which fused operators were measured, and are faster than onnxruntime's (docs/experiments.md).
+# Those of any processor stand in for kernels that MLAS has written for it, as on aarch64: nobody measured that.
+MEASURED = ("avx512", "avx2")
 _BUILD = "python -m worker.kernels.build"
 INSTALL_AGAIN = (
     "install kvjobs again on this machine, without pip's cache (pip install --force-reinstall --no-cache-dir ...); if "
@@ -45,6 +48,24 @@ class Library:
     file: Path
     instruction_set: str  # avx512 | avx2 | any
     functions: Any  # ctypes' library
+    is_asked_for: bool = False  # KVJOBS_KERNELS names the instruction set
+
+    @property
+    def fuses(self) -> bool:
+        """Whether graphs get its operators. Searches and caches use the other functions in any case."""
+        return self.is_asked_for or self.instruction_set in MEASURED
+
+    def describe(self) -> str:
+        """A sentence for people: which kernels these are, why, and what uses them."""
+        chosen = f"for the instruction set {self.instruction_set}"
+        if self.fuses:
+            why = f"which {VARIABLE} names" if self.is_asked_for else "the best that this processor has"
+            return f"{chosen}, {why}: graphs, searches and caches use them"
+        return (
+            f"{chosen}, since this processor has neither {' nor '.join(MEASURED)}: searches and caches use them; "
+            "graphs stay on onnxruntime's operators, as nobody has measured whether those of kvjobs are faster there "
+            f"({VARIABLE}={self.instruction_set} uses them)"
+        )
 
 
 def open_library(file: Path = LIBRARY) -> Library:
@@ -57,14 +78,15 @@ def open_library(file: Path = LIBRARY) -> Library:
     chosen = functions.kvjobs_choose_kernels(wanted.encode() or None)
     if chosen is None:
         raise NoKernelsError(f"{VARIABLE} is {wanted!r}, which this processor does not have", f"unset {VARIABLE}")
-    return Library(file, chosen.decode(), functions)
+    return Library(file, chosen.decode(), functions, is_asked_for=bool(wanted))
 
 
 def load(file: Path) -> Any:
     """The functions of a library that was compiled from the sources beside it. Raises NoKernelsError."""
     if not file.is_file():
         raise NoKernelsError(
-            "not compiled when kvjobs was installed", "install a C compiler (gcc), then install kvjobs again"
+            "not compiled when kvjobs was installed",
+            "install a C compiler (gcc), then install kvjobs again; or install a wheel that has them",
         )
     try:
         functions = ctypes.CDLL(str(file))

@@ -180,7 +180,7 @@ def _row(rng: np.random.Generator, operator: str, parts: str, *, activation: int
     if norm == _LAYER_NORM:
         y += drawn["weight"]
     scales = np.abs(y).max(axis=1, keepdims=True) / 127
-    outputs = {f"quantized.{name}": np.rint(y / scales).astype(np.uint8) + 128, f"scales.{name}": scales}
+    outputs = {f"quantized.{name}": (np.rint(y / scales) + 128).astype(np.uint8), f"scales.{name}": scales}
     if parts:
         outputs = {f"y.{name}": y} | ({f"sums.{name}": sums} if norm else {}) | outputs
     inputs = [f"{part}.{name}" if part in drawn else "" for part in shapes]
@@ -197,7 +197,7 @@ def _mixed_row(rng: np.random.Generator) -> _Case:
     x = rng.normal(size=(3, _MIXED_SIZE)).astype(np.float32)
     mixed = mix(x)
     scales = np.abs(mixed).max(axis=1, keepdims=True) / 127
-    outputs = {"quantized.mixed": np.rint(mixed / scales).astype(np.uint8) + 128, "scales.mixed": scales}
+    outputs = {"quantized.mixed": (np.rint(mixed / scales) + 128).astype(np.uint8), "scales.mixed": scales}
     node = helper.make_node(
         "FinishRows", ["x.mixed"], ["", "", *outputs],
         domain=KERNELS, activation=0, norm=0, epsilon=1e-5, lowest=0.0, mixed=1,

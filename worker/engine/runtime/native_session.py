@@ -40,14 +40,13 @@ def open_native_session(
     graph: bytes | None = None,
 ) -> onnxruntime.InferenceSession:
     """Open a native graph, as `open_session` does. `precision`: of the graph's products."""
-    kernels = None
+    operators = None
     if Device.of(providers).kind == "cpu" and file.is_file():  # else `open_session` says what is missing
         kernels = compiled_kernels()
         if precision is Precision.INT8 and exact_int8() is Int8.UNSIGNED:
             graph = with_unsigned_weights(file.read_bytes() if graph is None else graph)
-        if kernels is not None:
-            graph = fused(file.read_bytes() if graph is None else graph)
-    operators = None if kernels is None else kernels.file
+        if kernels is not None and kernels.fuses:
+            graph, operators = fused(file.read_bytes() if graph is None else graph), kernels.file
     return open_session(file, threads=threads, providers=providers, graph=graph, operators=operators)
 
 
