@@ -39,7 +39,7 @@ PREFIX, FILE_NAME = "KVJOBS_", "kvjobs.toml"
 MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_timeout_s", "log_level", "log_format")
 # KVJOBS_* variables that are not settings: those of this module, of worker/kernels and of docker-compose.yml.
 OTHER_VARIABLES = {
-    *("KVJOBS_KERNELS", "KVJOBS_BUILD_WITHOUT_KERNELS"),
+    *("KVJOBS_KERNELS", "KVJOBS_BUILD_WITHOUT_KERNELS", "KVJOBS_BUILD_FOR"),
     *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
     *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_WEB_PORT", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
 }

@@ -1,11 +1,12 @@
 """
-Compiles the kernels: `python -m worker.kernels.build`, and the hook that the installation runs (`build_hook.py`).
+Compiles the kernels: `python -m worker.kernels.build`, and the hook that a build runs (`build_hook.py`).
 
 Knows: compilers and their flags. Imports the standard library alone: it runs before anything is installed.
 """
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,7 +30,11 @@ _INSTRUCTION_SETS = {
 }
 _PLAIN = ("attention_operators.c", "finish_operator.c", "cache.c", "library.c")  # for any instruction set
 _X86_64 = ("x86_64", "amd64")
-ZIG = "ziglang"  # a C compiler as a Python package, for machines that have none (MIT)
+ZIG = "ziglang"  # a C compiler as a Python package, for machines that have none, and for wheels (MIT)
+# zig compiles for the builder's own processor, and with sanitizers, unless told otherwise.
+_ZIG_CC = (sys.executable, "-m", ZIG, "cc", "-mcpu=baseline", "-fno-sanitize=undefined")
+# A wheel's platform: the machine, and the oldest glibc that it runs on (PEP 600).
+_PLATFORM = re.compile(r"manylinux_(?P<glibc>\d+_\d+)_(?P<machine>x86_64|aarch64)")
 
 
 class NotCompiledError(Exception):
@@ -44,14 +49,28 @@ def compiler() -> list[str] | None:
     for name in ("cc", "gcc", "clang"):
         if path := shutil.which(name):
             return [path]
-    # zig compiles for the builder's own processor, and with sanitizers, unless told otherwise.
-    return [sys.executable, "-m", ZIG, "cc", "-mcpu=baseline", "-fno-sanitize=undefined"] if find_spec(ZIG) else None
+    return [*_ZIG_CC] if find_spec(ZIG) else None
 
 
-def build(into: Path = LIBRARY) -> None:
-    """Compile the kernels into a shared library; raise NotCompiledError, and leave none behind."""
+def compiler_for(tag: str) -> tuple[list[str], str]:
+    """The command of zig's C compiler for a wheel's platform tag, such as manylinux_2_17_aarch64, and its machine;
+    raise NotCompiledError for a tag of another kind."""
+    found = _PLATFORM.fullmatch(tag)
+    if found is None:
+        raise NotCompiledError(
+            f"{tag!r} is no platform of wheels with kernels: manylinux_2_17_x86_64 is, or ..._aarch64"
+        )
+    if not find_spec(ZIG):
+        raise NotCompiledError("zig is not installed, which compiles for wheels: pip install -e '.[wheels]'")
+    machine, glibc = found["machine"], found["glibc"].replace("_", ".")
+    return [*_ZIG_CC, "-target", f"{machine}-linux-gnu.{glibc}"], machine
+
+
+def build(into: Path = LIBRARY, *, tag: str = "") -> None:
+    """Compile the kernels into a shared library, for this machine or, by zig, for a wheel's platform tag; raise
+    NotCompiledError, and leave none behind."""
     try:
-        _build(into)
+        _build(into, tag)
     except NotCompiledError:
         into.unlink(missing_ok=True)
         raise
@@ -66,11 +85,11 @@ def is_up_to_date(library: Path = LIBRARY) -> bool:
     return True
 
 
-def _build(into: Path) -> None:
-    command = compiler()
+def _build(into: Path, tag: str) -> None:
+    command, machine = compiler_for(tag) if tag else (compiler(), platform.machine().lower())
     if command is None:
         raise NotCompiledError("there is no C compiler (cc, gcc, clang)")
-    is_x86 = platform.machine().lower() in _X86_64
+    is_x86 = machine in _X86_64
     with (
         tempfile.TemporaryDirectory() as name,
         ThreadPoolExecutor() as pool,

@@ -97,3 +97,10 @@ def test_without_a_compiler_on_the_machine_that_of_a_package_is_used(monkeypatch
     assert compiler() is None
     with pytest.raises(NotCompiledError, match="no C compiler"):
         build(Path("nowhere.so"))
+
+
+def test_a_platform_that_has_no_kernels_is_refused(tmp_path: Path) -> None:
+    for tag in ("win_amd64", "manylinux_2_17_riscv64", "musllinux_1_2_x86_64"):
+        with pytest.raises(NotCompiledError, match=tag):
+            build(tmp_path / "kernels.so", tag=tag)
+    assert not list(tmp_path.iterdir())
