@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.proxy import Proxy
-from tests.faults.servers import missing
+from tests.faults.servers import PgBouncer, missing
 from tests.faults.trial import Trial
 
 HOLD_THE_LOCK = """
@@ -164,6 +164,30 @@ def reply_cut_after_commit(trial: Trial) -> None:
         trial.expect(proxy.cuts >= wanted // 2, f"only {proxy.cuts} answers were cut")
         trial.notes.append(f"{proxy.cuts} answers to COMMIT cut, {len(trial.events('stale_commit'))} stale commits")
         trial.check()
+        trial.end()
+
+
+def pooler_killed(trial: Trial) -> None:
+    """kill -9 of a PgBouncer in transaction mode, through which workers and commands reach PostgreSQL: what it carried
+    is committed or not, and nobody is told which."""
+    assert trial.postgres
+    with PgBouncer(trial.postgres.url, sessions=4) as pooler:
+        trial.environment["KVJOBS_DATABASE"] = pooler.url
+        trial.submit()
+        trial.keep_workers(2, KVJOBS_LANES="1")
+        for _ in range(12 if trial.long else 3):
+            trial.until_num_ended(min(trial.num_ended() + 20, trial.corpus.documents))
+            if trial.state() == "done":
+                break
+            time.sleep(trial.rng.uniform(0.0, 0.5))
+            pooler.kill()
+            time.sleep(trial.rng.uniform(0.0, 2.0))
+            pooler.start()
+            trial.fault_ended()
+        trial.until_over()
+        trial.expect(trial.faults >= 2, "the job was over before the pooler was killed twice; give it more documents")
+        trial.check(deaths=0)
+        trial.expect(trial.longest_gap_s <= GAP_S, f"nothing was recorded for {trial.longest_gap_s:.0f} s")
         trial.end()
 
 

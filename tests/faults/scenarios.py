@@ -84,6 +84,7 @@ SCENARIOS = (
     Scenario("postgresql-away", ON_POSTGRESQL, databases.away_past_the_lease, short=(), long_tries=2),
     Scenario("backends-terminated", ON_POSTGRESQL, databases.backends_terminated, short=()),
     Scenario("commit-reply-cut", ON_POSTGRESQL, databases.reply_cut_after_commit, short=(POSTGRESQL,)),
+    Scenario("pgbouncer-killed", ON_POSTGRESQL, databases.pooler_killed, short=(POSTGRESQL,), long_tries=3),
     Scenario("silences", ON_POSTGRESQL, silences.one_after_the_other, short=(POSTGRESQL,), long_tries=1),
     Scenario("packets-dropped", ON_POSTGRESQL, silences.packets_dropped, short=(), long_tries=1),
     Scenario("connections-forgotten", ON_POSTGRESQL, silences.connections_forgotten, short=(), long_tries=1),

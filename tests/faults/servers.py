@@ -1,10 +1,11 @@
-"""Throwaway servers: a Redis and a PostgreSQL on a free port, with their data in a temporary folder.
+"""Throwaway servers: a Redis, a PostgreSQL and a PgBouncer on a free port, with their data in a temporary folder.
 
 Knows: how to start one, stop it, kill it, and start it again on the same port with the data that it kept.
 Does not know: what a test does with it.
 """
 
 import atexit
+import configparser
 import contextlib
 import functools
 import os
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import textwrap
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -21,8 +23,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.faults.processes import descendants
+from tests.places import CHECKOUT
 
 START_S = 30.0
 
@@ -239,6 +243,53 @@ class PostgresServer(Server):
             return False
 
 
+class PgBouncer(Server):
+    """A PgBouncer with the file that docs/fleet.md shows, before a PostgreSQL of this machine: in transaction mode, any
+    two transactions of a client may run in different sessions of the server."""
+
+    def __init__(self, server: str, *, sessions: int | None = None) -> None:
+        """`server`: the URL of the server, with the user who may log in; without a password any user may. `sessions`:
+        those that all clients of a database share."""
+        self._binary = _find("pgbouncer")
+        super().__init__()
+        self._server = make_url(server)
+        documented = configparser.ConfigParser(interpolation=None)
+        documented.read_string(_ini_of((CHECKOUT / "docs" / "fleet.md").read_text()))
+        own = {"listen_addr": "127.0.0.1", "listen_port": self.port, "auth_file": self.folder / "users"}
+        own |= {"unix_socket_dir": "", "ignore_startup_parameters": ""}
+        own |= {} if self._server.password else {"auth_type": "trust"}
+        own |= {"default_pool_size": sessions} if sessions else {}
+        documented["pgbouncer"].update({name: str(value) for name, value in own.items()})
+        documented["databases"] = {"*": f"host={self._server.host} port={self._server.port}"}
+        with (self.folder / "ini").open("w") as file:
+            documented.write(file)
+        (self.folder / "users").write_text(f'"{self._server.username}" "{self._server.password or ""}"\n')
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", "postgres", str(self.folder)], check=True)
+
+    @property
+    def url(self) -> str:
+        return self._server.set(host="127.0.0.1", port=self.port).render_as_string(hide_password=False)
+
+    def _command(self) -> list[str]:
+        return as_postgres([self._binary, str(self.folder / "ini")])
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+        except OSError:
+            return False
+        return True
+
+
+def _ini_of(page: str) -> str:
+    """The pgbouncer.ini that a page of the documentation shows: an indented block that begins with its sections."""
+    begin = page.index("    [databases]")
+    block = page[begin:].partition("\n\n-")[0]
+    indented = [line for line in block.splitlines() if line.startswith("    ") or not line]
+    return textwrap.dedent("\n".join(indented))
+
+
 def free_port() -> int:
     """A port that no process listens on now."""
     with socket.socket() as probe:
@@ -279,7 +330,8 @@ def _template() -> Path:
 
 def _find(name: str) -> str:
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-    found = shutil.which(name, path=os.pathsep.join([*map(str, reversed(debian)), os.environ.get("PATH", os.defpath)]))
+    folders = [*map(str, reversed(debian)), os.environ.get("PATH", os.defpath), "/usr/sbin"]
+    found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None:
         missing(f"{name} is not installed here")
     assert found

@@ -60,7 +60,7 @@ def test_the_command_line_takes_each_command(arguments: list[str]) -> None:
 
 def test_the_commands_in_the_fleet_page_exist() -> None:
     page = (CHECKOUT / "docs" / "fleet.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^    (?:docker compose run .*? cli|kvjobs) ([^|>\n]*)", page, re.MULTILINE)
+    shown = re.findall(r"^    (?:docker compose run .*? cli|kvjobs) (?!=)([^|>\n]*)", page, re.MULTILINE)
     assert len(shown) > 5
     for line in shown:
         parse(shlex.split(line, comments=True))

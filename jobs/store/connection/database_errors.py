@@ -20,6 +20,7 @@ READ_ONLY = "25006"  # a standby, or a server in the middle of a failover
 PERMANENT = (
     "authentication failed",
     "does not exist",
+    "no such database",  # of PgBouncer
     "no pg_hba.conf entry",
     "no password supplied",
     "SSL was required",

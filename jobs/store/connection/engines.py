@@ -1,5 +1,5 @@
 """A SQLAlchemy engine for a database URL; of a PostgreSQL server with timeouts, keep-alives, and the settings of each
-new session.
+new session, or behind a pooler of each transaction.
 
 Knows: how a URL is read. Does not know: pragmas, tables.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError
@@ -69,14 +69,19 @@ POSTGRESQL = {
 SESSION = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 4}
 
 
+POOLED = "kvjobs_pooled"  # in the `info` of a connection: whether it is one to a pooler
+
+
 def postgresql_engine(url: URL, busy_timeout_s: float, silence_s: float | None) -> Engine:
     """An engine for a server; see `make_engine`."""
-    engine, session = _connectable(url), dict(SESSION)
+    engine, limits = _connectable(url), dict[str, int]()
     if silence_s is not None:
-        session["idle_in_transaction_session_timeout"] = max(1, int(1000 * silence_s))  # milliseconds
-        session["lock_timeout"] = max(1, int(1000 * busy_timeout_s))
-    event.listen(engine, "connect", partial(_set_up, session))
+        limits["idle_in_transaction_session_timeout"] = max(1, int(1000 * silence_s))  # milliseconds
+        limits["lock_timeout"] = max(1, int(1000 * busy_timeout_s))
+    event.listen(engine, "connect", partial(_set_up, SESSION | limits))
     event.listen(engine, "checkin", _reset_read_only)
+    if limits:
+        event.listen(engine, "begin", partial(_limit_pooled, f"SELECT {_settings(limits, is_local='true')}"))
     return engine
 
 
@@ -95,13 +100,32 @@ def _connectable(url: URL) -> Engine:
         ) from None
 
 
-def _set_up(session: Mapping[str, int], connection: Any, _record: Any) -> None:
+def _set_up(session: Mapping[str, int], connection: Any, record: Any) -> None:
     """Set the settings of a new session in one statement, hence one round trip. (As `options` of the connection they
-    would cost none, but pgbouncer refuses those.)"""
-    settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in session.items())
+    would cost none, but pgbouncer refuses those.)
+
+    A pooler gives each transaction to any session of the server, so settings and prepared statements would be found by
+    others there. It is known by the number of the server's process, which is not the one that the connection was told:
+    that only serves to cancel. Then the statement's settings end with it, and nothing is prepared.
+    """
+    is_pooled = "pg_backend_pid() <> %(told)s"
     connection.autocommit = True
-    connection.execute(f"SELECT {settings}")
+    statement = f"SELECT {is_pooled}, {_settings(session, is_local=is_pooled)}"
+    record.info[POOLED] = connection.execute(statement, {"told": connection.info.backend_pid}).fetchone()[0]
     connection.autocommit = False
+    if record.info[POOLED]:
+        connection.prepare_threshold = None
+
+
+def _limit_pooled(statement: str, connection: Connection) -> None:
+    """Set time limits for a transaction that begins, as `_set_up` cannot behind a pooler."""
+    if connection.info[POOLED]:
+        connection.exec_driver_sql(statement)
+
+
+def _settings(values: Mapping[str, int], is_local: str) -> str:
+    """SQL for a SELECT that sets settings: where `is_local`, until the transaction ends."""
+    return ", ".join(f"set_config('{name}', '{value}', {is_local})" for name, value in values.items())
 
 
 def _reset_read_only(connection: Any, _record: Any) -> None:

@@ -60,11 +60,12 @@ def running(
         with translated_query_errors(limit, sql), limit:
             refuse_other_functions(connection, statement, parameters)
         with _cancelled_in_time(connection, limit):
-            # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
+            # DECLARE takes one statement, and so does a message whose answer is binary; two could leave the transaction
+            # (COMMIT; DELETE ...). Nothing is prepared by the driver: behind a pooler it would do nothing.
             if _is_explained(sql):
                 with closing(connection.cursor()) as plan:
                     with translated_query_errors(limit, sql), limit:
-                        plan.execute(statement, parameters, prepare=True)
+                        plan.execute(statement, parameters, binary=True)
                     yield RunningQuery(_names(plan), partial(fetch_from, iter(plan)))
             else:
                 with closing(connection.cursor(name=CURSOR)) as declared:
@@ -206,8 +207,8 @@ def refuse_other_functions(
     connection.execute("SET LOCAL debug_print_parse = on")
     connection.add_notice_handler(note)
     try:
-        # Prepared as a message of the protocol too, which takes one statement.
-        connection.execute(f"PREPARE kvjobs_checked AS {EXPLAIN.sub('', sql, count=1)}".encode(), prepare=True)
+        # With a binary answer it is a message that takes one statement.
+        connection.execute(f"PREPARE kvjobs_checked AS {EXPLAIN.sub('', sql, count=1)}".encode(), binary=True)
     finally:
         connection.remove_notice_handler(note)
     connection.execute("SET LOCAL debug_print_parse = off")

@@ -56,6 +56,7 @@ def test_a_temporary_error_is_retried(error: psycopg.Error) -> None:
     [
         psycopg.OperationalError(f'{CONNECTING}FATAL:  password authentication failed for user "me"'),
         psycopg.OperationalError(f'{CONNECTING}FATAL:  database "kvjobs" does not exist'),
+        psycopg.OperationalError(f"{CONNECTING}FATAL:  no such database: kvjobs"),  # PgBouncer
         psycopg.OperationalError(f'{CONNECTING}FATAL:  no pg_hba.conf entry for host "10.0.0.1", SSL off'),
         psycopg.OperationalError(f"{CONNECTING}server does not support SSL, but SSL was required"),
         psycopg.OperationalError(f"{CONNECTING}SSL error: certificate verify failed"),
