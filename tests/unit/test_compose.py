@@ -168,12 +168,30 @@ def test_a_service_is_healthy_soon_after_it_answers(name: str) -> None:
     assert "start_interval" not in check  # Compose refuses it where the engine is older than Docker 25
 
 
+def test_a_changed_line_of_the_source_installs_no_dependency_again() -> None:
+    steps = re.findall(r"^(?:COPY|RUN) .*(?:\\\n.*)*", DOCKERFILE, re.MULTILINE)
+    source = steps.index("COPY . .")
+    assert "COPY pyproject.toml constraints.txt ./" in steps[:source]
+    assert [step for step in steps[source:] if "pip install" in step and "--no-deps" not in step] == []
+
+
+def test_nothing_but_the_base_image_is_fetched_from_a_registry_of_images() -> None:
+    assert not DOCKERFILE.startswith("# syntax=")
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE}"}
+
+
+def test_the_image_has_the_newest_python_that_is_promised() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    promised = re.findall(r"Python :: 3\.(\d+)", "\n".join(project["classifiers"]))
+    assert f"ARG BASE=python:3.{max(map(int, promised))}-slim" in DOCKERFILE.splitlines()
+
+
 def test_the_image_is_built_from_the_files_of_the_wheel_and_no_others() -> None:
     patterns = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     let_through = {line.removeprefix("!") for line in patterns if line.startswith("!")}
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    needed = {"pyproject.toml", "constraints.txt", project["project"]["readme"], *project["project"]["license-files"]}
     assert "*" in patterns
     assert let_through == needed | {*wheel["packages"], *wheel["force-include"]}
 
