@@ -7,6 +7,7 @@ from typing import Any
 
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
+from jobs.store.queue.completion import end_if_over, jobs_to_end
 from jobs.store.queue.deaths import expire, expire_workers
 from jobs.store.queue.waiting import has_expired_lease
 from jobs.store.singleton_roles import REAPER, acquire_role
@@ -18,7 +19,8 @@ ROLE_S = 15.0
 
 
 def reap(database: Database, holder: str | None = None, *, ended: Collection[int] = (), silent_too: bool = True) -> int:
-    """Take back the leases of dead workers and of silent ones; returns their number. Interrupted cancels are finished.
+    """Take back the leases of dead workers and of silent ones; returns their number. Interrupted cancels are finished,
+    and jobs end whose last shard was closed by a process that died then.
 
     Workers whose process on this machine has ended, and those in `ended`, whose end the caller saw, lose their leases
     at once. Leases that ran out (`silent_too`) are taken back by one process of the fleet: with a `holder`, only if it
@@ -27,6 +29,8 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
     """
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)
+    for job_id in jobs_to_end(database):
+        end_if_over(database, job_id)
     dead = sorted({*dead_workers(database), *ended})
     freed = expire_workers(database, dead, _trial)
     if (

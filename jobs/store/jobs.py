@@ -11,16 +11,23 @@ from sqlalchemy import Connection, exists, func, insert, or_, select, update
 from jobs.errors import NotFoundError, SpecError
 from jobs.store.database import Database
 from jobs.store.queue.chains import chain_of
-from jobs.store.queue.completion import cancel_documents, close_cancelled, close_shards
+from jobs.store.queue.completion import (
+    HAS_OPEN_SHARD,
+    cancel_documents,
+    close_cancelled,
+    close_shards,
+    open_closed_shards,
+    reopen_shards,
+)
 from jobs.store.queue.deltas import fold_job
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.pauses import paused_values, resumed_values
 from jobs.store.rollups import forget_failures
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.lasting_tables import JobAction
-from jobs.store.schema.results import is_open, results_of
+from jobs.store.schema.results import results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
-from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.store.schema.tables import Document, Job, Shard
 from jobs.system.failpoints import failpoint
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
@@ -92,10 +99,9 @@ def interrupted_cancels(database: Database) -> list[int]:
     """Jobs whose cancel was requested and that have shards which are not leased: their `cancel` was interrupted, or
     runs at this moment."""
     idle = exists().where(Shard.job_id == Job.id, Shard.state == ShardState.READY)
-    closed = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
     asked = (Job.state == JobState.RUNNING, Job.cancel_requested_at.is_not(None))
     with database.reading() as connection:
-        return list(connection.execute(select(Job.id).where(*asked, or_(idle, closed))).scalars())
+        return list(connection.execute(select(Job.id).where(*asked, or_(idle, ~HAS_OPEN_SHARD))).scalars())
 
 
 def finish_cancel(database: Database, job_id: int) -> int:
@@ -136,7 +142,10 @@ def retry(database: Database, job_id: int) -> int:
             total += reopened
         for stage_id in job_ids:
             close_shards(connection, stage_id, 0)  # it was cancelled although every document had ended
-        return total
+    if total and len(job_ids) == 1:
+        failpoint("in-retry")
+        reopen_shards(database, job_id)
+    return total
 
 
 def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int, bool]:
@@ -153,18 +162,7 @@ def _retry(connection: Connection, job_id: int, *, or_after: bool) -> tuple[int,
     forget_failures(connection, job_id, *PUT_BACK)
     if not total and job.cancel_requested_at is None and not or_after:
         return 0, False
-    waiting = exists().where(
-        Document.job_id == Shard.job_id,
-        Document.position >= Shard.start,
-        Document.position < Shard.stop,
-        *is_open(results_of(connection, job_id)),
-    )
-    reopened = connection.execute(
-        update(Shard)
-        .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
-        .values(state=ShardState.READY, crashes=0, available_at=db_time())
-    )
-    add_to_counters(connection, job_id, shards_open=reopened.rowcount)
+    open_closed_shards(connection, job_id)
     state = JobState.INGESTING if job.ingested_at is None else JobState.RUNNING
     connection.execute(
         update(Job)

@@ -23,6 +23,7 @@ NAMES = (
     "in-finish",  # the shard's last batch is written, the shard is not closed
     "in-hand-on",  # the documents of a closed shard are handed on to the next stage, nothing is committed
     "in-cancel",  # a cancel is requested, no document is cancelled yet
+    "in-retry",  # documents are opened again; shards that closed at that moment were not looked at again
     "after-ingest-batch",  # a batch of documents is committed
     "before-append-commit",  # documents are appended to an open job, nothing is committed
     "after-append",  # ... committed; who appended does not know yet

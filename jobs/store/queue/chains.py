@@ -86,6 +86,17 @@ def chain_of(connection: Connection, job_id: int) -> list[int]:
     return list(found) or [job_id]
 
 
+def is_stage(connection: Connection, job_id: int) -> bool:
+    """Whether a job belongs to a chain."""
+    return connection.execute(_chain_statement(), {"job_id": job_id}).scalar() is not None
+
+
+@functools.cache
+def _chain_statement() -> Select[Any]:
+    """Made once, as `_link_statement`."""
+    return select(Job.chain).where(Job.id == bindparam("job_id"))
+
+
 def next_stage(connection: Connection, job_id: int) -> int | None:
     """The job that follows; None behind the last stage, and for a job without a chain."""
     return connection.execute(_next_statement(), {"job_id": job_id}).scalar()

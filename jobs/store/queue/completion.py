@@ -2,20 +2,24 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Update, and_, bindparam, case, exists, or_, update
+from sqlalchemy import Connection, Select, Update, and_, bindparam, case, exists, literal, or_, select, update
 from sqlalchemy.orm import aliased
 
+from jobs.store.database import Database
 from jobs.store.queue.chains import hand_on, next_stage
 from jobs.store.queue.deltas import fold_job
 from jobs.store.queue.job_counters import add_to_counters, lock_counters
 from jobs.store.queue.job_events import announce_end
 from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import ResultTable, in_range, open_positions, results_of
+from jobs.store.schema.results import ResultTable, in_range, is_open, open_positions, results_of
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.system.failpoints import failpoint
+
+HAS_OPEN_SHARD = exists().where(Shard.job_id == Job.id, Shard.state.in_([ShardState.READY, ShardState.LEASED]))
 
 
 def end_documents(
@@ -100,6 +104,82 @@ def close_shards(connection: Connection, job_id: int, count: int) -> None:
         close_shards(connection, following, 0)
 
 
+def end_if_over(database: Database, job_id: int) -> None:
+    """End the job if nothing of it is open, behind a transaction that closed a shard of it: of two that close the last
+    two shards at once, neither sees the other's, but the one that comes here later does. Where its process dies before
+    it comes here, the reaper does (`jobs_to_end`). On SQLite, and of a chain, the transaction itself ended the job."""
+    if database.is_sqlite:
+        return
+    with database.reading() as connection:
+        if not connection.execute(_may_end_statement(), {"of_job": job_id}).scalar():
+            return
+    with database.writing() as connection:
+        lock_counters(connection, job_id)
+        fold_job(connection, job_id)
+        if connection.execute(_waiting_statement(), {"of_job": job_id}).scalar_one_or_none() == 0:
+            close_shards(connection, job_id, 0)
+            return
+    reopen_shards(database, job_id)
+
+
+def jobs_to_end(database: Database) -> list[int]:
+    """The running jobs of which no shard is open: the process that closed the last one died before it ended the job, or
+    does so at this moment."""
+    waits = and_(Job.state == JobState.RUNNING, ~Job.is_open, Job.chain.is_(None), Job.ingested_at.is_not(None))
+    if database.is_sqlite:
+        return []  # which ends a job in the transaction that closes its last shard
+    with database.reading() as connection:
+        return list(connection.execute(select(Job.id).where(waits, ~HAS_OPEN_SHARD)).scalars())
+
+
+def reopen_shards(database: Database, job_id: int) -> None:
+    """Open the closed shards in which documents wait, behind a transaction that opened documents.
+
+    On PostgreSQL, a recorder that closed a shard in the meantime did not see the documents that were opened in it. The
+    shards that are leased now are locked first: so every recorder that looked at its documents before they were opened
+    has committed before the closed shards are looked at, and every later one has seen them."""
+    if database.is_sqlite:
+        return
+    with database.writing() as connection:
+        leased = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.LEASED).order_by(Shard.id)
+        connection.execute(leased.with_for_update())
+        lock_counters(connection, job_id)
+        open_closed_shards(connection, job_id)
+        close_shards(connection, job_id, 0)
+
+
+def open_closed_shards(connection: Connection, job_id: int) -> int:
+    """Open the closed shards in which documents wait; returns their number."""
+    waiting = exists().where(
+        Document.job_id == Shard.job_id,
+        Document.position >= Shard.start,
+        Document.position < Shard.stop,
+        *is_open(results_of(connection, job_id)),
+    )
+    reopened = connection.execute(
+        update(Shard)
+        .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
+        .values(state=ShardState.READY, crashes=0, available_at=db_time())
+    )
+    add_to_counters(connection, job_id, shards_open=reopened.rowcount)
+    return int(reopened.rowcount)
+
+
+@functools.cache
+def _may_end_statement() -> Select[Any]:
+    """Whether a job runs, is no stage of a chain, and none of its shards is open; made once, as `_end_statement`."""
+    this = (Job.id == bindparam("of_job"), Job.state == JobState.RUNNING, Job.chain.is_(None))
+    return select(exists().where(*this, ~HAS_OPEN_SHARD))
+
+
+@functools.cache
+def _waiting_statement() -> Select[Any]:
+    """How many documents of a job wait, by its counters."""
+    ended = (JobCounts.succeeded, JobCounts.rejected, JobCounts.failed, JobCounts.quarantined)
+    more = (JobCounts.cancelled, JobCounts.skipped)
+    return select(JobCounts.documents - sum((*ended, *more), literal(0))).where(JobCounts.job_id == bindparam("of_job"))
+
+
 @functools.cache
 def _end_statement() -> Update:
     """Ends a job if nothing of it is open. Made once: it is asked at the end of every shard, and takes longer to make
@@ -108,7 +188,7 @@ def _end_statement() -> Update:
     stage_before = and_(before.chain == Job.chain, before.stage == Job.stage - 1)
     over = and_(
         ~Job.is_open,
-        exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0),
+        ~HAS_OPEN_SHARD,
         ~exists().where(stage_before, before.state.not_in(ENDED_STATES)),
     )
     any_cancelled = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)

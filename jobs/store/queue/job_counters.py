@@ -17,6 +17,7 @@ def lock_counters(connection: Connection, job_id: int) -> None:
     On PostgreSQL, transactions run concurrently and do not see what the others have not committed: one could close a
     shard in which nothing is left to do while another reopens a document of it. So every transaction that opens or
     closes documents, shards or a job locks this row first, then reads, then writes. (SQLite has one writer at a time.)
+    Only `finish_shard` does without where it can, and `end_if_over` and `reopen_shards` make up for it.
     Rows are always locked in this order: shard, counters, job.
     """
     connection.execute(select(JobCounts.job_id).where(JobCounts.job_id == job_id).with_for_update())

@@ -36,7 +36,7 @@ from jobs.store.queue.batches import (
     batch_limits,
     plan_batches,
 )
-from jobs.store.queue.completion import close_cancelled
+from jobs.store.queue.completion import close_cancelled, end_if_over
 from jobs.store.queue.job_counters import lock_counters
 from jobs.store.queue.leasable import IS_READY, leasable, order
 from jobs.store.queue.pauses import paused_values
@@ -90,6 +90,8 @@ def lease(
             return None
         work = _begin(connection, taken, worker_id, lane, batches_at_once)
     failpoint("after-lease")
+    if not work.batches:
+        end_if_over(database, work.job_id)
     return work
 
 

@@ -15,7 +15,7 @@ from jobs.store import memory
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
-from jobs.store.queue.completion import end_documents
+from jobs.store.queue.completion import end_documents, end_if_over
 from jobs.store.queue.deaths import QUARANTINED
 from jobs.store.queue.deltas import add_to_job
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
@@ -86,6 +86,8 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             f"deleted; {len(batch)} results dropped"
         )
     failpoint("after-commit")
+    if not following:
+        end_if_over(database, work.job_id)
 
 
 def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:

@@ -9,8 +9,9 @@ from sqlalchemy import Connection, Select, bindparam, select, update
 
 from jobs.spec import JobSpec
 from jobs.store.queue.batches import Batch
-from jobs.store.queue.chains import next_stage
+from jobs.store.queue.chains import is_stage, next_stage
 from jobs.store.queue.completion import close_cancelled, close_shards, pass_on
+from jobs.store.queue.deltas import add_to_job
 from jobs.store.queue.job_counters import add_to_counters, close_one_shard, wait_for_turn
 from jobs.store.queue.shard_events import log_event
 from jobs.store.schema.clock import db_time
@@ -74,20 +75,28 @@ def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
 
 def finish_shard(connection: Connection, work: Work) -> None:
     """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
-    shard becomes ready again.
+    shard becomes ready again. Behind the transaction the caller calls `end_if_over`.
 
-    Workers of a job wait for each other here. So what needs no lock of the counters is written before it, as if the
-    shard were closed; the lock is taken by the counting itself, and then the documents are looked at.
+    On PostgreSQL the recorders of a job that is no stage of a chain do not wait for each other here: they append that a
+    shard has ended. A retry that opens a document of this shard at this moment is not seen, and sees to it itself
+    (`reopen_shards`).
+    Those of a chain hand documents on, and wait for each other. So what needs no lock of the counters is written before
+    it, as if the shard were closed; the lock is taken by the counting itself, and then the documents are looked at.
     """
     shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
     done = {"state": ShardState.DONE, "lease_owner": None, "lane": None, "lease_until": None, "in_flight": None}
     connection.execute(update(Shard).where(*fence(work)).values(done))
     log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
+    here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
+    is_open = _is_open_statement(RESULTS[work.spec.task])
+    is_alone = not is_stage(connection, work.job_id) and connection.dialect.name == "postgresql"
+    if is_alone and not connection.execute(is_open, here).scalar():
+        add_to_job(connection, work.job_id, {"shards_open": -1})
+        return
     is_last_stage = next_stage(connection, work.job_id) is None
     wait_for_turn(connection, work.job_id)
     num_left = close_one_shard(connection, work.job_id)
-    here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
-    if connection.execute(_is_open_statement(RESULTS[work.spec.task]), here).scalar():
+    if connection.execute(is_open, here).scalar():
         add_to_counters(connection, work.job_id, shards_open=1)
         connection.execute(update(Shard).where(*newest_lease(work)).values(ready_values()))
         log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)

@@ -23,6 +23,7 @@ class Delta(Base):
     segments: Mapped[int] = column("added to `job_counts`", unit="segments")
     segments_reused: Mapped[int] = column("added to `job_counts`", unit="segments")
     documents_reused: Mapped[int] = column("added to `job_counts`", unit="documents")
+    shards_open: Mapped[int] = column("added to `job_counts`: -1 where the shard ended", unit="shards")
     sums: Mapped[str] = column("rows that are added to those of rollups, JSON: a list of objects by name of the table")
 
     __table_args__ = (Index(None, "job_id", "id"),)

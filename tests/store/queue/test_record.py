@@ -196,9 +196,10 @@ def test_a_batch_that_waits_for_an_entry_of_the_memory_keeps_nobody_from_the_cou
 def test_who_waits_for_a_turn_keeps_nobody_from_the_counters(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    job = add_waiting_job(documents=1, per_shard=1)
+    job = add_waiting_job(documents=2, per_shard=2)
+    outcomes = [translated(), Failed("engine-error", "the model call failed")]
     work = take(database)
-    recorder = threading.Thread(target=lambda: write(database, work), daemon=True)
+    recorder = threading.Thread(target=lambda: write(database, work, outcomes=outcomes), daemon=True)
 
     with database.writing() as before:
         wait_for_turn(before, job)

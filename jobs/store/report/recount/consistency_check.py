@@ -198,9 +198,8 @@ def _shards(connection: Connection, result: ResultTable, job_id: int, state: str
         if following.start < shard.stop:
             yield f"shard {following.id} begins at {following.start}, and shard {shard.id} only ends at {shard.stop}"
     num_open = sum(shard.state in OPEN_SHARDS for shard in shards)
-    counters = connection.execute(
-        select(JobCounts.shards, JobCounts.shards_open).where(JobCounts.job_id == job_id)
-    ).one()
+    counts = current(JobCounts)
+    counters = connection.execute(select(counts.shards, counts.shards_open).where(counts.job_id == job_id)).one()
     if (counters.shards, counters.shards_open) != (len(shards), num_open):
         yield (
             f"the counters say {counters.shards} shards, {counters.shards_open} of them open; "
