@@ -19,7 +19,7 @@ KERNELS = "kvjobs"  # the domain of its operators, in graphs
 VARIABLE = "KVJOBS_KERNELS"
 OFF = "off"
 # The instruction sets for which fused operators were measured, and are faster than onnxruntime's (docs/experiments.md).
-# Those of any processor stand in for kernels that MLAS has written for it, as on aarch64: nobody measured that.
+# The generic ones, of aarch64 for one, take the place of what onnxruntime has for the processor: nobody measured that.
 MEASURED = ("avx512", "avx2")
 _BUILD = "python -m worker.kernels.build"
 INSTALL_AGAIN = (
