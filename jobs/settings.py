@@ -42,6 +42,7 @@ OTHER_VARIABLES = {
     *("KVJOBS_KERNELS", "KVJOBS_BUILD_WITHOUT_KERNELS", "KVJOBS_BUILD_FOR"),
     *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
     *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_WEB_PORT", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
+    *("KVJOBS_PROMETHEUS_PORT", "KVJOBS_GRAFANA_PORT"),
 }
 # The variables of the official clients: below kvjobs.toml, above the defaults.
 OF_OTHERS = {"openai_base_url": "OPENAI_BASE_URL", "openai_api_key": "OPENAI_API_KEY", "ollama_host": "OLLAMA_HOST"}

@@ -26,6 +26,8 @@ OURS = {name: service for name, service in SERVICES.items() if service["image"].
 
 SPOOLING = ("cli", "web")  # what they are sent is copied first
 
+PROMETHEUS = (CHECKOUT / "deploy" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
+
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -103,6 +105,7 @@ def test_every_setting_is_a_setting_of_kvjobs(name: str) -> None:
 def test_a_secret_is_a_file_that_the_service_is_given(name: str) -> None:
     service = SERVICES[name]
     named = [value for value in service.get("environment", {}).values() if str(value).startswith("/run/secrets/")]
+    named += re.findall(r"/run/secrets/\w+", PROMETHEUS) if name == "prometheus" else []
     assert {path.removeprefix("/run/secrets/") for path in named} == set(service.get("secrets", []))
     assert set(service.get("secrets", [])) <= COMPOSE["secrets"].keys()
     for variable, value in service.get("environment", {}).items():
