@@ -11,7 +11,8 @@ from tests.places import CHECKOUT
 GENERATED = CHECKOUT / "docs" / "cli.md"  # has a test of its own; help texts name no files
 HISTORY = CHECKOUT / "CHANGELOG.md"
 PAGES = sorted(
-    {*CHECKOUT.glob("*.md"), *CHECKOUT.glob("*/*.md"), *CHECKOUT.glob("worker/demo/*/*.md")} - {GENERATED, HISTORY}
+    {page for glob in ("*.md", "*/*.md", "docs/*/*.md", "worker/demo/*/*.md") for page in CHECKOUT.glob(glob)}
+    - {GENERATED, HISTORY}
 )
 TOP = "jobs|worker|bench|tools|tests|migrations|docs|examples|deploy|\\.ci"
 FILE = re.compile(rf"(?<![\w./@-])(?:{TOP})/[\w./*-]*[\w*/]")  # worker/engine/search/beam.py
