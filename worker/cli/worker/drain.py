@@ -81,47 +81,64 @@ def _begun(workers: "Sequence[WorkerSummary]", heartbeat_s: float) -> str:
 
 def _wait(context: Context, database: "Database", draining: "Draining", timeout: float | None) -> int:
     """Wait for their end, and say whenever one has ended; the exit code."""
-    started = answered_at = time.monotonic()
-    known: set[int] = set()  # of whom it was said that they are left
-    silent: set[int] = set()
+    if not draining.workers:
+        return 0
+    started, said = time.monotonic(), _Said()
     try:
-        while True:
+        while left := said.without_silent(_not_ended(database, draining)):
             passed_s = time.monotonic() - started
-            is_over = timeout is not None and passed_s >= timeout
-            try:
-                not_ended = draining.left(database)
-            except TransientError:
-                if is_over or time.monotonic() - answered_at > PATIENCE_S:
-                    raise
-                time.sleep(LOOK_EVERY_S)
-                continue
-            answered_at = time.monotonic()
-            left = [worker for worker in not_ended if worker.is_alive]
-            for worker in not_ended:
-                if not worker.is_alive and worker.worker_id not in silent:
-                    silent.add(worker.worker_id)
-                    print_message(
-                        f"No heartbeat of {_named(worker)} for {duration(worker.silent_s)}: its shards go to others, "
-                        "and it is not waited for."
-                    )
-            if not left:
-                if draining.workers:
-                    print_message(_ended(draining.now(database)))
-                return 0
-            if is_over:
+            if timeout is not None and passed_s >= timeout:
                 print_message(
                     f"After {timeout:g} s {counted(len(left), 'worker')} of {len(draining.workers)} left, still "
                     f"draining: {_list(left)}."
                 )
                 return TIMED_OUT
-            if (ids := {worker.worker_id for worker in left}) != known:
-                known = ids
-                print_message(f"{counted(len(left), 'worker')} left: {_list(left)}.")
-            time.sleep(LOOK_EVERY_S if timeout is None else min(LOOK_EVERY_S, max(0.05, timeout - passed_s)))
+            said.say_left(left)
+            time.sleep(LOOK_EVERY_S if timeout is None else min(LOOK_EVERY_S, timeout - passed_s))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"The workers go on draining. To see who is left: {context.command('worker', 'ls')}"
         ) from None
+    print_message(_ended(draining.now(database)))
+    return 0
+
+
+def _not_ended(database: "Database", draining: "Draining") -> "list[WorkerSummary]":
+    """Those that have not ended, after waiting `PATIENCE_S` at most for a database that does not answer."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return draining.left(database)
+        except TransientError:
+            if time.monotonic() >= give_up_at:
+                raise
+        time.sleep(LOOK_EVERY_S)
+
+
+class _Said:
+    """What was said while waiting, so that nothing is said twice."""
+
+    def __init__(self) -> None:
+        self._left: set[int] = set()
+        self._silent: set[int] = set()
+
+    def without_silent(self, workers: "Sequence[WorkerSummary]") -> "list[WorkerSummary]":
+        """Those with a heartbeat; says which have none."""
+        for worker in workers:
+            if not worker.is_alive and worker.worker_id not in self._silent:
+                self._silent.add(worker.worker_id)
+                print_message(
+                    f"No heartbeat of {_named(worker)} for {duration(worker.silent_s)}: its shards go to others, "
+                    "and it is not waited for."
+                )
+        return [worker for worker in workers if worker.is_alive]
+
+    def say_left(self, workers: "Sequence[WorkerSummary]") -> None:
+        """Say who is left, if somebody else was before."""
+        ids = {worker.worker_id for worker in workers}
+        if ids != self._left:
+            print_message(f"{counted(len(workers), 'worker')} left: {_list(workers)}.")
+        self._left = ids
 
 
 def _named(worker: "WorkerSummary") -> str:
