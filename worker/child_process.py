@@ -192,6 +192,7 @@ def _run_lane(
     database: Database, lane: Lane, keeper: LeaseKeeper, arguments: WorkerArguments, queues: Queues, failures: list[str]
 ) -> None:
     """Drain, wait, drain, until the worker stops. An unexpected error ends the process; the parent starts another."""
+    looks_for_all = lane.number == 0  # at the start all look; afterwards one at a time, for all that wait
     pause_s = 0.5
     look_every_s = _look_every_s(arguments)
     try:
@@ -201,9 +202,8 @@ def _run_lane(
             if not keeper.takes_work():  # it is paused: it does not report that it waits, so that hints go to others
                 keeper.wakeup.sleep(PAUSED_S)
                 continue
-            seen = keeper.wakeup.count
             try:
-                if lane.number == 0:
+                if looks_for_all:
                     _resume_repaired(database)
                 drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))
                 is_open = arguments.node is None and leases.awaits_documents(database, queues)
@@ -223,7 +223,8 @@ def _run_lane(
             if arguments.drain:
                 return
             wait_s = min(look_every_s, OPEN_EVERY_S) if is_open else look_every_s
-            keeper.wakeup.wait(wait_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
+            keeper.wakeup.wait(wait_s * random.uniform(0.5, 1.5))  # so that a fleet does not ask at once
+            looks_for_all = True
     except BaseException as error:
         failures.append(_told(error))
         keeper.stop()
@@ -246,7 +247,7 @@ def _resume_repaired(database: Database) -> None:
 
 
 def _look_every_s(arguments: WorkerArguments) -> float:
-    """How often a lane looks for work without a wake-up: where a broker sends them, only for when it is unreachable."""
+    """How often a worker looks for work without a wake-up: where a broker sends these, only in case it is away."""
     poll_s = arguments.settings.poll_s
     return poll_s if arguments.node is None else max(poll_s, LOOK_EVERY_S)
 

@@ -35,6 +35,7 @@ def drain(
     to be tried again in a moment."""
     while keeper.takes_work():
         started = time.perf_counter()
+        keeper.wakeup.begin_look()
         work = leases.lease(
             database,
             keeper.worker_id,
@@ -47,6 +48,7 @@ def drain(
         )
         if work is None:
             return
+        keeper.wakeup.found_work()
         with log_fields(job=work.job_id, shard=work.shard_id, lane=lane.number):
             lane.latest_revision = work.spec.model_revision
             keeper.keep(work)

@@ -135,6 +135,6 @@ class LeaseKeeper:
         request = worker_registry.record_heartbeat(self._database, self.worker_id, stats)
         if request is None and self._register is not None:  # the database was restored from an older backup
             self.worker_id = self._register()
-        was_draining, self._request = self.is_draining(), request or WorkerRequest.WORK
-        if self.is_draining() and not was_draining:
-            self.wakeup.wake()  # lanes that wait for a hint end at once
+        asked, self._request = self._request, request or WorkerRequest.WORK
+        if self._request is not asked:
+            self.wakeup.recall()  # lanes that wait learn it at once
