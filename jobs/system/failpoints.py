@@ -21,6 +21,9 @@ NAMES = (
     "before-commit",  # ... everything is written, nothing is committed
     "after-commit",  # ... committed; the worker does not know yet
     "in-finish",  # the shard's last batch is written, the shard is not closed
+    "before-fold",  # the counters of a job are locked, none of its deltas is folded
+    "in-fold",  # ... deltas are deleted and added to the sums, nothing is committed
+    "after-fold",  # ... committed; who folds does not know yet
     "in-hand-on",  # the documents of a closed shard are handed on to the next stage, nothing is committed
     "in-cancel",  # a cancel is requested, no document is cancelled yet
     "in-retry",  # documents are opened again; shards that closed at that moment were not looked at again

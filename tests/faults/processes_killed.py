@@ -21,6 +21,7 @@ CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's
 # Each has a test of its own: docs/faults.md, "Programs that submit".
 OF_PROGRAMS = ("before-append-commit", "after-append", "after-webhook", "after-batch-submit", "before-batch-end")
 OF_CHAINS = ("in-hand-on",)
+OF_FOLDING = ("before-fold", "in-fold", "after-fold")  # by the parent process: tests/faults/folding.py
 # The bundled model twice: what it makes of Chinese means nothing, and is the same each time.
 TWO_MODELS = ("--model", "demo-en-zh", "--via", "zh", "--via-model", "demo-en-zh", "--max-new-tokens", "40")
 OF_COMMANDS = (
@@ -72,7 +73,7 @@ def failpoints(trial: Trial) -> None:
     times = 2 if trial.long else 1
     trial.fill_memory()
     for number, name in enumerate(
-        (name for name in NAMES if name not in OF_COMMANDS + OF_CHAINS + OF_PROGRAMS), start=1
+        (name for name in NAMES if name not in OF_COMMANDS + OF_CHAINS + OF_FOLDING + OF_PROGRAMS), start=1
     ):
         trial.submit(*(["--again"] if number > 1 else []))
         trial.job_id = number

@@ -53,8 +53,10 @@ def fold(database: Database) -> int:
         while folded == FOLDED_AT_ONCE:
             with database.writing() as connection:
                 lock_counters(connection, job_id)
+                failpoint("before-fold")
                 folded = _fold(connection, job_id, FOLDED_AT_ONCE)
                 failpoint("in-fold")
+            failpoint("after-fold")
             total += folded
     return total
 
