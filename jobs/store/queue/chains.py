@@ -119,9 +119,11 @@ def hand_on(connection: Connection, job_id: int, start: int, stop: int) -> NewSh
     link = _link(connection, job_id)
     if link is None:
         return None
-    lock_counters(connection, link.next_id)
     rows = _rows(connection, link).where(in_range(Document, job_id, start, stop))
+    # Before the lock, for which workers of the next stage would wait meanwhile. Nobody else inserts this range, since
+    # this job's counters are locked, and whoever has the lock finds the documents when they have a shard.
     inserted = _insert(connection, rows)
+    lock_counters(connection, link.next_id)
     if inserted:
         return _new_shard(connection, link, inserted, start, stop)
     return _reopened_shard(connection, link, rows, start, stop)

@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event, select, text, update
 
 from jobs.errors import SpecError
 from jobs.stage import CORPUS, FilterSpec, Stage
@@ -14,12 +15,16 @@ from jobs.store.database import Database
 from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.queue import leases
+from jobs.store.queue.job_counters import lock_counters
 from jobs.store.report.recount.consistency_check import find_contradictions
+from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
 from jobs.tasks.score import ScoreOptions
+from tests.databases import ON_POSTGRESQL
 from tests.small_chains import KEPT, LINES, SCORE, SCORED, begin, finish, finish_all
 from tests.store.leasing import counts, take
+from tests.store.queue.test_record import until_one_waits
 
 KEPT_BY_LENGTH = Stage(FilterSpec("position > 0 and length(translation) = 3"), reads=1)
 
@@ -60,6 +65,47 @@ def test_a_stage_starts_as_shards_of_the_one_before_finish(database: Database, t
 
     assert table(database, chain[1]) == {0: ("t-0", None, None), 1: ("t-1", None, None)}
     assert take(database).job_id == chain[1], "what was begun is ended first"
+    check(database, chain)
+
+
+@ON_POSTGRESQL
+def test_workers_of_the_next_stage_wait_for_no_document_that_is_handed_on(database: Database, tmp_path: Path) -> None:
+    """The documents are inserted before the lock of its counters is asked for."""
+    chain = begin(database, tmp_path, SCORED)
+    work = take(database)
+    closer = threading.Thread(target=lambda: finish(database, work), daemon=True)
+    inserts = """SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = 'documents'::regclass
+                 AND mode = 'RowExclusiveLock' AND wait_event_type = 'Lock'"""
+
+    with database.writing() as connection:
+        lock_counters(connection, chain[1])
+        closer.start()
+        until_one_waits(database)
+        assert connection.execute(text(inserts)).scalar_one() == 1
+        assert table(database, chain[1]) == {}
+    closer.join(30.0)
+
+    assert len(table(database, chain[1])) == 2
+    check(database, chain)
+
+
+@ON_POSTGRESQL
+def test_a_stage_that_is_cancelled_while_documents_are_handed_on_cancels_them(
+    database: Database, tmp_path: Path
+) -> None:
+    chain = begin(database, tmp_path, SCORED)
+    work = take(database)
+    closer = threading.Thread(target=lambda: finish(database, work), daemon=True)
+
+    with database.writing() as connection:
+        lock_counters(connection, chain[1])
+        closer.start()
+        until_one_waits(database)
+        of_stage = Job.id == chain[1]
+        connection.execute(update(Job).where(of_stage).values(cancel_requested_at=db_time()))
+    closer.join(30.0)
+
+    assert {status for _, status, _ in table(database, chain[1]).values()} == {"cancelled"}
     check(database, chain)
 
 
