@@ -9,14 +9,16 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import delete, func, make_url, text
+from sqlalchemy import delete, event, func, make_url, text
 
+from jobs.dispatch.reaper import reap
 from jobs.errors import StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
 from jobs.store.database import Database
 from jobs.store.memory import learn, recall
 from jobs.store.queue import deaths, leases
 from jobs.store.queue.batches import MAX_TOKENS
+from jobs.store.queue.deltas import fold
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.database_roles import grant_reader
@@ -231,8 +233,8 @@ def test_a_job_that_an_older_version_made_during_an_upgrade_needs_no_turn(
 def test_a_role_that_may_only_read_keeps_nobody_from_recording(
     database: Database, add_waiting_job: AddWaitingJob, reader: psycopg.Connection[Any]
 ) -> None:
-    job = add_waiting_job(documents=2, per_shard=2)
-    work = take(database)
+    job = add_waiting_job(documents=4, per_shard=2)
+    works = [take(database), take(database)]
     outcomes = [translated(), Failed("engine-error", "the model call failed")]
     with database.writing() as connection:
         wait_for_turn(connection, job)
@@ -248,10 +250,36 @@ def test_a_role_that_may_only_read_keeps_nobody_from_recording(
                 reader.execute(statement.encode())
 
     with closing(Database.open(url_of(database), busy_timeout_s=2.0, silence_s=60.0)) as worker:
-        write(worker, work, outcomes=outcomes)
+        for work in works:
+            write(worker, work, outcomes=outcomes)
+            fold(worker)
 
     row = counts(database, job)
-    assert (row.succeeded, row.failed, row.shards_open) == (1, 1, 0)
+    assert (row.succeeded, row.failed, row.shards_open) == (2, 2, 0)
+
+
+@ON_POSTGRESQL
+def test_no_lock_by_number_is_taken_on_the_way_of_a_batch(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    """Whoever may connect may take such a lock too, in a transaction that only reads, and keep it."""
+    add_waiting_job(documents=6, per_shard=2)
+    statements: list[str] = []
+
+    def note(*given: Any) -> None:
+        statements.append(given[2])
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    for outcome in (translated(), Failed("engine-error", "the model call failed")):
+        work = take(database)
+        leases.heartbeat(database, 60.0, [work])
+        write(database, work, outcomes=[outcome] * 2)
+        fold(database)
+    leases.release(database, take(database))
+    take(database, lease_s=-1.0)
+    reap(database)
+    event.remove(database.engine, "before_cursor_execute", note)
+
+    assert any("FOR UPDATE" in statement for statement in statements)
+    assert not [statement for statement in statements if "advisory" in statement]
 
 
 @pytest.fixture
