@@ -1,5 +1,7 @@
 """Stages in processes of their own: the same results, within a memory limit, and clear failures."""
 
+import json
+import logging
 import os
 import signal
 import time
@@ -193,3 +195,24 @@ def test_translations_and_their_scores_are_those_of_the_whole_model(tmp_path: Pa
     for one, other in zip(scored, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     assert models[0].is_running
+
+
+class _Warning:
+    """Logs in the process that reads it, which finds nothing to open then."""
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
+        return logging.warning, ("8 rows\ndo not fit into memory",)
+
+    def open(self) -> None: ...
+
+
+def test_where_this_process_logs_json_a_stage_does_too(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("worker.engine.stages.stage_process.is_json_log", lambda: True)
+
+    with pytest.raises(AttributeError):
+        StageProcess("stage 0", _Warning(), memory_limit=None)
+
+    (line,) = (json.loads(line) for line in capfd.readouterr().err.splitlines())
+    assert (line["level"], line["message"]) == ("warning", "8 rows\ndo not fit into memory")

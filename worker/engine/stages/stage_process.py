@@ -18,6 +18,7 @@ from typing import Any
 from jobs.errors import ModelError, StageDied
 from jobs.system.process import how_it_ended
 from jobs.text.formatting import size
+from jobs.text.log_lines import JSON, TEXT, is_json_log
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.stages.served_objects import ObjectCall, Opener
@@ -42,7 +43,8 @@ class StageProcess:
         to_stage, from_stage = shared_file(), shared_file()
         given = [theirs.fileno(), to_stage, from_stage]
         # Only this process holds the other end of the child's standard input: the pipe ends when this process does.
-        command = [sys.executable, "-P", "-m", "worker.engine.stages.stage_program", *map(str, given)]
+        log_format = JSON if is_json_log() else TEXT
+        command = [sys.executable, "-P", "-m", "worker.engine.stages.stage_program", log_format, *map(str, given)]
         self._frames = SharedFrames(ours, to_stage, from_stage)  # closes its descriptors, also where nothing starts
         with theirs:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=given)

@@ -14,17 +14,21 @@ import sys
 import threading
 from typing import Any
 
+from jobs.text.log_lines import JSON, log_to_stderr
 from worker.engine.stages.served_objects import ServedObjects
 from worker.engine.stages.shared_frames import SharedFrames
 
 
 def main() -> None:
-    """Serve the connection and the memory whose file descriptors are the arguments."""
+    """Serve the connection and the memory whose file descriptors are the arguments after the first, how to log."""
+    log_format, *given = sys.argv[1:]
+    if log_format == JSON:  # else Python writes warnings to standard error by itself
+        log_to_stderr("warning", log_format, "")
     faulthandler.enable(all_threads=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the parent, which still has calls for this process
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    connection, read, written = map(int, sys.argv[1:])
+    connection, read, written = map(int, given)
     frames = SharedFrames(socket.socket(fileno=connection), written, read)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent has ended
         objects = _open(frames)
