@@ -11,7 +11,6 @@ from jobs.store.database import Database
 from jobs.store.report.worker_list import WorkerSummary, find_workers, list_workers
 from jobs.store.schema.states import WorkerRequest
 from jobs.store.worker_registry import ask_all_to_drain
-from jobs.text.formatting import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +45,28 @@ def drain_workers(database: Database, targets: Sequence[str], actor: str, silenc
 
     Raises NotFoundError for a worker or a host that is not there, SpecError for a worker that has ended.
     """
-    numbers = [EVERY_ID.parse(target) for target in targets if _is_number(target)]
+    numbers = [int(EVERY_ID.parse(target)) for target in targets if _is_number(target)]
     hosts = {target.lower() for target in targets if not _is_number(target)}
     with database.reading() as connection:
         running = [worker for worker in list_workers(connection, silence_s) if not worker.has_ended]
         for number in numbers:
-            checked_worker(connection, int(number), WorkerAction.DRAIN, silence_s)
+            checked_worker(connection, number, WorkerAction.DRAIN, silence_s)
     for target in targets:
         if not _is_number(target):
             _check_host(target, running)
     for number in numbers:
-        perform_on_worker(database, int(number), WorkerAction.DRAIN, actor, silence_s)
+        perform_on_worker(database, number, WorkerAction.DRAIN, actor, silence_s)
     if hosts or not targets:
         ask_all_to_drain(database, actor, hosts=hosts or None, replaced_within_s=silence_s)
     with database.reading() as connection:
-        found = [
-            worker
-            for worker in list_workers(connection, silence_s)
-            if worker.asked_to == WorkerRequest.DRAIN
-            and not worker.has_ended
-            and (not targets or worker.worker_id in numbers or worker.host.lower() in hosts)
-        ]
-    return Draining(tuple(found), silence_s)
+        running = [worker for worker in list_workers(connection, silence_s) if not worker.has_ended]
+        named = find_workers(connection, numbers, silence_s)  # a worker that was drained before has ended perhaps
+    chosen = {
+        worker.worker_id: worker
+        for worker in running
+        if worker.asked_to == WorkerRequest.DRAIN and (not targets or worker.host.lower() in hosts)
+    } | {worker.worker_id: worker for worker in named}
+    return Draining(tuple(chosen[number] for number in sorted(chosen, reverse=True)), silence_s)
 
 
 def _is_number(target: str) -> bool:
@@ -80,5 +79,5 @@ def _check_host(name: str, running: Sequence[WorkerSummary]) -> None:
     if name.lower() in (host.lower() for host in hosts):
         return
     near = nearest(name, hosts)
-    known = f"did you mean {visible(near)}?" if near else "kvjobs worker ls lists the workers"
-    raise NotFoundError(f"no worker runs on a host named {visible(name)!r}; {known}")
+    known = f"did you mean {near}?" if near else "kvjobs worker ls lists the workers"
+    raise NotFoundError(f"no worker runs on a host named {name!r}; {known}")

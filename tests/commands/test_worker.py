@@ -148,6 +148,16 @@ def test_without_workers_there_is_nobody_to_drain(database: Database, kvjobs: Kv
     assert (drained.exit_code, drained.json) == (0, [])
 
 
+def test_a_worker_that_was_drained_before_and_has_ended_is_no_error(database: Database, kvjobs: Kvjobs) -> None:
+    worker = on_host(database, "node-1")
+    kvjobs("worker", "drain", worker, "--no-wait")
+    mark_stopped(database, [worker])
+
+    again = kvjobs("worker", "drain", worker, "--json")
+
+    assert (again.exit_code, [row["state"] for row in again.json]) == (0, ["stopped"])
+
+
 def test_who_has_not_ended_within_the_timeout_is_named(database: Database, kvjobs: Kvjobs, add_job: AddJob) -> None:
     busy, ended = on_host(database, "node-1"), on_host(database, "node-2")
     job_id = add_job(Line("a"))

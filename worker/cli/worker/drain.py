@@ -56,10 +56,10 @@ def drain(
     settings = context.settings
     with context.database() as database:
         draining = drain_workers(database, targets, this_user(), settings.lease_s)
-        if not draining.workers:
+        if begun := [worker for worker in draining.workers if not worker.has_ended]:
+            print_message(_begun(begun, settings.heartbeat_s))
+        elif not draining.workers:
             print_message("No worker is running.")
-        else:
-            print_message(_begun(draining.workers, settings.heartbeat_s))
         code = 0 if no_wait else _wait(context, database, draining, timeout)
         if output.is_json:
             from jobs.store.report.worker_list import WORKER_FIELDS
