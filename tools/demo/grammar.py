@@ -81,10 +81,16 @@ def training_pairs(count: int, seed: int) -> list[Pair]:
     rng = Random(seed)
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:
-        symbol = rng.choice((*SECTIONS, *SECTIONS, *SECTIONS, "title"))
-        pair = _draw(rng, {}, symbol, lambda english: not is_held_out(english))
+        pair, _derivation = _draw_trained(rng)
         pairs[pair.english] = pair
     return list(pairs.values())
+
+
+def training_derivations(count: int, seed: int) -> Iterator[tuple[Pair, Derivation]]:
+    """Sentences and titles, none of them held out, and how each was made."""
+    rng = Random(f"training derivations {seed}")
+    for _ in range(count):
+        yield _draw_trained(rng)
 
 
 def unseen_bulletins(count: int, seed: int) -> Iterator[Bulletin]:
@@ -120,6 +126,11 @@ def bulletin(rng: Random, accept: Accept = lambda english: True) -> Bulletin:
         num_sentences = rng.randint(2, 4)
         paragraphs.append(tuple(_draw(rng, focus, symbol, accept) for _ in range(num_sentences)))
     return Bulletin(station=station[0], paragraphs=tuple(paragraphs))
+
+
+def _draw_trained(rng: Random) -> tuple[Pair, Derivation]:
+    symbol = rng.choice((*SECTIONS, *SECTIONS, *SECTIONS, "title"))
+    return _draw_derived(rng, {}, symbol, lambda english: not is_held_out(english))
 
 
 def _draw(rng: Random, focus: Focus, symbol: str, accept: Accept) -> Pair:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tools.demo.grammar import Derivation, unseen_derivations
+from tools.demo.grammar import Derivation, Pair, training_derivations, unseen_derivations
 from worker.text.word_alignment import words
 
 Link = tuple[int, int]  # a word of the English, one of the Chinese
@@ -37,14 +37,12 @@ class LinkedPair:
 
 def unseen_linked_pairs(count: int, seed: int) -> Iterator[LinkedPair]:
     """Sentences that training never uses."""
-    for pair, derivation in unseen_derivations(count, seed):
-        english, chinese = (_phrases(derivation, side) for side in ("english", "chinese"))
-        assert len(words(pair.english)) == len(english)
-        assert len(words(pair.chinese)) == len(chinese)
-        sure, possible = _links(english, chinese)
-        yield LinkedPair(
-            pair.english, pair.chinese, frozenset(sure), frozenset(possible), tuple(english), tuple(chinese)
-        )
+    return (_linked(*derived) for derived in unseen_derivations(count, seed))
+
+
+def training_linked_pairs(count: int, seed: int) -> Iterator[LinkedPair]:
+    """Sentences and titles that training may use."""
+    return (_linked(*derived) for derived in training_derivations(count, seed))
 
 
 def error_rate(found: Collection[Any], sure: Collection[Any], possible: Collection[Any]) -> float:
@@ -52,6 +50,14 @@ def error_rate(found: Collection[Any], sure: Collection[Any], possible: Collecti
     the links of all its sentences, each with the number of its sentence."""
     found, sure, possible = set(found), set(sure), set(possible)
     return 1 - (len(found & sure) + len(found & possible)) / (len(found) + len(sure))
+
+
+def _linked(pair: Pair, derivation: Derivation) -> LinkedPair:
+    english, chinese = (_phrases(derivation, side) for side in ("english", "chinese"))
+    assert len(words(pair.english)) == len(english)
+    assert len(words(pair.chinese)) == len(chinese)
+    sure, possible = _links(english, chinese)
+    return LinkedPair(pair.english, pair.chinese, frozenset(sure), frozenset(possible), tuple(english), tuple(chinese))
 
 
 def _phrases(derivation: Derivation, side: str, path: str = "") -> list[str]:

@@ -37,22 +37,34 @@ def words_covered(tokens: Sequence[tuple[int, int] | None], words: Sequence[tupl
     return found
 
 
-def word_weights(weights: NDArray[Any], source: Covered, target: Covered, num_source: int, num_target: int) -> Weights:
+def word_weights(
+    weights: NDArray[Any],
+    source: Covered,
+    target: Covered,
+    num_source: int,
+    num_target: int,
+    *,
+    of_head: bool = False,
+) -> Weights:
     """How much of each target word comes from each source word: (J, I), rows that sum to 1, or 0 where a word has no
     token. weights (T, S), of the tokens whose words are `target` and `source`; only tokens of words take part.
 
     A target token comes from the source tokens that it attends to and that attend to it, each as a share of what they
     attend to: the product of the two shares, squared, so that many small weights do not outweigh a clear one. Since a
     token in the middle of a word attends to what comes next, each takes a part of what the token before it has.
+    `of_head`: the weights are those of a head that aligns words, which needs neither.
     """
     rows, columns = (np.array([index for index, words in enumerate(side) if words], int) for side in (target, source))
     found = np.zeros((num_target, num_source))
     if not (len(rows) and len(columns)):
         return found
     weights = weights[np.ix_(rows, columns)].astype(np.float64) + _LEAST
-    agreed = (weights * weights / weights.sum(0)) ** 2
+    agreed = weights * weights / weights.sum(0)
+    if not of_head:
+        agreed **= 2
     agreed /= agreed.sum(1, keepdims=True)
-    agreed[1:] = agreed[1:] + _OF_THE_TOKEN_BEFORE * agreed[:-1]
+    if not of_head:
+        agreed[1:] = agreed[1:] + _OF_THE_TOKEN_BEFORE * agreed[:-1]
     by_source, by_target = np.zeros((len(columns), num_source)), np.zeros((num_target, len(rows)))
     for at, column in enumerate(columns.tolist()):
         by_source[at, source[column]] = 1 / len(source[column])

@@ -72,7 +72,7 @@ class WordAligner:
             counted.tokens = sum(len(pair.source) + len(pair.target) for pair in ids)
         attention = dict(zip(fitting, self._attention(ids, choice, run), strict=True))
         return [
-            None if pair is None else _alignment(*texts, pair, attention[index], choice.reads)
+            None if pair is None else _alignment(*texts, pair, attention[index], choice)
             for index, (texts, pair) in enumerate(zip(pairs, read, strict=True))
         ]
 
@@ -86,8 +86,8 @@ class WordAligner:
         target_ids = [*given, *(piece.id for piece in pieces), tokenizer.eos_id]
         return _Pair(
             IdPair(ids, target_ids, tokenizer.beginning(language).start_id),
-            _in_characters(source, tokenizer.source_spans(source, language)),
-            _in_characters(target, [(piece.start, piece.stop) for piece in pieces]),
+            in_characters(source, tokenizer.source_spans(source, language)),
+            in_characters(target, [(piece.start, piece.stop) for piece in pieces]),
             len(given),
         )
 
@@ -106,10 +106,10 @@ class WordAligner:
         return [found[index] for index in range(len(pairs))]
 
 
-def _alignment(source: str, target: str, pair: _Pair, weights: NDArray[Any], reads: bool) -> Alignment:
+def _alignment(source: str, target: str, pair: _Pair, weights: NDArray[Any], choice: AttentionChoice) -> Alignment:
     """weights (T, S), of all tokens of the pair."""
     source_words, target_words = words(source), words(target)
-    first = pair.num_given + reads  # the row of the first token of the text
+    first = pair.num_given + choice.reads  # the row of the first token of the text
     weights = weights[first : first + len(pair.target_spans)]
     found = word_weights(
         weights,
@@ -117,6 +117,7 @@ def _alignment(source: str, target: str, pair: _Pair, weights: NDArray[Any], rea
         words_covered(pair.target_spans, target_words),
         len(source_words),
         len(target_words),
+        of_head=choice.head is not None,
     )
     link_equal_numbers(found, _texts(source, source_words), _texts(target, target_words))
     return Alignment(source_words, target_words, tuple(links_of(found)), found)
@@ -126,7 +127,7 @@ def _texts(text: str, spans: Spans) -> list[str]:
     return [text[start:stop] for start, stop in spans]
 
 
-def _in_characters(text: str, spans: Sequence[SourceSpan]) -> list[SourceSpan]:
+def in_characters(text: str, spans: Sequence[SourceSpan]) -> list[SourceSpan]:
     """Spans in UTF-8 bytes as spans in characters: of those that begin within them."""
     if text.isascii():
         return list(spans)

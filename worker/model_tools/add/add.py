@@ -29,6 +29,7 @@ from worker.model_tools.add.causal_files import build_causal, compare_sample, co
 from worker.model_tools.add.cross_encoder_files import build_cross_encoder, try_cross_encoder
 from worker.model_tools.add.gguf_files import build_gguf, keep_gguf, try_kept
 from worker.model_tools.add.int8_drift import measure_drift
+from worker.model_tools.add.model_card import has_guided_alignment
 from worker.model_tools.add.staging import Staging, staging, taken_message
 from worker.model_tools.add.stand_in_trial import try_stand_ins
 from worker.model_tools.add.target_ids import HeadChoice
@@ -129,7 +130,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
             _try_out(ModelFolder(name, stage.path))
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
             manifest, drift_note = _record_drift(stage, ModelFolder(name, stage.path), manifest, origin)
-            manifest = _record_attention(stage.path, manifest)
+            manifest = _record_attention(stage.path, manifest, origin)
             manifest = _record_stand_ins(stage.path, manifest)
         kind = ModelKind.of_architecture(manifest.architecture)
         num_ids = head_size(stage.path, manifest)
@@ -233,12 +234,12 @@ def _record_drift(
     return manifest, None
 
 
-def _record_attention(folder: Path, manifest: Manifest) -> Manifest:
+def _record_attention(folder: Path, manifest: Manifest, origin: Origin) -> Manifest:
     """Write by which attention a translation model aligns words into its manifest, unless that says it already."""
     is_translation = ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION
     if not (manifest.is_native and is_translation) or manifest.attention or manifest.split:
         return manifest
-    manifest = replace(manifest, attention=measure_attention(folder))
+    manifest = replace(manifest, attention=measure_attention(folder, is_guided=has_guided_alignment(origin.folder)))
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 

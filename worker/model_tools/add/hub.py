@@ -24,6 +24,7 @@ from worker.graphs.architectures import BART, MARIAN, architecture_of
 from worker.model_tools.add.built_tokenizer import build_tokenizer
 from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
+from worker.model_tools.add.model_card import CARD
 from worker.models.checkpoint.checkpoint import check_architecture
 from worker.models.contents.present_files import kind_of
 from worker.models.contents.required_files import TRANSLATION_TOKENIZERS, lacks_tokenizer, required_tokenizer
@@ -136,6 +137,8 @@ def wanted(names: Collection[str]) -> list[str]:
     if not tokenizer:
         builds = TOKENIZER not in names and bool({*main} & {*CHECKPOINT})
         tokenizer = {*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS, *(VOCABULARY_FILES if builds else ())}
+    elif "source.spm" in names:
+        tokenizer.add(CARD)
     beside = ({*CONFIGURATION, *SENTENCE_TRANSFORMERS} | tokenizer) & {*names}
     return sorted([*main, *beside]) if main else []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.checkpoints import write_marian_checkpoint
 from tests.places import DEMO_MODEL
 from tests.seq2seq_checkpoints import FAMILIES
 from worker.engine.runtime.run_context import RunContext
@@ -74,6 +75,14 @@ def test_no_head_is_chosen_by_chance(seed: int) -> None:
     assert chosen.head is None or (chosen.layers, chosen.head, chosen.reads) == ((2,), 0, False)
 
 
+def test_the_head_of_a_model_that_is_known_to_be_guided_is_chosen_whatever_agrees() -> None:
+    chosen = best_choice(MadeUpReader(1, reads=True, noise=0.01), dependences(), is_guided=True)
+
+    assert (chosen.layers, chosen.reads, chosen.head) == ((NUM_LAYERS - 1,), False, 0)
+    assert chosen.agreement is not None
+    assert chosen.agreement < 0.5
+
+
 def test_the_head_that_guided_alignment_trains_is_taken_on_less_evidence_than_another() -> None:
     guided = [
         best_choice(MadeUpReader(NUM_LAYERS - 1, False, noise=6.0, head=head, seed=seed), dependences(8)).head == head
@@ -95,8 +104,22 @@ def test_the_bundled_model_has_the_choice_that_is_measured() -> None:
 
     assert stored is not None
     assert measured is not None
-    assert (measured.layers, measured.reads) == (stored.layers, stored.reads)
+    assert (measured.layers, measured.reads, measured.head) == (stored.layers, stored.reads, stored.head)
     assert measured.agreement == pytest.approx(stored.agreement, abs=0.05)
+
+
+def test_a_model_whose_card_says_that_it_was_trained_to_align_gets_that_head(tmp_path: Path) -> None:
+    checkpoint = write_marian_checkpoint(tmp_path / "checkpoint", layers=2)
+    chosen = []
+    for number, card in enumerate(("* model: transformer\n", "* model: transformer-align\n")):
+        (checkpoint / "README.md").write_text(card)
+        folder = Path(add_model(Request(source=str(checkpoint), name=f"model-{number}"), tmp_path / "models").path)
+        chosen.append(Manifest.read(folder).attention)
+
+    without, guided = chosen
+    assert guided is not None
+    assert (guided.layers, guided.reads, guided.head) == ((1,), False, 0)
+    assert without != guided
 
 
 @pytest.mark.parametrize("family", FAMILIES)

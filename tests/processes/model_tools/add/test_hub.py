@@ -30,7 +30,7 @@ CONFIGURATION = ["config.json", "generation_config.json"]
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A published checkpoint: its weights in two formats, and files that kvjobs does not need."""
+    """A published checkpoint: its card, its weights in two formats, and files that kvjobs does not need."""
     folder = write_marian_checkpoint(tmp_path / "published")
     for name in ("README.md", "tf_model.h5", "pytorch_model.bin", ".gitattributes"):
         (folder / name).write_text(name)
@@ -63,7 +63,7 @@ def test_a_model_is_downloaded_as_it_was_published(hub, server, repository):
     snapshot = fetch(ID, None, hub)
 
     assert (snapshot.commit, snapshot.note) == (COMMIT, None)
-    assert names_in(snapshot.folder) == sorted(["model.safetensors", *CONFIGURATION, *TOKENIZER])
+    assert names_in(snapshot.folder) == sorted(["README.md", "model.safetensors", *CONFIGURATION, *TOKENIZER])
     for name in names_in(snapshot.folder):
         assert (snapshot.folder / name).read_bytes() == (repository / name).read_bytes()
     assert partial_files(hub) == []

@@ -43,6 +43,14 @@ def test_a_word_is_shared_among_those_that_agree_on_it() -> None:
     assert second[1] > 0.5
 
 
+def test_words_that_a_head_gives_equal_weight_keep_it_and_take_nothing_from_the_token_before() -> None:
+    weights = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    own = [[0], [1], [2]]
+
+    assert np.allclose(word_weights(weights, own, own, 3, 3, of_head=True), weights)
+    assert word_weights(weights, own, own, 3, 3)[2, 0] > 0.1
+
+
 @given(arrays.arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.floats(0, 1)))
 def test_weights_are_shares_and_links_are_sorted(weights: NDArray[np.float64]) -> None:
     target, source = ([[index] for index in range(size)] for size in weights.shape)
