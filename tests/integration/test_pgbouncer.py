@@ -4,6 +4,7 @@ leaves in its session, another finds."""
 import json
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import psycopg
 import pytest
@@ -120,11 +121,10 @@ def test_a_query_may_only_read_and_leaves_nothing_behind(url: str, worker: Datab
 
 def test_a_query_is_one_statement_where_none_is_prepared(worker: Database) -> None:
     """Else the second could end the transaction that only reads."""
-    pooled = worker.engine.raw_connection()
-    connection = pooled.driver_connection
-    with pytest.raises(psycopg.errors.SyntaxError, match="multiple commands"):
-        refuse_other_functions(connection, b"SELECT 1; SELECT 2", {})  # type: ignore[arg-type]  # psycopg's
-    pooled.close()
+    with closing(worker.engine.raw_connection()) as pooled:
+        driver: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # psycopg's
+        with pytest.raises(psycopg.errors.SyntaxError, match="multiple commands"):
+            refuse_other_functions(driver, b"SELECT 1; SELECT 2", {})
 
 
 def test_commands_and_a_worker_with_a_broker_work_through_it(
