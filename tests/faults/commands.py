@@ -23,7 +23,8 @@ def cancelled_under_load(trial: Trial) -> None:
 
 
 def cancel_killed(trial: Trial) -> None:
-    """`kvjobs cancel` is killed when it has recorded the request and done nothing else: the workers finish it."""
+    """`kvjobs cancel` is killed when it has recorded the request and done nothing else: the workers finish it. So is
+    `kvjobs retry`, when it has opened the documents."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
     trial.submit()
     trial.keep_workers(1, KVJOBS_LANES="1")
@@ -33,6 +34,10 @@ def cancel_killed(trial: Trial) -> None:
     trial.expect(cancelled.returncode == -signal.SIGKILL, f"cancel ended with {cancelled.returncode}")
     trial.fault_ended()
     _check_cancelled(trial, kept)
+    retried = trial.kvjobs("retry", str(trial.job_id), KVJOBS_FAILPOINTS="in-retry:kill")
+    trial.expect(retried.returncode == -signal.SIGKILL, f"retry ended with {retried.returncode}")
+    trial.until_over()
+    trial.check(deaths=0)
 
 
 def _check_cancelled(trial: Trial, kept: int) -> None:

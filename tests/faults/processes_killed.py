@@ -25,7 +25,7 @@ OF_FOLDING = ("before-fold", "in-fold", "after-fold")  # by the parent process: 
 # The bundled model twice: what it makes of Chinese means nothing, and is the same each time.
 TWO_MODELS = ("--model", "demo-en-zh", "--via", "zh", "--via-model", "demo-en-zh", "--max-new-tokens", "40")
 OF_COMMANDS = (
-    *("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back"),
+    *("in-cancel", "in-retry", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back"),
     *("in-written-file", "after-written-file"),
 )
 

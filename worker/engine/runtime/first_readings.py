@@ -3,7 +3,7 @@ What a run keeps of its first reading of sentences, for what reads them again wi
 that holds marks, or whose alignment is wanted, is read again to align its words.
 
 Of a translation that was decoded in this run the weights of attention are kept, so that nothing reads it again; of
-other sources what the encoder made of them.
+each source what the encoder made of it, for translations that are cut into other tokens than the model wrote.
 
 Knows: arrays and ids. Does not know: graphs, texts.
 Shapes: S source length · T target length · L layers · N heads · H head size.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A sentence of 30 tokens takes 0.1 MB of the bundled model and 0.7 MB of OPUS-MT, or 4 kB of its weights of attention;
-# of what does not fit encoder and decoder run again.
+# Of each of the two. A sentence of 30 tokens takes 0.1 MB of the bundled model and 0.7 MB of OPUS-MT, and 4 kB of its
+# weights of attention; of what does not fit encoder and decoder run again.
 MAX_BYTES = 64 << 20
 
 Ids = Sequence[int]
@@ -26,7 +26,7 @@ class FirstReadings:
     """Of one lane's run, by one model or two. Not for several threads."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._free = max_bytes
+        self._free = self._free_for_attention = max_bytes
         self._states: dict[tuple[Hashable, tuple[int, ...]], NDArray[Any]] = {}
         self._attention: dict[tuple[Hashable, tuple[int, ...], tuple[int, ...]], NDArray[np.float32]] = {}
 
@@ -44,8 +44,8 @@ class FirstReadings:
 
     def keep_attention(self, model: Hashable, source: Ids, target: Ids, weights: NDArray[np.float32]) -> None:
         """Keep the weights (T, S) of the model's chosen attention at the steps that wrote `target`, if they fit."""
-        if weights.nbytes <= self._free:
-            self._free -= weights.nbytes
+        if weights.nbytes <= self._free_for_attention:
+            self._free_for_attention -= weights.nbytes
             self._attention[model, tuple(source), tuple(target)] = weights
 
     def attention(self, model: Hashable, source: Ids, target: Ids) -> NDArray[np.float32] | None:

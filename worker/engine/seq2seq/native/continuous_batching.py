@@ -118,7 +118,7 @@ class _SentenceBatch:
     ) -> None:
         """`recorder`: finds where the decoder attends in the best translation of each sentence, which the run keeps."""
         self._running: set[int] = set()  # sentences that have a slot
-        self._encoded = EncodedAhead(graphs, segments, waiting, run, keeps_states=recorder is None)
+        self._encoded = EncodedAhead(graphs, segments, waiting, run)
         self._slots = slots
         self._step = step
         self._segments = segments
@@ -210,23 +210,15 @@ class EncodedAhead:
     """
 
     def __init__(
-        self,
-        graphs: NativeSeq2SeqGraphs,
-        segments: Sequence[Sequence[int]],
-        waiting: deque[int],
-        run: RunContext,
-        *,
-        keeps_states: bool = True,
+        self, graphs: NativeSeq2SeqGraphs, segments: Sequence[Sequence[int]], waiting: deque[int], run: RunContext
     ) -> None:
-        """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it.
-        `keeps_states`: in a run that reads sentences again, keep what the encoder made of them."""
+        """`waiting`: indices of segments, longest first; those that go through the encoder are removed from it."""
         self.begun: list[int] = []  # removed from `waiting`, and not taken
         self.broken: list[int] = []  # sentences whose encoding is not finite, also removed; the caller takes them
         self._graphs = graphs
         self._segments = segments
         self._waiting = waiting
         self._run = run
-        self._keeps_states = keeps_states
         self._cross: Any = None  # of `begun`
 
     def __bool__(self) -> bool:
@@ -267,6 +259,6 @@ class EncodedAhead:
         ids: NDArray[np.int64] = np.array([self._segments[index] for index in self.begun], np.int64)
         with self._run.measure("encode", rows=len(ids), tokens=ids.size):
             encoded = self._graphs.encode_for_slots(ids)
-        if self._run.first_readings is not None and self._keeps_states and isinstance(encoded, np.ndarray):
+        if self._run.first_readings is not None and isinstance(encoded, np.ndarray):
             self._run.first_readings.keep(self._graphs, [self._segments[index] for index in self.begun], encoded)
         return encoded
