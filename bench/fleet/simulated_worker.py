@@ -97,14 +97,13 @@ class SimulatedWorker:
     def _run_lane(self) -> None:
         """As the lane of `worker.child_process`: drain, wait, drain."""
         while not self._keeper.is_stopping():
-            seen = self._keeper.wakeup.count
             try:
                 drain(self._database, self._lane, self._keeper)
             except StoreError as error:
                 self.failures.append(str(error))
                 self._keeper.wakeup.sleep(0.5)
                 continue
-            self._keeper.wakeup.wait(self._look_every_s * random.uniform(0.5, 1.5), seen)
+            self._keeper.wakeup.wait(self._look_every_s * random.uniform(0.5, 1.5))
 
     def _keep_alive(self) -> None:
         if not self._stop.wait(random.uniform(0, HEARTBEAT_S)):
