@@ -89,7 +89,7 @@ def finish_shard(connection: Connection, work: Work) -> None:
     log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
     here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
     is_open = _is_open_statement(RESULTS[work.spec.task])
-    is_alone = not is_stage(connection, work.job_id) and connection.dialect.name == "postgresql"
+    is_alone = connection.dialect.name == "postgresql" and not is_stage(connection, work.job_id)
     if is_alone and not connection.execute(is_open, here).scalar():
         add_to_job(connection, work.job_id, {"shards_open": -1})
         return
