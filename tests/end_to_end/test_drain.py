@@ -39,14 +39,17 @@ def ask(store: Engine, sql: str) -> Sequence[object]:
 def test_a_host_then_all_are_drained_in_mid_work_and_no_shard_is_lost_or_done_twice(
     store: Engine, machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins, tmp_path: Path
 ) -> None:
+    # A batch takes half a second, so that both workers have a shard at a time.
+    slow = {"KVJOBS_FAILPOINTS": "after-compute:sleep=0.5:100000", "KVJOBS_FAILPOINTS_LOG": str(tmp_path / "slow")}
+    first = machine.start("worker", **slow)
+    until(lambda: ask(store, "select id from workers"))
+    second = machine.start("worker", **slow)
+    until(lambda: ask(store, "select count(*) from workers") == [2])
     lines = bulletins(CORPORA * DOCUMENTS).read_text(encoding="utf-8").splitlines(keepends=True)
     for number in range(CORPORA):
         part = tmp_path / f"{number}.jsonl"
         part.write_text("".join(lines[number * DOCUMENTS : (number + 1) * DOCUMENTS]), encoding="utf-8")
         assert kvjobs("submit", part).exit_code == 0
-    first = machine.start("worker")
-    until(lambda: ask(store, "select id from workers"))
-    second = machine.start("worker")
     until(lambda: ask(store, "select count(distinct lease_owner) from shards where state = 'leased'") == [2])
     with store.begin() as connection:
         connection.execute(text("update workers set host = 'node-1' where id = (select min(id) from workers)"))
