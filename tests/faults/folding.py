@@ -58,7 +58,12 @@ def killed_at_each_step(trial: Trial) -> None:
     trial.keep_workers(2, KVJOBS_FAILPOINTS="after-compute:sleep=0.3:100000,in-fold:kill")
     trial.until(lambda: trial.hits()["in-fold"], "the worker that has the role dies within a fold")
     storm = Storm(trial, times)
-    trial.until(storm.goes_on_to_its_end, f"each step of folding has killed {times} processes, and every job has ended")
+    try:
+        trial.until(
+            storm.goes_on_to_its_end, f"each step of folding has killed {times} processes, and every job has ended"
+        )
+    finally:
+        storm.end_processes()
     trial.notes.append(
         f"{storm.ended} sessions ended within a fold, {storm.jobs} jobs, of which {storm.cancelled} cancelled"
     )
@@ -94,6 +99,11 @@ class Storm:
         self.trial.submit("--again")
         self.jobs += 1
         return False
+
+    def end_processes(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
     def _has_killed(self) -> bool:
         hits = self.trial.hits()
