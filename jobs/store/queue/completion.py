@@ -125,11 +125,11 @@ def end_if_over(database: Database, job_id: int) -> None:
 def jobs_to_end(database: Database) -> list[int]:
     """The running jobs of which no shard is open: the process that closed the last one died before it ended the job, or
     does so at this moment."""
-    waits = and_(Job.state == JobState.RUNNING, ~Job.is_open, Job.chain.is_(None), Job.ingested_at.is_not(None))
     if database.is_sqlite:
         return []  # which ends a job in the transaction that closes its last shard
+    running = (Job.state == JobState.RUNNING, ~Job.is_open, Job.chain.is_(None), Job.ingested_at.is_not(None))
     with database.reading() as connection:
-        return list(connection.execute(select(Job.id).where(waits, ~HAS_OPEN_SHARD)).scalars())
+        return list(connection.execute(select(Job.id).where(*running, ~HAS_OPEN_SHARD)).scalars())
 
 
 def reopen_shards(database: Database, job_id: int) -> None:
@@ -148,8 +148,8 @@ def reopen_shards(database: Database, job_id: int) -> None:
         close_shards(connection, job_id, 0)
 
 
-def open_closed_shards(connection: Connection, job_id: int) -> int:
-    """Open the closed shards in which documents wait; returns their number."""
+def open_closed_shards(connection: Connection, job_id: int) -> None:
+    """Open the closed shards in which documents wait."""
     waiting = exists().where(
         Document.job_id == Shard.job_id,
         Document.position >= Shard.start,
@@ -162,7 +162,6 @@ def open_closed_shards(connection: Connection, job_id: int) -> int:
         .values(state=ShardState.READY, crashes=0, available_at=db_time())
     )
     add_to_counters(connection, job_id, shards_open=reopened.rowcount)
-    return int(reopened.rowcount)
 
 
 @functools.cache

@@ -68,12 +68,14 @@ class ContinuousDecoder:
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         head = self._graphs.head
         ended: Decoded = []
-        is_recorded = run.first_readings is not None and self._graphs.tells_queries
-        recorded = self._attention.layers if is_recorded and self._attention is not None else ()
+        recorded = self._attention if run.first_readings is not None and self._graphs.tells_queries else None
         while waiting:
             num_slots = min(len(waiting), batch_size, self._max_sentences or batch_size)
-            step = self._step_for(head.rules(rules), recorded)
-            recorder = self._recorder(recorded, rules.num_beams)
+            step = self._step_for(head.rules(rules), () if recorded is None else recorded.layers)
+            recorder = None
+            if recorded is not None:
+                scale = self._graphs.attention_scale
+                recorder = AttentionRecorder(recorded.layers, scale, rules.num_beams, recorded.head)
             batch = _SentenceBatch(self._graphs, self._slots, step, segments, waiting, num_slots, run, recorder)
             with halve_on_out_of_memory(num_slots, "sentences") as attempt:
                 for hypotheses in batch.steps(head.rules(rules)):
@@ -88,11 +90,6 @@ class ContinuousDecoder:
                 self._slots = self._graphs.new_slots()
         if ended:
             yield ended
-
-    def _recorder(self, layers: Sequence[int], beams: int) -> AttentionRecorder | None:
-        if not layers or self._attention is None:
-            return None
-        return AttentionRecorder(layers, self._graphs.attention_scale, beams, self._attention.head)
 
     def _step_for(self, rules: GenerationConfig, recorded: tuple[int, ...]) -> DecodeStep:
         """The DecodeStep of the last call, if it serves these rules and layers too; else a new one."""
