@@ -63,10 +63,12 @@ async function show(stamp) {
   const main = document.getElementById("main");
   if (stamp === main.dataset.stamp || isReading || document.hidden) return;
   isReading = true;
+  const address = location.href;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    const answer = await fetch(address, { headers: { accept: "text/html" } });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (address !== location.href) return; // a filter has changed the list meanwhile; the next word reads that
     morph(main, page.getElementById("main"));
     document.dispatchEvent(new CustomEvent("refreshed"));
   } catch {
