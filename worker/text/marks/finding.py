@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from html.entities import html5
 
 from jobs.text.markup import Markup
 from worker.text.marks import markdown
@@ -24,6 +25,8 @@ from worker.text.marks.message_format import message_marks
 _TAG = r"""(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z_][\w:.-]*+)(?:[\s/](?>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*))?>)"""
 _OPAQUE = r"(?P<opaque><!--|<!\[CDATA\[|<\?|<![A-Za-z])"
 _ENTITY = r"(?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
+# A no-break space as it is; not within a number, or at punctuation and quotation marks, where languages differ.
+_NO_BREAK = r"(?<![\u00ab\u2039])(?P<no_break>[\u00a0\u202f])(?![!?:;%\u00bb\u203a]|(?<=\d.)\d)"
 _WRAP = r"(?P<wrap>[ \t\f]*+[\r\n][ \t\f\r\n]*+)"
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _XML_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
@@ -105,8 +108,7 @@ def _pattern(markup: Markup, placeholders: bool) -> re.Pattern[str] | None:
         parts += [markdown.CODE, markdown.AUTOLINK]
     if markup != Markup.NONE:
         parts += [_OPAQUE, _TAG]
-    if markup in (Markup.HTML, Markup.XML):
-        parts.append(_ENTITY)
+        parts += [_ENTITY, _NO_BREAK]
     if markup == Markup.HTML:
         parts.append(_WRAP)
     if placeholders:
@@ -131,6 +133,8 @@ def _mark(found: re.Match[str], markup: Markup, ends: Ends) -> Mark | None:
             return Mark(start, start + _address_length(found[0]), Kind.WORD)
         case "wrap":
             return Mark(start, stop, Kind.WRAP)
+        case "no_break":
+            return Mark(start, stop, Kind.BLANK)
         case "entity":
             return _of_entity(start, stop, found[0], markup)
         case "numbered":
@@ -162,13 +166,19 @@ def _of_tag(match: re.Match[str], markup: Markup, ends: Ends) -> Mark:
 
 
 def _of_entity(start: int, stop: int, entity: str, markup: Markup) -> Mark | None:
-    """A character, a blank, or of XML a name that only its DTD knows."""
+    """A character, a blank, of XML a name that only its DTD knows, of Markdown a sign that would be one of its own."""
     if entity.startswith("&#") or markup == Markup.HTML:
         meant = html.unescape(entity)
         if meant == entity:
             return None
+    elif markup == Markup.MD:
+        if entity[1:] not in html5:
+            return None
+        meant = html5[entity[1:]]
     else:
         meant = _XML_ENTITIES.get(entity, "")
+    if markup == Markup.MD and meant in markdown.SIGN_CHARACTERS:
+        return Mark(start, stop, Kind.ALONE)
     if meant.isprintable() and meant and not meant.isspace():
         return Mark(start, stop, Kind.CHARACTER, meant)
     return Mark(start, stop, Kind.BLANK if meant.isspace() else Kind.ALONE)

@@ -24,6 +24,7 @@ SIGNS = "|".join(
         r"(?P<run>\*++|_++|~~)",
     ]
 )
+SIGN_CHARACTERS = frozenset("!#()*+-.[\\]_`{|}~")  # by themselves they may be signs; &, < and > are written as entities
 _LINK = "["
 
 

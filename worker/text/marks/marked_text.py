@@ -102,7 +102,10 @@ def marked_spans(
         if first == end and not (is_escaped and any(sign in source for sign in "<>&")):
             spans.append((part, None))
         else:
-            sentence = _sentence(text, marks[first:end], first, source_start, source_stop, is_escaped)
+            own = marks[first:end]
+            # In Markdown & < > stand for themselves, unless the sentence has them as entities.
+            writes_entities = is_escaped or any(mark.kind == Kind.CHARACTER and mark.name in "&<>" for mark in own)
+            sentence = _sentence(text, own, first, source_start, source_stop, writes_entities)
             has_letter = any(map(str.isalpha, sentence.plain))
             span = Span(source, translatable=has_letter, letterless=not has_letter)
             spans.append((span, sentence if has_letter else None))

@@ -172,7 +172,7 @@ def _set_places(nodes: list[_Node], sentence: MarkedSentence, places: WordPlaces
             mark = sentence.marks[node.mark]
             node.start, is_sure = places.point(mark.at, mark.kind)
             node.stop = node.start
-            guessed |= is_aligned and not is_sure and mark.kind in (Kind.ALONE, Kind.WORD)
+            guessed |= is_aligned and not is_sure and mark.kind in (Kind.ALONE, Kind.WORD, Kind.BLANK)
             continue
         start = 0 if node.mark is None else sentence.marks[node.mark].at
         stop = len(sentence.plain) if node.end is None else sentence.marks[node.end].at

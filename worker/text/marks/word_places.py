@@ -41,6 +41,8 @@ class WordPlaces:
         if at == len(self.source) and self._words and self._stops[-1] < at and kind != Kind.BLANK:
             return len(self.target), True
         behind = bisect_left(self._starts, at)  # the word behind the mark
+        if kind == Kind.BLANK and (place := self._beside_number(behind)) is not None:
+            return place, True
         before = bisect_left(self._linked, behind)
         left = self._linked[before - 1] if before else None
         right = self._linked[before] if before < len(self._linked) else None
@@ -83,6 +85,17 @@ class WordPlaces:
         place, _is_sure = self.point(at, Kind.OPEN)
         behind = [word for word in self._found if word[1] > place] or list(self._found[-1:])
         return behind[0] if behind else (place, place)
+
+    def _beside_number(self, behind: int) -> int | None:
+        """Where a blank between the words `behind - 1` and `behind` is in the translation, by the one of them that is a
+        number, as in `10 km` and `§ 5`; None: none is one that the translation has once."""
+        for index, side in ((behind - 1, 1), (behind, 0)):
+            if 0 <= index < len(self._words):
+                number = self.source[slice(*self._words[index])]
+                spans = [span for span in self._found if self.target[slice(*span)] == number]
+                if number.isdecimal() and len(spans) == 1:
+                    return spans[0][side]
+        return None
 
     def _border(self, left: int | None, right: int | None) -> tuple[int, bool]:
         """Before which word of the translation, 0 to J, the word `left` of the sentence ends and the word `right`

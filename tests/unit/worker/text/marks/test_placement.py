@@ -13,12 +13,13 @@ from jobs.tasks.translate import Segmentation
 from jobs.text.markup import Markup
 from worker.text.marks.check import compare, lost_numbers, lost_placeholders
 from worker.text.marks.finding import find
-from worker.text.marks.mark import MarkRules
+from worker.text.marks.mark import Kind, Mark, MarkRules
 from worker.text.marks.marked_text import MarkedSentence, marked_spans
 from worker.text.marks.placement import put_back
 from worker.text.word_alignment import Alignment, words
 
 HTML = MarkRules.of(Markup.HTML, True, [])
+MARKDOWN = MarkRules.of(Markup.MD, True, [])
 PIECES = [
     *(
         "<b>",
@@ -32,6 +33,8 @@ PIECES = [
         "%s",
         "&amp;",
         "&nbsp;",
+        "\u00a0",
+        "&shy;",
         "&lt;",
         "a",
         "Wind",
@@ -208,6 +211,49 @@ def test_a_mark_goes_beside_the_translation_of_its_neighbour() -> None:
     assert placed("Delete {n} files.", "Dateien löschen.", (0, 1), (1, 0)) == "{n} Dateien löschen."
     assert placed("Open {file}.", "Bitte öffnen.", (0, 1)) == "Bitte öffnen {file}."
     assert placed("in 10&nbsp;km now", "10 km jetzt", (1, 0), (2, 1), (3, 2)) == "10&nbsp;km jetzt"
+
+
+@pytest.mark.parametrize("blank", ["&nbsp;", "&#160;", "\u00a0", "\u202f"])
+@pytest.mark.parametrize("rules", [HTML, MARKDOWN])
+def test_a_no_break_space_goes_to_its_number(blank: str, rules: MarkRules) -> None:
+    links = (0, 0), (0, 2), (1, 2)  # of `10` with the last word, too
+
+    assert placed(f"10{blank}km far", "10公里", *links, rules=rules) == f"10{blank}公里"
+    assert placed(f"See § 5 and Fig.{blank}3 now", "jetzt Bild 3 und § 5", (5, 0), rules=rules) == (
+        f"jetzt Bild{blank}3 und § 5"
+    )
+
+
+def test_a_no_break_space_whose_words_are_everywhere_is_flagged() -> None:
+    marked = sentence("one two&nbsp;three four")
+    even = np.full((4, 4), 0.25)
+
+    found, flags = put_back(marked, "a b c d", Alignment(words(marked.plain), words("a b c d"), (), even))
+
+    assert (found.count("&nbsp;"), flags) == (1, (Flag.MARKUP_MOVED,))
+
+
+@pytest.mark.parametrize("text", ["Vraiment\u00a0?", "«\u00a0Non\u202f»", "1\u00a0000 km", "20\u202f000"])
+def test_a_no_break_space_that_only_one_language_writes_is_text(text: str) -> None:
+    assert find(text, HTML) == []
+
+
+@pytest.mark.parametrize("rules", [HTML, MARKDOWN])
+def test_what_cannot_be_seen_comes_back_once(rules: MarkRules) -> None:
+    found = placed(
+        "The steam&shy;boat of &zwj;Ann&#x200b; sails.", "安的汽船启航。", (1, 2), (1, 3), (3, 0), rules=rules
+    )
+
+    assert [found.count(each) for each in ("&shy;", "&zwj;", "&#x200b;")] == [1, 1, 1]
+
+
+def test_entities_of_markdown_are_read_as_what_they_mean() -> None:
+    marked = sentence("R&amp;D &mdash; a &lt; b &#42;c", MARKDOWN)
+
+    assert marked.plain == "R&D — a < b c"
+    assert put_back(marked, "F&E – a < b c", None)[0] == "F&amp;E – a &lt; b &#42;c"
+    assert find("AT&T &nosuchname; `&nbsp;`", MARKDOWN) == [Mark(18, 26, Kind.WORD)]
+    assert sentences("a < b & c", MARKDOWN) == []
 
 
 def test_a_pair_goes_around_the_words_that_its_words_became() -> None:
