@@ -18,7 +18,6 @@ from worker import leased_shard, stored_memory, supervisor
 # The module whose name is looked up at each call, the function, and the name in the report.
 CALLS = (
     (leases, "lease", "lease"),
-    (leases, "heartbeat", "renew"),
     (worker_registry, "record_heartbeat", "heartbeat"),
     (stored_memory, "recall", "recall"),
     (leased_shard, "record", "record"),

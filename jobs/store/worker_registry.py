@@ -9,6 +9,8 @@ from sqlalchemy import ColumnElement, and_, case, func, insert, null, or_, selec
 from jobs import __version__
 from jobs.queues import CPU
 from jobs.store.database import Database
+from jobs.store.queue.leases import RenewedLeases, renew
+from jobs.store.queue.work import Work
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import WorkerRequest
 from jobs.store.schema.tables import Worker
@@ -68,12 +70,15 @@ def register(
         )
 
 
-def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> WorkerRequest | None:
-    """Record that the worker is alive, and its stats; returns what is asked of it, or None if the database does not
-    know it. If it was marked as stopped, its process was wrongly taken for dead: the mark is removed, and its process
-    is not checked again."""
+def record_heartbeat(
+    database: Database, worker_id: int, stats: WorkerStats, lease_s: float = 0.0, works: Collection[Work] = ()
+) -> tuple[RenewedLeases, WorkerRequest | None]:
+    """Record in one transaction that the worker is alive, its stats, and that its lanes keep their leases; returns the
+    leases that it still has, and what is asked of it: None if the database does not know it. If it was marked as
+    stopped, its process was wrongly taken for dead: the mark is removed, and its process is not checked again."""
     was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
+        renewed = renew(connection, lease_s, works)
         known = connection.execute(
             update(Worker)
             .where(Worker.id == worker_id)
@@ -86,7 +91,7 @@ def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> 
             )
             .returning(Worker.asked_to)
         ).one_or_none()
-    return None if known is None else WorkerRequest(known.asked_to or WorkerRequest.WORK)
+    return renewed, None if known is None else WorkerRequest(known.asked_to or WorkerRequest.WORK)
 
 
 def ask(database: Database, worker_id: int, request: WorkerRequest, actor: str) -> None:

@@ -17,6 +17,7 @@ from jobs.store.queue.deltas import count_deltas, fold
 from jobs.store.report.query.postgresql import refuse_other_functions
 from jobs.store.report.query.query import run_query
 from jobs.store.schema.migrate import differences, downgrade, upgrade
+from jobs.store.worker_registry import WorkerStats, record_heartbeat
 from tests.databases import migrated, own_database
 from tests.end_to_end.conftest import Bulletins
 from tests.faults.servers import PgBouncer
@@ -86,7 +87,8 @@ def test_leases_heartbeats_records_and_folding_work_through_it(worker: Database)
     job = insert_waiting_job(worker, documents=4, per_shard=2)
     works = [take(worker), take(worker)]
 
-    assert len(leases.heartbeat(worker, 60.0, works).tokens) == 2
+    renewed, _asked = record_heartbeat(worker, 1, WorkerStats(), 60.0, works)
+    assert len(renewed.tokens) == 2
     leases.release(worker, works.pop())
     while works:
         for index in range(len(works[-1].batches)):

@@ -81,7 +81,8 @@ def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_the_same_
     leases.release(database, sleeper)
 
     assert texts(database) == []
-    assert leases.heartbeat(database, 60.0, [sleeper, successor]).tokens == {successor.token}
+    with database.writing() as connection:
+        assert leases.renew(connection, 60.0, [sleeper, successor]).tokens == {successor.token}
     write(database, successor, "of the second job")
     assert texts(database) == ["of the second job"] * 3
 

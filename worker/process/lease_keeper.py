@@ -11,7 +11,6 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError
 from jobs.store import worker_registry
 from jobs.store.database import Database
-from jobs.store.queue import leases
 from jobs.store.queue.work import Work
 from jobs.store.schema.states import WorkerRequest
 from jobs.store.worker_registry import WorkerStats
@@ -124,15 +123,16 @@ class LeaseKeeper:
 
     def record_heartbeat(self, stats: WorkerStats) -> None:
         """One heartbeat: prolong the leases, learn which are lost or to be released, and report the worker's stats."""
+        if self._closed.is_set():  # the worker has retired, or is about to
+            return
         with self._lock:
             before = dict(self._held)  # a shard leased after this line may be missing from the answer
-        held = leases.heartbeat(self._database, self.lease_s, before.values())
+        held, request = worker_registry.record_heartbeat(
+            self._database, self.worker_id, stats, self.lease_s, before.values()
+        )
         with self._lock:
             self._lost |= (before.keys() - held.tokens) & self._held.keys()
             self._to_release = held.to_release
-        if self._closed.is_set():  # the worker has retired, or is about to
-            return
-        request = worker_registry.record_heartbeat(self._database, self.worker_id, stats)
         if request is None and self._register is not None:  # the database was restored from an older backup
             self.worker_id = self._register()
         asked, self._request = self._request, request or WorkerRequest.WORK

@@ -58,8 +58,8 @@ SUSPECT_AFTER = 2
 class RenewedLeases:
     """The leases that a heartbeat has renewed."""
 
-    tokens: frozenset[str]
-    to_release: frozenset[str]  # those of them whose job was paused or cancelled
+    tokens: frozenset[str] = frozenset()
+    to_release: frozenset[str] = frozenset()  # those of them whose job was paused or cancelled
 
 
 def lease(
@@ -102,29 +102,28 @@ def awaits_documents(database: Database, queues: Queues) -> bool:
         return connection.execute(open_job).first() is not None
 
 
-def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> RenewedLeases:
+def renew(connection: Connection, lease_s: float, works: Collection[Work]) -> RenewedLeases:
     """Renew the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
     once. A lease that no lane knows (its COMMIT succeeded, the answer was lost) runs out."""
     if not works:
-        return RenewedLeases(frozenset(), frozenset())
-    with database.writing() as connection:
-        rows = connection.execute(
-            update(Shard)
-            .where(
-                Shard.id.in_({work.shard_id for work in works}),
-                Shard.lease_token.in_({work.token for work in works}),
-                Shard.state == ShardState.LEASED,
-            )
-            .values(lease_until=db_time(lease_s))
-            .returning(Shard.lease_token, Shard.job_id)
-        ).all()
-        unwanted = connection.execute(
-            select(Job.id).where(
-                Job.id.in_({row.job_id for row in rows}),
-                or_(Job.paused, Job.cancel_requested_at.is_not(None)),
-            )
-        ).scalars()
-        stopped = set(unwanted)
+        return RenewedLeases()
+    rows = connection.execute(
+        update(Shard)
+        .where(
+            Shard.id.in_({work.shard_id for work in works}),
+            Shard.lease_token.in_({work.token for work in works}),
+            Shard.state == ShardState.LEASED,
+        )
+        .values(lease_until=db_time(lease_s))
+        .returning(Shard.lease_token, Shard.job_id)
+    ).all()
+    unwanted = connection.execute(
+        select(Job.id).where(
+            Job.id.in_({row.job_id for row in rows}),
+            or_(Job.paused, Job.cancel_requested_at.is_not(None)),
+        )
+    ).scalars()
+    stopped = set(unwanted)
     return RenewedLeases(
         tokens=frozenset(row.lease_token for row in rows),
         to_release=frozenset(row.lease_token for row in rows if row.job_id in stopped),

@@ -66,7 +66,8 @@ def test_a_live_process_keeps_its_shards_until_its_lease_expires(
     assert any_alive(database, 60)
     assert reap(database) == 0
 
-    leases.heartbeat(database, -1.0, [work])
+    with database.writing() as connection:
+        leases.renew(connection, -1.0, [work])
 
     assert reap(database) == 1
 

@@ -22,6 +22,7 @@ from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
+from jobs.store.worker_registry import WorkerStats, record_heartbeat
 from tests.repetition import LONG
 from tests.rows import AddWaitingJob, translated
 
@@ -95,7 +96,7 @@ class ConcurrentActors:
                 try_again(lambda: leases.release(self.database, work))
                 return
             if fate < 0.15:
-                try_again(lambda: leases.heartbeat(self.database, 60.0, [work]))
+                try_again(lambda: record_heartbeat(self.database, number, WorkerStats(), 60.0, [work]))
             if not self._record(work, index, fails=chance.random() < 0.7):
                 return
 

@@ -33,6 +33,7 @@ from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import result_tables, tables
+from jobs.store.worker_registry import WorkerStats, record_heartbeat
 from tests.databases import empty, without_fsync
 from tests.repetition import LONG, times
 from tests.rows import insert_waiting_job, translated
@@ -140,7 +141,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(held=held)
     def heartbeat(self, held: Held) -> None:
-        answered = leases.heartbeat(self.database, 60.0, [held.work])
+        answered, _asked = record_heartbeat(self.database, 1, WorkerStats(), 60.0, [held.work])
         assert bool(answered.tokens) == self.is_newest(held)
 
     @rule(target=held)

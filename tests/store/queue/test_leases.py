@@ -134,7 +134,8 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting
     add_waiting_job()
     work = take(database, worker_id=7, lease_s=-1.0)
 
-    held = leases.heartbeat(database, LEASE_S, [work])
+    with database.writing() as connection:
+        held = leases.renew(connection, LEASE_S, [work])
 
     assert held.tokens == {work.token}
     assert deaths.expire(database) == 0
@@ -146,7 +147,8 @@ def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, ad
     take(database, worker_id=7, lease_s=-1.0)
     known = take(database, worker_id=7, lease_s=-1.0)
 
-    leases.heartbeat(database, LEASE_S, [known])
+    with database.writing() as connection:
+        leases.renew(connection, LEASE_S, [known])
 
     assert deaths.expire(database) == 1
 
@@ -157,7 +159,8 @@ def test_a_heartbeat_of_a_lost_lease_renews_no_later_one(database: Database, add
     deaths.expire(database)
     take(database, lease_s=-1.0)
 
-    leases.heartbeat(database, LEASE_S, [lost])
+    with database.writing() as connection:
+        leases.renew(connection, LEASE_S, [lost])
 
     assert deaths.expire(database) == 1
 
@@ -183,7 +186,8 @@ def test_a_heartbeat_returns_the_leases_that_are_lost_and_those_to_release(
     unwanted = take(database, worker_id=7)
     pause(database, paused_job)
 
-    held = leases.heartbeat(database, LEASE_S, [lost, unwanted])
+    with database.writing() as connection:
+        held = leases.renew(connection, LEASE_S, [lost, unwanted])
 
     assert lost.token not in held.tokens
     assert held.to_release == {unwanted.token}

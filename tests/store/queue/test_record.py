@@ -270,7 +270,8 @@ def test_no_lock_by_number_is_taken_on_the_way_of_a_batch(database: Database, ad
     event.listen(database.engine, "before_cursor_execute", note)
     for outcome in (translated(), Failed("engine-error", "the model call failed")):
         work = take(database)
-        leases.heartbeat(database, 60.0, [work])
+        with database.writing() as connection:
+            leases.renew(connection, 60.0, [work])
         write(database, work, outcomes=[outcome] * 2)
         fold(database)
     leases.release(database, take(database))

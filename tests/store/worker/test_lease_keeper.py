@@ -1,7 +1,7 @@
 """The leases of the lanes of one process, which its heartbeat extends."""
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import delete, event, select
 
 from jobs.store.database import Database
 from jobs.store.queue import deaths, leases
@@ -62,6 +62,21 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
 
 
+def test_a_heartbeat_for_all_lanes_is_one_transaction(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=2, per_shard=1)
+    keeper = registered_keeper(database)
+    works = [take(database, keeper, lane) for lane in (0, 1)]
+    commits: list[object] = []
+    count = commits.append
+    event.listen(database.engine, "commit", count)
+
+    keeper.record_heartbeat(WorkerStats())
+
+    event.remove(database.engine, "commit", count)
+    assert len(commits) == 1
+    assert not any(map(keeper.must_stop, works))
+
+
 def test_a_paused_worker_gives_shards_back_and_takes_none_until_it_is_resumed(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
@@ -97,7 +112,7 @@ def test_a_process_that_replaces_a_paused_one_is_paused(database: Database) -> N
 
     second = register(database, device="cpu", provider="test", lanes=1, replaces=first)
 
-    assert record_heartbeat(database, second, WorkerStats()) is WorkerRequest.PAUSE
+    assert record_heartbeat(database, second, WorkerStats())[1] is WorkerRequest.PAUSE
 
 
 def test_a_stopping_worker_sends_no_heartbeat(database: Database) -> None:
