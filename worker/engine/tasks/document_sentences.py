@@ -125,9 +125,7 @@ class CutTexts:
     ) -> "CutTexts":
         """Cut every text. With `options.reuse`, equal sentences are one. `prefixes`: the text with which the
         translation of each text begins, which is that of its first sentence."""
-        rules = MarkRules.of(
-            options.markup, options.placeholders == Placeholders.AUTO, options.keep, options.no_translate
-        )
+        rules = rules_of(options)
         unique = _Sentences([], [], are_shared=options.reuse)
         documents = []
         for text, prefix in zip(texts, prefixes or [None] * len(texts), strict=True):
@@ -262,6 +260,11 @@ class CutTexts:
                     "non-finite", f"{whose} logits are not finite (NaN or infinity) for the sentence {sentence}"
                 )
         return None
+
+
+def rules_of(options: TranslateOptions) -> MarkRules:
+    """What counts as a mark with these options."""
+    return MarkRules.of(options.markup, options.placeholders == Placeholders.AUTO, options.keep, options.no_translate)
 
 
 class _Sentences:

@@ -30,7 +30,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoded, Decoder, Seq2SeqModel
 from worker.engine.tasks.document_alignments import with_alignments
 from worker.engine.tasks.document_assembly import join_pieces, merge_flags
-from worker.engine.tasks.document_sentences import CutTexts, is_finite
+from worker.engine.tasks.document_sentences import CutTexts, is_finite, rules_of
 from worker.engine.tasks.marked_translation import NONE_ALIGNED
 from worker.engine.tasks.term_check import terms_of
 from worker.engine.tasks.term_decoding import MAX_LOSS, LackingSentence, TermDecoder, may_be_decoded_again
@@ -118,7 +118,10 @@ class Translator:
             for document, limit in zip(cut.documents, limits or [options.max_chars] * len(texts), strict=True)
         ]
         if options.alignments:
-            outcomes = with_alignments(texts, outcomes, lambda pairs: self.align(pairs, options, run))
+            rules = rules_of(options)
+            outcomes = with_alignments(
+                *(texts, cut.documents, outcomes, rules, alignments), lambda pairs: self.align(pairs, options, run)
+            )
         return Answers(
             outcomes=outcomes,
             learned=found.learned,

@@ -22,7 +22,7 @@ from worker.text.segments import Span, segment
 
 _SEEN = {Kind.WORD: "Name", Kind.BREAK: "\n\n", Kind.BLANK: " ", Kind.WRAP: " "}  # by the splitter
 _JOINED_LINES = str.maketrans("\r\n", "  ")  # a sentence over several lines is read as one
-_CLOSING = frozenset(".,;:!?)]}%»”’…")
+CLOSING = frozenset(".,;:!?)]}%»”’…")
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ def _append(plain: list[str], placed: list[Placed], piece: str, behind_mark: boo
     if behind_mark and piece:
         if piece[0].isspace() and (not plain or plain[-1].isspace()):
             piece = piece[1:]
-        elif piece[0] in _CLOSING and plain and plain[-1].isspace():
+        elif piece[0] in CLOSING and plain and plain[-1].isspace():
             _drop_last(plain, placed)
     plain += piece
 
