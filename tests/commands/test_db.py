@@ -9,10 +9,13 @@ from sqlalchemy import func, select, text
 
 from jobs.store.database import Database
 from jobs.store.disk_space import free_pages, prune
+from jobs.store.glossaries import count_glossaries, read_glossary_content, store_glossary
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.states import DocumentStatus
+from jobs.tasks.translate import TranslateOptions
+from jobs.terms.glossary import read_glossary
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.messages import line_with
@@ -143,6 +146,26 @@ def test_prune_deletes_a_job_with_all_its_rows(
     assert result.err.startswith("Deleted 1 job with 3 documents.")
     assert not any(rows(database, table, finished_job) for table in OF_A_JOB)
     assert {table: rows(database, table, kept) for table in OF_A_JOB} == before
+
+
+@ON_BOTH
+def test_prune_deletes_the_glossaries_that_no_job_has(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
+    kept, unused = (read_glossary(f"rain\t{word}\n") for word in ("Regen", "Niederschlag"))
+    job = add_job(Line("a", "甲"), finished_s_ago=86400, options=TranslateOptions(glossary=kept))
+    with database.writing() as connection:
+        for glossary in (kept, unused):
+            store_glossary(connection, glossary)
+
+    without_jobs = kvjobs("db", "prune", "--older-than", "2", "--yes", "--json")
+    assert "Deleted 1 glossary that no job has." in without_jobs.err
+    assert (without_jobs.json["glossaries"], without_jobs.json["rows"]) == (1, 0)
+    assert read_glossary_content(database, kept).terms() == kept.terms()
+
+    assert kvjobs("db", "prune", job, "--yes").err.startswith(
+        "Deleted 1 job with 1 document and 1 glossary that no job has."
+    )
+    with database.reading() as connection:
+        assert count_glossaries(connection) == 0
 
 
 @ON_BOTH

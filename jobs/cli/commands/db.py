@@ -103,9 +103,9 @@ def check(context: Context, output: Output, reference: str | None) -> int:
 def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool, output: Output) -> None:
     """Delete finished jobs, their documents and results.
 
-    Segments and scores that later jobs may reuse are kept. Workers go on meanwhile. A SQLite file shrinks; one that an
-    older version made keeps its size until `kvjobs db vacuum`, and later jobs use the free space. In PostgreSQL the
-    space is used by later jobs, too.
+    Glossaries that no job has go, too. Segments and scores that later jobs may reuse are kept. Workers go on meanwhile.
+    A SQLite file shrinks; one that an older version made keeps its size until `kvjobs db vacuum`, and later jobs use
+    the free space. In PostgreSQL the space is used by later jobs, too.
 
     If interrupted, run the same command again, with the numbers of the jobs in place of their names.
     """
@@ -120,16 +120,17 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
         what = f"{counted(len(jobs), 'job')} with {counted(documents, 'document')}"
         if jobs and not yes:
             _confirm(f"Delete {what} ({', '.join(job.label for job in jobs[:10])}{', ...' if jobs[10:] else ''})?")
-        before, rows = file_space(database), 0
-        if jobs:
-            with status_line() as tell:
-                deleted = _running_total(lambda rows: tell(f"deleted {counted(rows, 'row')}"))
-                shortened = _running_total(lambda num_bytes: tell(f"gave {size(num_bytes)} back to the disk"))
-                rows = prune_jobs(database, [job.job_id for job in jobs], deleted, shortened)
+        before = file_space(database)
+        with status_line() as tell:
+            deleted = _running_total(lambda rows: tell(f"deleted {counted(rows, 'row')}"))
+            shortened = _running_total(lambda num_bytes: tell(f"gave {size(num_bytes)} back to the disk"))
+            rows, glossaries = prune_jobs(database, [job.job_id for job in jobs], deleted, shortened)
         after = file_space(database)
-    said = f"Deleted {what}." if jobs else "No such job; nothing was deleted."
-    print_message(said if before is None or after is None or not jobs else f"{said} {_how_it_shrank(before, after)}")
-    numbers = {"jobs": [job.job_id for job in jobs], "documents": documents, "rows": rows}
+    unused = [f"{counted(glossaries, 'glossary')} that no job has"] if glossaries else []
+    gone = [*([what] if jobs else []), *unused]
+    said = f"Deleted {' and '.join(gone)}." if gone else "No such job; nothing was deleted."
+    print_message(said if before is None or after is None or not gone else f"{said} {_how_it_shrank(before, after)}")
+    numbers = {"jobs": [job.job_id for job in jobs], "documents": documents, "rows": rows, "glossaries": glossaries}
     output.record(numbers | _file_numbers(before, after), lambda: None)
 
 

@@ -1,7 +1,7 @@
 """Deleting ended jobs with all their rows, in short transactions, while workers go on recording."""
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, delete, func, not_, or_, select, tuple_, update
 
@@ -27,6 +27,13 @@ MAX_FREE_PAGES = 8_192
 REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
 
 
+class Pruned(NamedTuple):
+    """What was deleted."""
+
+    rows: int  # with those of the jobs themselves, without glossaries
+    glossaries: int  # that no job has
+
+
 def ended_before(connection: Connection, days: float) -> list[int]:
     """Jobs that ended more than so many days ago, and of chains those in which all stages did."""
     ended_at = func.coalesce(Job.finished_at, Job.created_at)
@@ -41,10 +48,10 @@ def prune_jobs(
     job_ids: Collection[int],
     advance: Callable[[int], None] = lambda rows: None,
     shortened: Callable[[int], None] = lambda num_bytes: None,
-) -> int:
-    """Delete ended jobs (chains as a whole), and give the free pages of a SQLite file back to the disk, where it
-    can be shortened. After each transaction `advance` is called with the number of rows, or `shortened` with the number
-    of bytes. Returns how many rows were deleted.
+) -> Pruned:
+    """Delete ended jobs (chains as a whole) and all glossaries that no job has, also where `job_ids` are none, and give
+    the free pages of a SQLite file back to the disk, where it can be shortened. After each transaction `advance` is
+    called with the number of rows, or `shortened` with the number of bytes.
 
     If interrupted, call it again: the jobs themselves are deleted last, when their space was given back.
     """
@@ -66,9 +73,10 @@ def prune_jobs(
     give_back_free_pages(database, shortened)
     with database.writing() as connection:
         connection.execute(delete(Job).where(Job.id.in_(job_ids)))  # deletes their counters and providers too
-    prune_glossaries(database)
+    glossaries = prune_glossaries(database)
+    give_back_free_pages(database, shortened)
     empty_log(database)
-    return deleted + len(job_ids)
+    return Pruned(deleted + len(job_ids), glossaries)
 
 
 def _claim(connection: Connection, job_id: int) -> None:
