@@ -19,6 +19,8 @@ LARGEST = 1 << 30  # bytes of all parts, unpacked
 LARGEST_RATIO = 200  # of these to the file: deflate reaches 1032; a book of text has about 10, an empty sheet 50
 ALWAYS_FINE = 10 << 20  # bytes
 
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
+_OTHER_METHODS = {9: "deflate64", 93: "zstd", 95: "xz", 98: "ppmd"}
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # of Microsoft's compound files, which encrypted ones are in, too
 _MANIFEST = "META-INF/manifest.xml"  # of OpenDocument, which says what is encrypted
 _ENCRYPTED = "the file is encrypted; save it without a password"
@@ -43,6 +45,12 @@ class ZipPackage:
             raise CorpusError(f"not a zip of parts, which it has to be ({error})") from error
         if any(info.flag_bits & 1 for info in infos):
             raise CorpusError(_ENCRYPTED)
+        if (other := next((info for info in infos if info.compress_type not in _METHODS), None)) is not None:
+            method = _OTHER_METHODS.get(other.compress_type, f"method {other.compress_type}")
+            raise CorpusError(
+                f"the part {quoted(other.filename)} is compressed by {method}, which is not read here; save the file "
+                "again with an office program"
+            )
         if len({info.filename for info in infos}) < len(infos):
             raise CorpusError("the file has two parts of one name; save it again with an office program")
         size = sum(info.file_size for info in infos)
@@ -89,6 +97,7 @@ def _unpacking() -> Iterator[None]:
         zipfile.BadZipFile,
         zlib.error,
         lzma.LZMAError,
+        MemoryError,  # a part packed by lzma says how much it needs
         NotImplementedError,
         EOFError,
         RuntimeError,

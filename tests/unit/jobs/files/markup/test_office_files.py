@@ -260,6 +260,41 @@ def test_bombs_and_broken_files_are_refused(content, why):
         DOCX.read(content)
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_file_keeps_the_way_its_parts_are_packed(compression):
+    content = package({"word/document.xml": "<w:p><w:r><w:t>One</w:t></w:r></w:p>"}, compression=compression)
+
+    written = DOCX.read(content).write(["Eins"])
+
+    assert "Eins" in body_of(written)
+    with zipfile.ZipFile(io.BytesIO(written)) as archive:
+        assert [info.compress_type for info in archive.infolist()] == [compression]
+
+
+def with_header(content: bytes, offset: int, value: int) -> bytes:
+    """A zip of one part with other two bytes in both of its headers; `offset`: in the first."""
+    changed = bytearray(content)
+    for header, at in ((0, offset), (content.rindex(b"PK\1\2"), offset + 2)):
+        changed[header + at : header + at + 2] = value.to_bytes(2, "little")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "why"),
+    [
+        (8, 9, "the part 'word/document.xml' is compressed by deflate64, which is not read here; save the file again"),
+        (8, 6, "compressed by method 6"),
+        (8, 93, "compressed by zstd"),
+        (6, 1, "the file is encrypted; save it without a password"),
+    ],
+)
+def test_a_file_that_is_packed_in_another_way_is_refused_and_says_by_which(offset, value, why):
+    content = package({"word/document.xml": "<w:p><w:r><w:t>One</w:t></w:r></w:p>"})
+
+    with pytest.raises(CorpusError, match=why):
+        DOCX.read(with_header(content, offset, value))
+
+
 @pytest.mark.parametrize(
     "piece", ["<w:r><w:t>x</w:t></w:r><w:r><w:b/></w:r>", "<w:hyperlink><w:r><w:t>x</w:t></w:r></w:hyperlink>",
         "<w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText>TOC</w:instrText></w:r>"
