@@ -15,6 +15,7 @@ from typing import BinaryIO
 from jobs.corpus.corpus import Format, format_of
 from jobs.corpus.translatable.archives import unpack
 from jobs.corpus.translatable.received_files import ReceivedFiles, is_archive, most_unpacked, not_written, stem_of
+from jobs.corpus.unpacking import HEAD_BYTES
 from jobs.errors import SpecError
 from jobs.files.formats import suffix_of
 from jobs.operations.plan import CorpusFile
@@ -23,6 +24,7 @@ from jobs.system.temporary_folder import temporary_folder
 
 PREFIX = "kvjobs-files-"  # of folders in the spool
 PIECE = 1 << 20
+ZIP = b"PK\x03\x04"
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ def received_corpus(
     """
     form = request.job.format
     if not are_files(sent, form):
+        if form is None and sent and not sent[0].name:
+            _refuse_archive(content)
         if form is None and sent and (named := format_of(PurePath(stem_of(sent[0].name)))):
             request = replace(request, job=replace(request.job, format=named.value))
         yield request, CorpusFile(path="-", stream=content, source=source)
@@ -72,6 +76,18 @@ def received_corpus(
         path = _put(sent, content, folder, spool)
         request = replace(request, job=replace(request.job, format=Format.FILES.value))
         yield request, CorpusFile(path=str(path), source=source)
+
+
+def _refuse_archive(content: BinaryIO) -> None:
+    here = content.tell()  # more of it may still be written there
+    content.seek(0)
+    head = content.read(HEAD_BYTES)
+    content.seek(here)
+    if head.startswith(ZIP) or head[257:262] == b"ustar":
+        raise SpecError(
+            "the body is an archive, or a file of office programs, and nothing says which: name it by "
+            "?filename=manual.zip (or .tar, .docx, .odt) to have the files in it translated; save a table as csv"
+        )
 
 
 def _put(sent: Sequence[SentFile], content: BinaryIO, folder: Path, spool: Path) -> Path:

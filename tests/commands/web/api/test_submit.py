@@ -153,10 +153,11 @@ def test_an_option_that_cannot_be_is_named_and_makes_no_job(
         (b"\n\n", "there is no document"),
         (gzip.compress(LINES * 100)[:-20], "ends too early"),
         (gzip.compress(LINES)[:-8] + b"\xff" * 8, "cannot be decompressed"),
-        (b"PK\x03\x04" + b"x" * 300, "zip archive"),
+        (b"PK\x03\x04" + b"x" * 300, "name it by ?filename=manual.zip"),
+        (b"a.md".ljust(257, b"\0") + b"ustar\x0000", "name it by ?filename=manual.zip"),
         ("{}".encode("utf-16"), "encoding"),
     ],
-    ids=["empty", "blank", "half a gzip", "wrong gzip", "zip", "utf-16"],
+    ids=["empty", "blank", "half a gzip", "wrong gzip", "zip", "tar", "utf-16"],
 )
 def test_a_body_that_is_no_corpus_makes_no_job(
     client: TestClient, database: Database, home: Path, body: bytes, said: str
