@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from jobs.files.markup.encodings import decoded, encoded, is_broken, within
+from jobs.files.markup.encodings import decoded, encoded, is_broken, known, within
 from jobs.files.markup.places import Fill, Place, Render, numbered, rewritten, units_of
 from jobs.files.markup.tags import HTML_TAG, Attribute, Kind, Token, attributes, html_tokens
 from jobs.files.translatable import Markup, TranslatableFile, Unit
@@ -58,7 +58,7 @@ class HtmlPages:
         that would not come back."""
         found = _DECLARED.search(content, 0, _HEAD)
         declared = (found[1] or found[2]).decode() if found else None
-        text, encoding = decoded(content, declared)
+        text, encoding = decoded(content, declared if known(declared) else None)
         reader = _Reader(text)
         reader.read()
         return HtmlPage(text, encoding, numbered(reader.places), reader.language)

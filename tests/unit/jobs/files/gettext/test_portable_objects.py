@@ -159,6 +159,13 @@ def test_line_ends_of_windows_and_an_older_encoding_are_kept():
         file.write(["字"])
 
 
+def test_a_character_that_would_be_written_as_another_is_refused():
+    file = FORMAT.read(f"""{HEADER.replace("UTF-8", "EUC-JP")}msgid "x"\nmsgstr ""\n""".encode())
+
+    with pytest.raises(SpecError, match="lacks '¥'"):
+        file.write(["5 ¥"])
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

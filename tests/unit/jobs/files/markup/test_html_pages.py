@@ -1,5 +1,6 @@
 """Web pages."""
 
+import html
 import time
 
 import pytest
@@ -102,6 +103,43 @@ def test_a_translated_attribute_keeps_to_its_quotes():
 )
 def test_the_page_says_the_language_of_its_texts(page, written):
     assert FORMAT.read(page.encode()).write(["Eins"], "de") == written.encode()
+
+
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [
+        ("windows-1251", "cp1251", "Привет, мир"),
+        ("gb18030", "gb18030", "你好，世界 😀"),
+        ("shift_jis", "shift_jis", "こんにちは〜"),
+        ("Shift_JIS", "cp932", "こんにちは①～"),
+        ("x-sjis", "shift_jis", "こんにちは"),
+        ("gb2312", "gbk", "你好，世界 朱镕基"),
+        ("gbk", "gb18030", "你好，世界 😀"),
+        ("big5", "big5hkscs", "你好 嘅"),
+        ("ks_c_5601-1987", "cp949", "안녕하세요 뷁"),
+        ("euc-jp", "euc_jp", "こんにちは"),
+        ("iso-2022-jp", "iso2022_jp", "こんにちは"),
+        ("tis-620", "cp874", "สวัสดี"),
+        ("iso-8859-9", "cp1254", "İstanbul “güzel”"),
+        ("koi8-r", "koi8-r", "Привет, мир"),
+        ("x-mac-cyrillic", "mac_cyrillic", "Привет, мир"),
+        ("utf-16", "utf-8", "größe"),
+        ("no-such", "utf-8", "größe"),
+    ],
+)
+@pytest.mark.parametrize(
+    "meta", ["<meta charset={}>", '<META content="text/html; charset={}" http-equiv=content-type>']
+)
+def test_a_page_comes_back_in_the_encoding_that_it_declares(meta: str, label: str, codec: str, text: str) -> None:
+    head, tail = (meta.format(label) + f"<!-- {text} -->\r\n<p>").encode(codec), f"</p>\n<p lang=x>{text}".encode(codec)
+    page = FORMAT.read(head + text.encode(codec) + tail)
+
+    written = page.write(["1 ¥, 2 £, Ж, 日 ‾ \u2212 \U0001f600", None])
+
+    assert [unit.text for unit in page.units] == [text, text]
+    assert (written[: len(head)], written[-len(tail) :]) == (head, tail)
+    assert html.unescape(written[len(head) : -len(tail)].decode(codec)) == "1 ¥, 2 £, Ж, 日 ‾ \u2212 \U0001f600"
+    assert page.write([text, text]) == head + text.encode(codec) + tail
 
 
 def test_characters_that_the_encoding_of_a_page_lacks_are_references():
