@@ -156,6 +156,15 @@ def test_n_best_are_those_with_the_term(translator: Translator) -> None:
     assert all("有雨" in each.text for each in found.alternatives)
 
 
+def test_n_best_are_as_many_as_the_beams_have_within_the_bound(translator: Translator, at_any_cost: Translator) -> None:
+    options = dataclasses.replace(WITH_TERM, beam_size=8, n_best=8)
+
+    (bounded,), (found,) = (translate(each, [RAIN], options) for each in (translator, at_any_cost))
+
+    assert 1 < len(bounded.alternatives) < len(found.alternatives) == 8
+    assert found.alternatives[: len(bounded.alternatives)] == bounded.alternatives
+
+
 def test_the_longest_translation_is_chosen_among_those_with_the_term(translator: Translator) -> None:
     options = dataclasses.replace(WITH_TERM, beam_size=4, max_chars=5)
 
