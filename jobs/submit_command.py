@@ -12,15 +12,8 @@ from typing import Any
 import orjson
 
 from jobs.addresses.address import is_hidden, located
-from jobs.corpus.corpus import (
-    BEIR,
-    DELIMITER_NAMES,
-    SEPARATORS,
-    STREAMS,
-    Format,
-    default_line_bytes,
-    format_of,
-)
+from jobs.corpus.corpus import BEIR, STREAMS, default_line_bytes
+from jobs.corpus.corpus_format import DELIMITER_NAMES, SEPARATORS, Format, format_of
 from jobs.corpus.sql_source import is_query, query_words
 from jobs.errors import SpecError
 from jobs.queues import CPU

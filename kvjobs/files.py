@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from jobs.corpus.corpus import SUFFIXES, Format
+from jobs.corpus.corpus_format import SUFFIXES, Format
 from jobs.corpus.folder import CorpusFile
 from jobs.corpus.translatable.file_list import find_translatable
 from jobs.corpus.translatable.received_files import ReceivedFiles

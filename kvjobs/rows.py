@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from jobs.corpus.corpus import Format
+from jobs.corpus.corpus_format import Format
 from jobs.errors import KvjobsError, SpecError
 from jobs.system.private import make_folder
 from kvjobs.field_types import JsonTypes, arrow_types

@@ -3,19 +3,28 @@
 Knows: file names, formats, options. Does not know: bytes.
 """
 
-import enum
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from jobs.addresses.address import Address, is_address, is_hidden, located
 from jobs.addresses.listing import RemoteFile, find_remote
-from jobs.compression import inner_suffix, packing_of
+from jobs.compression import packing_of
 from jobs.corpus import beir
 from jobs.corpus.beir import BeirRun
+from jobs.corpus.corpus_format import (
+    FORMATS,
+    SEPARATORS,
+    SUFFIXES,
+    WITH_LISTS,
+    Format,
+    format_of,
+    format_of_all,
+    separator_of,
+)
 from jobs.corpus.encodings import encoding_named
 from jobs.corpus.folder import AnyFile, choose_remote_files, find_files, is_pattern, printable
 from jobs.corpus.openai.requests import ID, Requests
@@ -38,35 +47,11 @@ MAX_WINDOWED_BYTES = 1 << 24  # of a text that is scored in windows, however lon
 MOST_LINE_BYTES = 1 << 29  # PostgreSQL holds no value of 1 GiB, and the text may take more bytes than the line
 
 
-class Format(enum.StrEnum):
-    """The format of a corpus."""
-
-    JSONL = "jsonl"  # an object per line
-    TXT = "txt"  # a document per line
-    CSV = "csv"  # with a header, or with `Corpus.columns`
-    TSV = "tsv"  # likewise
-    PARQUET = "parquet"  # a row a document
-    OPENAI = "openai"  # a batch file: a request per line
-    FILES = "files"  # files that come back as they were, translated: a document per unit
-
-
-FORMATS = ", ".join(Format)
 BEIR = "beir"  # a folder, with a run
 # `Corpus.source` of documents that no path leads to: nobody can read them again.
 STDIN, PROGRAM, UPLOAD = "standard input", "rows of a program", "an upload"
 STREAMS = (STDIN, PROGRAM, UPLOAD)
 FIELD_TYPES = "types"  # the key of `Corpus.field_types` in `jobs.reading`
-SUFFIXES = {
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".txt": Format.TXT,
-    ".csv": Format.CSV,
-    ".tsv": Format.TSV,
-    ".parquet": Format.PARQUET,
-}
-WITH_LISTS = (Format.JSONL, Format.PARQUET, Format.OPENAI)  # whose fields may be lists
-SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
-DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +371,7 @@ class Corpus:
                 return
             if not is_pattern(path) and beir.is_beir({file.name for file in files}):
                 raise CorpusError(beir.ADVICE)
-            form = _format_of_all(files, given)
+            form = format_of_all(files, given)
         self._set_files(files, form)
 
     def _set_files(self, files: Sequence[AnyFile], form: Format) -> None:
@@ -394,40 +379,6 @@ class Corpus:
         object.__setattr__(self, "_format_of_files", form)
 
 
-def format_of(path: PurePath) -> Format | None:
-    """The format that the ending of a file's name stands for."""
-    return SUFFIXES.get(inner_suffix(path) or "")
-
-
 def default_line_bytes(kind: PayloadKind, *, in_windows: bool) -> int:
     """Bytes of the longest line, where no option says it."""
     return MAX_WINDOWED_BYTES if in_windows and kind is PayloadKind.TEXT else MAX_LINE_BYTES[kind]
-
-
-def _format_of_all(files: Sequence[AnyFile], given: Format | None) -> Format:
-    """The one format of all files, the given one where there is one. Raises CorpusError where there are several."""
-    by_format: dict[Format, str] = {given: "--format"} if given else {}
-    for file in files:
-        form = format_of(Path(file.name)) or given
-        if form is None:
-            raise CorpusError(
-                f"the name of {quoted(file.name)} has no suffix of a known format; say the format of all files with "
-                "--format, or name some of them by a pattern: 'FOLDER/*.jsonl'"
-            )
-        by_format.setdefault(form, quoted(file.name))
-    if len(by_format) > 1:
-        found = " and ".join(f"{form} ({name})" for form, name in by_format.items())
-        raise CorpusError(
-            f"its files are of several formats: {found}; name those of one by a pattern: 'FOLDER/*.jsonl'"
-        )
-    return next(iter(by_format))
-
-
-def separator_of(delimiter: str) -> str:
-    """The character that --delimiter means. Raises SpecError for a value that cannot be one."""
-    separator = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
-    if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
-        names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
-        near = meant(delimiter, DELIMITER_NAMES)
-        raise SpecError(f"{quoted(delimiter)} cannot be a delimiter{near}; give one character, such as ';', or {names}")
-    return separator

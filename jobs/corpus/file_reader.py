@@ -12,7 +12,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.delimited import read_delimited
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import BOM, read_text

@@ -23,7 +23,8 @@ import orjson
 from jobs.addresses.address import Address, is_address, is_hidden
 from jobs.addresses.listing import RemoteFile, find_remote
 from jobs.compression import packing_of
-from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
+from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES
+from jobs.corpus.corpus_format import SEPARATORS, Format
 from jobs.corpus.field_path import put_back
 from jobs.corpus.folder import AnyFile, CorpusFile, choose_remote_files, digest_of_all, find_files, local_files
 from jobs.corpus.lines import BOM, numbered_lines

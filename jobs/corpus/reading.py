@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from jobs.corpus.beir import BeirReader, digest_of_run
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.file_reader import CorpusReader, open_bytes, reader_of
 from jobs.corpus.folder import AnyFile, CorpusFile, digest_of_all, local_files
 from jobs.corpus.parquet.reader import ParquetReader

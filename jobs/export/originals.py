@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.addresses.address import Location, is_address, is_hidden
-from jobs.corpus.corpus import Format, format_of
+from jobs.corpus.corpus_format import Format, format_of
 from jobs.corpus.original import AddedLines, CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
 from jobs.corpus.sql_source import is_query
 from jobs.errors import SpecError, meant

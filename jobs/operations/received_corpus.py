@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from jobs.corpus.corpus import Format, format_of
+from jobs.corpus.corpus_format import Format, format_of
 from jobs.corpus.translatable.archives import unpack
 from jobs.corpus.translatable.received_files import ReceivedFiles, is_archive, most_unpacked, not_written, stem_of
 from jobs.corpus.unpacking import HEAD_BYTES

@@ -4,7 +4,8 @@ import os
 from dataclasses import replace
 from typing import BinaryIO
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.openai.first_request import FirstRequest, find_first_request
 from jobs.corpus.openai.request_kind import RequestKind
 from jobs.corpus.openai.requests import Requests

@@ -4,7 +4,8 @@ meant."""
 from collections.abc import Iterator
 from itertools import chain
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.guess import guess_by_lines, guess_by_text, guess_list
 from jobs.corpus.reading import RecordReader
 from jobs.documents import Document, Record, Rejected

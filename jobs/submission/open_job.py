@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import Appended, AppendState, Document, Record, Reject, reject
 from jobs.errors import SpecError

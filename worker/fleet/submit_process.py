@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 
 from celery.worker import WorkController, state
 
-from jobs.corpus.corpus import PROGRAM, Format
+from jobs.corpus.corpus import PROGRAM
+from jobs.corpus.corpus_format import Format
 from jobs.dispatch.submit_messages import SUBMIT, make_submit_app, return_submits
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError

@@ -138,7 +138,7 @@ def export(
     is not a number, gets an apostrophe in front, so that no spreadsheet runs it; --raw writes it unchanged. In TSV a
     backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
-    from jobs.corpus.corpus import separator_of
+    from jobs.corpus.corpus_format import separator_of
     from jobs.export.originals import Addition
     from jobs.store.report.job_summary import find_chain, find_job
     from jobs.store.where.condition import Condition

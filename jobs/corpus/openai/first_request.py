@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.file_reader import open_bytes
 from jobs.corpus.folder import local_files
 from jobs.corpus.lines import numbered_lines

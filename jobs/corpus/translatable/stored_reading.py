@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import orjson
 
-from jobs.corpus.corpus import Format
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.translatable.reader import UnitReading
 
 

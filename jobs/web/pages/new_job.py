@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from jobs.choices import Role
-from jobs.corpus.corpus import Format
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.translatable.received_files import MOST_FILES
 from jobs.errors import KvjobsError, SpecError
 from jobs.files.formats import FORMATS

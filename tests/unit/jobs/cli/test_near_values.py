@@ -8,7 +8,8 @@ import click
 import pytest
 
 from jobs.cli.choice import SuggestingChoice
-from jobs.corpus.corpus import Corpus, separator_of
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import separator_of
 from jobs.corpus.encodings import encoding_named
 from jobs.errors import KvjobsError, meant, nearest
 from jobs.queues import Queues, check_queue, read_priority

@@ -10,7 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.folder import natural_key
 from jobs.corpus.reading import open_corpus, read_corpus
 from jobs.documents import Document, Record, Rejected

@@ -16,7 +16,8 @@ import pytest
 import zstandard
 
 from jobs.compression import PACKINGS, compressed, packing_of
-from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.corpus_format import Format
 from jobs.corpus.file_reader import CorpusReader, open_bytes
 from jobs.corpus.reading import read_corpus
 from jobs.corpus.unpacking import HashedBytes, hash_contents
