@@ -25,7 +25,7 @@ from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import open_job as store
-from jobs.store.ingest.lifecycle import JobRequest
+from jobs.store.ingest.new_job import JobRequest
 from jobs.submission.document_changes import changed, changes_of
 from jobs.submission.job_name import check_name, key_digest
 from jobs.submission.shards import cut_batches, shard_tokens

@@ -21,7 +21,8 @@ from jobs.spec import JobSpec
 from jobs.stage import Stage
 from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
-from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
+from jobs.store.ingest.lifecycle import IngestedJob
+from jobs.store.ingest.new_job import JobRequest
 from jobs.store.job_files import StoredFile, store_files
 from jobs.store.schema.states import JobState
 from jobs.submission.corpus_check import check_records

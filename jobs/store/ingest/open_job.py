@@ -17,7 +17,7 @@ from jobs.documents import Appended, AppendState, Document, Reject, quoted
 from jobs.errors import KeyTaken, NotFoundError, SpecError
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import insert_new
-from jobs.store.ingest.lifecycle import JobRequest, insert_job, refuse_too_many, take_name
+from jobs.store.ingest.new_job import JobRequest, insert_job, refuse_too_many, take_name
 from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.batches import batch_limits
 from jobs.store.queue.job_counters import wait_for_turn
