@@ -1,0 +1,259 @@
+"""Ten million documents on one machine: submitted, processed, exported and checked, and what each stage costs.
+
+    python -m bench.ten_million [--documents 10000000] [--postgresql] [--workers N] [--options=--no-reuse] [--keep DIR]
+
+The commands are those of users: `kvjobs submit`, then as many `kvjobs worker --drain` of one lane as there are cores,
+with an engine that answers at once (`bench/instant`), then `kvjobs export`. The documents are sentences of about 100
+characters, no two of them equal, made and checked as streams. Of each stage: documents a second, processor time, the
+most memory that the processes of kvjobs have at one time, and for PostgreSQL that of the server, which is one of its
+own on the same machine (`bench.fleet.postgresql_server`). Every line of the export is compared with its line of the
+corpus: the id, and the text, which is what the engine answers. Then bytes on the disk by table, and the seconds of
+commands and pages that look at the finished job.
+
+`--keep DIR` leaves corpus, SQLite file and export in that folder.
+"""
+
+import argparse
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy import text
+
+from bench.fleet.postgresql_server import PostgresqlServer, postgresql_server
+from bench.fleet.table_sizes import SIZES
+from bench.fleet.watched_command import Cost, run_watched, size_of_files
+from bench.fleet_store import SETTINGS
+from bench.harness.machine import cpu_name, load_average
+from bench.queue import INSTANT, KVJOBS, environment_of
+from bench.web import measure, serving
+from jobs.store.database import Database
+from jobs.store.schema.migrate import upgrade
+
+PLACES = ("Glenrock", "Ashford", "Mill Bay", "Norwick", "Sandwell", "East Harbour", "Tarn Head", "Low Fell", "Ravensby")
+SKIES = ("light rain", "heavy rain", "fog", "snow", "hail", "sunshine", "drizzle", "thunder", "sleet", "haze", "frost")
+WINDS = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
+STEP = 7_654_321  # odd, and not small: neighbours differ in most words
+REQUESTS = 5  # for each page
+COMMANDS = (
+    *(["--version"], ["ls"], ["show", "last"], ["totals", "last"], ["steps", "last"], ["worker", "ls"], ["doctor"]),
+    *(["db", "check"], ["db", "check", "last"]),
+    ["export", "last", "--where", "contains(translation, 'nowhere')", "-o", "DIR/none.jsonl"],
+    ["query", "SELECT count(*) FROM v_documents WHERE job_id = 1"],
+)
+PAGES = (
+    *("/", "/overview.json", "/jobs", "/jobs/1", "/jobs/1.json", "/jobs/1/shards", "/workers", "/metrics"),
+    *("/jobs/1/documents", "/jobs/1/documents?after=AT", "/jobs/1/documents/ID"),
+    *("/jobs/1/documents?sort=worst", "/jobs/1/documents?sort=best", "/jobs/1/documents?search=nowhere"),
+    *("/jobs/1/documents?search=hail", "/jobs/1/documents?status=failed", "/jobs/1/documents?flag=repetition"),
+    *("/jobs/1/documents?field=station&value=Norwick", "/jobs/1/documents?where=num_words+%3E+90"),
+)
+MB = 1 << 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ten million documents on one machine.")
+    parser.add_argument("--documents", type=int, default=10_000_000)
+    parser.add_argument("--postgresql", action="store_true", help="a server of its own, in place of a SQLite file")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="of one lane each")
+    parser.add_argument("--options", default="", help="of submit: --options='--timing batches'")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="work in this folder, and leave it")
+    arguments = parser.parse_args()
+    print(f"{cpu_name()}; load average {load_average():.2f}", flush=True)
+    with ExitStack() as stack:
+        folder = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kvjobs-bench-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        server = stack.enter_context(postgresql_server(50, SETTINGS)) if arguments.postgresql else None
+        store = Store(folder, server)
+        stages(store, folder, arguments.documents, arguments.workers, arguments.options.split())
+        told("on the disk", store.on_disk(arguments.documents))
+        for name, row in looks(store, folder):
+            told(name, row)
+
+
+class Store:
+    """The database of a run: its address, what it costs beside the commands, and what it holds."""
+
+    def __init__(self, folder: Path, server: PostgresqlServer | None) -> None:
+        self.server = server
+        self.home = folder / "home"
+        self.home.mkdir(exist_ok=True)
+        self.url = server.url if server else f"sqlite:///{self.home / 'kvjobs.db'}"
+        database = Database.connect(self.url)
+        upgrade(database.engine)
+        database.close()
+        self.environment = environment_of(self.home, self.url, None)
+
+    def cpu_s(self) -> float:
+        return self.server.cpu_s() if self.server else 0.0
+
+    def log(self) -> int:
+        """Bytes of the write-ahead log on the disk."""
+        if self.server is None:
+            return size_of_files(self.home, "kvjobs.db-wal")
+        with psycopg.connect(self.server.url.replace("+psycopg", "")) as connection:
+            row = connection.execute("SELECT sum(size) FROM pg_ls_waldir()").fetchone()
+        return int(row[0]) if row else 0
+
+    def memory(self) -> int:
+        """Bytes of main memory of the server."""
+        return self.server.memory() if self.server else 0
+
+    def on_disk(self, documents: int) -> dict[str, Any]:
+        """Bytes a document of each table that takes any, as table + indexes."""
+        if self.server is not None:
+            with psycopg.connect(self.url.replace("+psycopg", "")) as connection:
+                sizes = {name: (table, indexes) for name, table, indexes in connection.execute(SIZES)}
+        else:
+            sizes = {}
+            database = Database.connect(self.url)
+            names = (
+                "SELECT tbl_name, sum(CASE type WHEN 'table' THEN size ELSE 0 END),"
+                " sum(CASE type WHEN 'index' THEN size ELSE 0 END)"
+                " FROM sqlite_schema JOIN (SELECT name, sum(pgsize) AS size FROM dbstat GROUP BY name) USING (name)"
+                " GROUP BY tbl_name"
+            )
+            with database.reading() as connection:
+                sizes = {name: (table, indexes) for name, table, indexes in connection.execute(text(names))}
+            database.close()
+        shown = {
+            name: f"{table / documents:.1f} + {indexes / documents:.1f}"
+            for name, (table, indexes) in sorted(sizes.items(), key=lambda item: -sum(item[1]))
+            if table + indexes >= documents / 2
+        }
+        return {"GB": round(sum(map(sum, sizes.values())) / 1e9, 2), "bytes a document": shown}
+
+
+def stages(store: Store, folder: Path, documents: int, workers: int, options: list[str]) -> None:
+    """Run the stages one after another, and print what each cost. Raises SystemExit where the export is not what the
+    corpus says."""
+    corpus, export = folder / "corpus.jsonl", folder / "export.jsonl"
+    started = time.monotonic()
+    with corpus.open("w", encoding="utf-8") as file:
+        file.writelines(make_lines(documents))
+    told("corpus", {"documents": documents, "s": round(time.monotonic() - started), "MB": size(corpus)})
+
+    def stage(name: str, commands: list[list[str]], environment: dict[str, str]) -> Cost:
+        server_cpu_s = store.cpu_s()
+        cost = run_watched(commands, environment, [store.log, store.memory])
+        row = {
+            "documents/s": round(documents / cost.seconds),
+            "s": round(cost.seconds),
+            "processor s": round(cost.cpu_s),
+            "peak MB": cost.peak_memory // MB,
+            "log MB": cost.peaks[0] // MB,
+            "load": round(load_average(), 1),
+        }
+        if store.server is not None:
+            row |= {"server s": round(store.cpu_s() - server_cpu_s), "server MB": cost.peaks[1] // MB}
+        told(name, row)
+        return cost
+
+    stage("submit", [[KVJOBS, "submit", str(corpus), *options]], store.environment)
+    path = os.pathsep.join(filter(None, [str(INSTANT), os.environ.get("PYTHONPATH")]))
+    worker = [KVJOBS, "worker", "--drain", "--lanes", "1"]
+    stage("work", [worker] * workers, store.environment | {"PYTHONPATH": path})
+    stage("export", [[KVJOBS, "export", "last", "-o", str(export)]], store.environment)
+    started = time.monotonic()
+    found = compare(documents, export)
+    told("check", {"equal in id, text and place": found, "s": round(time.monotonic() - started), "MB": size(export)})
+
+
+def make_lines(documents: int) -> Iterator[str]:
+    """The lines of the corpus, the same in every run."""
+    for number in range(documents):
+        yield json.dumps({"id": f"doc-{number:08d}", "station": PLACES[number % 9], "text": sentence(number)}) + "\n"
+
+
+def sentence(number: int) -> str:
+    """A sentence, another one for each number."""
+    rest = number * STEP % 2**31  # another one for each number below 2^31, since STEP is odd
+    rest, place = divmod(rest, len(PLACES))
+    rest, sky = divmod(rest, len(SKIES))
+    rest, wind = divmod(rest, len(WINDS))
+    rest, minute = divmod(rest, 24 * 60)
+    hour, minute = divmod(minute, 60)
+    return (
+        f"At {hour:02d}:{minute:02d} the station of {PLACES[place]} reported {SKIES[sky]} with wind from the"
+        f" {WINDS[wind]} and {rest} metres of sight."
+    )
+
+
+def compare(documents: int, export: Path) -> int:
+    """How many lines of an export are the documents of the corpus in their order. Raises SystemExit at the first that
+    is not, or where lines are missing or too many."""
+    number = 0
+    with export.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            found, wanted = json.loads(line), sentence(number - 1)
+            if (found["id"], found["status"], found["translation"]) != (f"doc-{number - 1:08d}", "ok", wanted):
+                raise SystemExit(f"line {number} of the export is {line!r}; its document is {wanted!r}")
+    if number != documents:
+        raise SystemExit(f"the export has {number} lines, the corpus {documents}")
+    return number
+
+
+def looks(store: Store, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Commands and pages on the finished job: seconds of each command, of which the start of Python is the part that
+    `--version` takes, and the milliseconds of the slowest of a few requests for each page."""
+    for command in COMMANDS:
+        arguments = [part.replace("DIR", str(folder)) for part in command]
+        if command[0] == "query" and store.server:
+            arguments.append("--as-superuser")
+        cost = run_watched([[KVJOBS, *arguments]], store.environment)
+        row = {"s": round(cost.seconds, 2), "processor s": round(cost.cpu_s, 2), "peak MB": cost.peak_memory // MB}
+        yield f"kvjobs {' '.join(command[:3])}", row
+    (folder / "web").mkdir(exist_ok=True)
+    with serving(store.url, folder / "web") as web:
+        for address in PAGES:
+            yield f"page {address}", {"ms": round(1000 * seconds_of(web.port, address, store))}
+
+
+def seconds_of(port: int, address: str, store: Store) -> float:
+    """The slowest request for a page; AT and ID stand for a place anywhere in the job."""
+    last = documents_of(store) - 1
+
+    def anywhere(rng: Any) -> str:
+        number = rng.randrange(last)
+        return address.replace("AT", str(number)).replace("ID", f"doc-{number:08d}")
+
+    measured = measure(port, address, anywhere, REQUESTS)
+    if measured.codes != [200]:
+        raise SystemExit(f"{address} answered {measured.codes}")
+    return max(measured.seconds)
+
+
+def documents_of(store: Store) -> int:
+    """How many documents the job has."""
+    database = Database.connect(store.url)
+    with database.reading() as connection:
+        found = connection.execute(text("SELECT documents FROM job_counts WHERE job_id = 1")).scalar_one()
+    database.close()
+    return int(found)
+
+
+def size(path: Path) -> int:
+    """Megabytes of a file."""
+    return math.ceil(path.stat().st_size / MB)
+
+
+def told(name: str, values: dict[str, Any]) -> None:
+    """Print a row as soon as it is measured."""
+    print(
+        f"{name:12}  "
+        + "  ".join(
+            f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in values.items()
+        ),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
