@@ -41,6 +41,8 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
     batch = work.batches[index]
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
     in_flight = {"in_flight": positions_json(following)} if following else {}  # behind the last batch as it was
+    answered_by = answers.answered_by or [ONNX] * len(batch)
+    rows, without = _rows(work, batch, answers.outcomes, answered_by)  # before it: SQLite has one writer at a time
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
         now = connection.execute(
@@ -54,8 +56,8 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             # Who ends a document or the shard locks the counters of the job, and does all that needs no lock before.
             # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
             _insert_steps(connection, work, answers.timings, now)
-            answered_by = answers.answered_by or [ONNX] * len(batch)
-            new, without = _insert_results(connection, work, batch, answers.outcomes, answered_by, now)
+            inserted = insert_results(connection, RESULTS[work.spec.task], rows, finished_at=now)
+            new = [row for row in rows if row["position"] in inserted]
             memory.learn(connection, answers.learned, model=work.spec.model, learned_at=now)
             failed = _end_failed(connection, work, without)
             log_changes(connection, work, answers, now)
@@ -98,16 +100,10 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
     return bool(shard.in_flight == positions_json(following) if following else shard.state != ShardState.LEASED)
 
 
-def _insert_results(
-    connection: Connection,
-    work: Work,
-    batch: Batch,
-    outcomes: Sequence[Outcome | Unanswered],
-    answered_by: Sequence[str],
-    now: datetime,
+def _rows(
+    work: Work, batch: Batch, outcomes: Sequence[Outcome | Unanswered], answered_by: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[tuple[PlannedDocument, Failed | Quarantined]]]:
-    """Insert the results that are not stored yet. Returns the inserted rows, and the documents without a result."""
-    table = RESULTS[work.spec.task]
+    """The rows of the results, and the documents without one."""
     whose = {name: value for name, value in work.lease.items() if name != "lane"}
     rows: list[dict[str, Any]] = []
     without: list[tuple[PlannedDocument, Failed | Quarantined]] = []
@@ -118,8 +114,7 @@ def _insert_results(
             rows.append(stored | whose | {"position": document.position, "provider": provider})
         else:
             without.append((document, stored))
-    inserted = insert_results(connection, table, rows, finished_at=now)
-    return [row for row in rows if row["position"] in inserted], without
+    return rows, without
 
 
 def _end_failed(
