@@ -7,7 +7,7 @@
 
 Simulated workers run the code of real ones (`worker.drain`, `worker.leased_shard`, `worker.process.lease_keeper`; with
 `--load paced` and `--load idle` also the reaper and the dispatcher of their parents) with an engine that computes
-nothing and answers as the demo model does: as many results, entries of the memory and rows of `steps`. They are threads
+nothing and answers as the demo model does: as many results, entries of the memory and timings. They are threads
 of a few processes, each with connections of its own. The server is started for this run, on the same machine, so its
 processor time is given beside that of the workers: real workers are elsewhere.
 

@@ -110,7 +110,8 @@ def fill(url: str, num_documents: int, recorded: float, folder: Path) -> dict[st
     with database.reading() as connection:
         sums = text("SELECT sum(documents), sum(succeeded), sum(shards) FROM job_counts")
         documents, results, shards = map(int, connection.execute(sums).one())
-        jobs, steps = (connection.execute(text(f"SELECT max(id) FROM {table}")).scalar() for table in ("jobs", "steps"))
+        jobs = connection.execute(text("SELECT max(id) FROM jobs")).scalar()
+        steps = int(connection.execute(text("SELECT sum(calls) FROM v_phases")).scalar_one())
         if database.is_sqlite:
             size = Path(str(database.engine.url.database)).stat().st_size
         else:

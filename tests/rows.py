@@ -8,7 +8,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.step_table import Step, timings_json
 from jobs.store.worker_registry import register
 from jobs.system.process import ProcessId
 from jobs.tasks.kinds import Options
@@ -314,8 +315,8 @@ def add_timings(
     whose = {"job_id": job_id, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": lane}
     with database.writing() as connection:
         now = at or connection.execute(select(db_time())).scalar_one()
-        for timing in timings:
-            connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
+        if timings:
+            connection.execute(insert(Step).values(**whose, timings=timings_json(timings), recorded_at=now))
         add_to_rows(connection, *batch_sums(job_id, now=now, lane=lane, timings=timings).additions())
 
 

@@ -21,7 +21,7 @@ from worker.engine.runtime.run_context import RunContext, memory_key
 from worker.providers.protocol import Provider, ProviderJob, WarmModel
 from worker.providers.registry import Providers
 
-# Rows of `steps` for a batch of 4,096 estimated tokens, of texts of 195 characters: the demo model's, with 64 slots
+# Timings of a batch of 4,096 estimated tokens, of texts of 195 characters: the demo model's, with 64 slots
 # (120,000 bulletins on PostgreSQL, 2026-11-23: 68.2, 134.2 and 4.8 rows a batch besides those of `segment` and
 # `tokenize`).
 ENCODES, DECODES, DETOKENIZES = 68, 134, 5
@@ -142,11 +142,11 @@ def _by_phase(timings: Sequence[StepTiming]) -> list[StepTiming]:
 
 
 def _timings(texts: int, sentences: int) -> list[StepTiming]:
-    """The model calls of a batch, fewer where it is small."""
+    """The model calls of a batch, fewer where it is small; no two take as long, since equal numbers need less room."""
     timings = [StepTiming("segment", 0, texts, 0, 0, 0.001), StepTiming("tokenize", 0, sentences, 0, 0, 0.002)]
     share = min(1.0, sentences / (2 * SLOTS))
     timings += [StepTiming("encode", 0, 2, 80, 0, 0.002)] * max(1, round(share * ENCODES))
     steps = max(1, round(share * DECODES))
     timings += [StepTiming("decode", step % 60, SLOTS, SLOTS, step % 60, 0.003) for step in range(steps)]
     timings += [StepTiming("detokenize", 0, sentences // DETOKENIZES, 0, 0, 0.001)] * DETOKENIZES
-    return timings
+    return [replace(timing, seconds=timing.seconds * random.uniform(0.5, 2.0)) for timing in timings]

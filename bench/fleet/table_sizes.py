@@ -13,8 +13,7 @@ SMALLEST = 0.5  # bytes a document: what takes less is not listed
 
 
 def per_document(url: str) -> dict[str, Any]:
-    """Bytes of each table and of its indexes, by the documents that have rows there, and rows of `steps` a document;
-    empty without results."""
+    """Bytes of each table and of its indexes, by the documents that have rows there; empty without results."""
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
         documents, results = _count(connection, "documents"), _count(connection, "translations")
         if not results:
@@ -24,7 +23,7 @@ def per_document(url: str) -> dict[str, Any]:
             rows = documents if name in SUBMITTED else results
             if table + indexes >= SMALLEST * rows:
                 sizes[name] = f"{table / rows:.0f} + {indexes / rows:.0f}"
-        return {"bytes/document": sizes, "steps/document": round(_count(connection, "steps") / results, 2)}
+        return {"bytes/document": sizes}
 
 
 def _count(connection: psycopg.Connection, table: str) -> int:

@@ -14,6 +14,7 @@ from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.step_table import Step
 from jobs.tasks.translate import TranslateOptions
 from jobs.terms.glossary import read_glossary
 from tests.command_line import Kvjobs
@@ -26,7 +27,7 @@ OF_A_JOB = (
     tables.Document,
     result_tables.Translation,
     tables.Shard,
-    tables.Step,
+    Step,
     tables.ShardEvent,
     tables.JobCounts,
 )

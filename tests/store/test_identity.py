@@ -13,6 +13,7 @@ from jobs.store.queue.deaths import log_death
 from jobs.store.queue.record import record
 from jobs.store.queue.work import Work
 from jobs.store.schema import result_tables, tables
+from jobs.store.schema.step_table import Step
 from tests.databases import ON_SQLITE
 from tests.rows import AddWaitingJob, translated
 from tests.store.dump import Dump
@@ -136,7 +137,7 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
         log_death(database, sleeper, sleeper.batches[0], "signal 11")
     leases.release(database, sleeper)
 
-    for table in (result_tables.Translation, tables.Step, tables.ShardEvent, tables.Shard):
+    for table in (result_tables.Translation, Step, tables.ShardEvent, tables.Shard):
         assert count(database, table, pruned) == 0
 
 

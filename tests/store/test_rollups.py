@@ -28,6 +28,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import SUMS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch
 from jobs.store.schema.states import JobState
+from jobs.store.schema.step_table import Step
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
 from tests.rows import AddJob, AddWaitingJob, add_timings, translated
@@ -313,7 +314,7 @@ def test_reports_of_timings_and_failures_read_neither_steps_nor_all_documents(
     job = add_waiting_job(documents=2, per_shard=2)
     write(database, take(database), outcomes=[BROKE, BROKE], timings=TIMINGS)
     with database.writing() as connection:
-        connection.execute(tables.Step.__table__.delete())
+        connection.execute(Step.__table__.delete())
         connection.execute(update(FailureCounts).values(documents=7))
 
     with database.reading() as connection:
@@ -363,7 +364,7 @@ def test_a_batch_is_recorded_at_the_time_of_its_results(database: Database, add_
             RecordedBatch.ended_at,
             func.min(RESULTS[Task.TRANSLATE].finished_at),
             func.max(RESULTS[Task.TRANSLATE].finished_at),
-            func.max(tables.Step.recorded_at),
+            func.max(Step.recorded_at),
         )
     }
     assert len(times) == 1

@@ -18,7 +18,8 @@ from jobs.store.schema.provider_tables import ProviderChange
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from jobs.store.schema.states import ENDED_STATES, JobState
-from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
+from jobs.store.schema.step_table import Step
+from jobs.store.schema.tables import Document, Job, Shard, ShardEvent
 from jobs.system.failpoints import failpoint
 
 # So many free pages are given back before more rows are deleted. For each page SQLite searches the list of free pages

@@ -1,7 +1,7 @@
 """Recording the results of a batch, fenced by its lease."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,10 +23,10 @@ from jobs.store.queue.job_providers import handover_sums, log_changes, provider_
 from jobs.store.queue.shard_events import log_event
 from jobs.store.queue.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
 from jobs.store.rollups import BatchSums, failures_addition
-from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
+from jobs.store.schema.step_table import Step, timings_json
 from jobs.store.schema.tables import Shard
 from jobs.system.failpoints import failpoint
 
@@ -152,9 +152,6 @@ def _counted(
     }
 
 
-def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming], now: datetime) -> None:
-    rows = [{name: getattr(timing, name) for name in _TIMED} for timing in timings]
-    insert_rows(connection, tables.Step, rows, **work.lease, recorded_at=now)
-
-
-_TIMED = tuple(StepTiming.__dataclass_fields__)  # columns of `steps`, too
+def _insert_steps(connection: Connection, work: Work, timings: Sequence[StepTiming], now: datetime) -> None:
+    if timings:
+        insert_rows(connection, Step, [{**work.lease, "timings": timings_json(timings), "recorded_at": now}])

@@ -9,7 +9,7 @@ from jobs.store.schema.views import VIEW_COLUMNS, Description, describe
 
 MODULES = (
     *("lasting_tables", "token_table", "upload_tables", "provider_tables", "result_tables", "verification_table"),
-    *("tables", "webhook_table", "file_table", "glossary_table", "rollup_tables", "delta_table"),
+    *("tables", "webhook_table", "file_table", "glossary_table", "step_table", "rollup_tables", "delta_table"),
 )
 HEAD = f"""# The database schema
 

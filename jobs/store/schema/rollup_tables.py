@@ -25,7 +25,7 @@ class PhaseSums(Base):
     __tablename__ = "phase_sums"
 
     job_id: Mapped[int] = of_job(primary_key=True)
-    phase: Mapped[str] = column("as in `steps`", primary_key=True)
+    phase: Mapped[str] = column("as in `v_steps`", primary_key=True)
     calls: Mapped[int] = column("model calls, or other phases, that were summed", unit="calls")
     rows: Mapped[int] = column("summed over the calls", unit="rows")
     tokens: Mapped[int] = column("positions computed, summed over the calls", unit="tokens")
@@ -59,7 +59,7 @@ class PastLengthSums(Base):
 
     job_id: Mapped[int] = of_job(primary_key=True)
     past_length: Mapped[int] = column(
-        f"of `steps`, rounded down to a multiple of {LENGTHS_PER_ROW}", unit="tokens", primary_key=True
+        f"of `v_steps`, rounded down to a multiple of {LENGTHS_PER_ROW}", unit="tokens", primary_key=True
     )
     calls: Mapped[int] = column("decoder calls that were summed", unit="calls")
     rows: Mapped[int] = column("summed over the calls", unit="rows")

@@ -19,6 +19,7 @@ from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     provider_tables,
     result_tables,
     rollup_tables,
+    step_table,
     token_table,
     upload_tables,
     verification_table,
@@ -215,40 +216,6 @@ class JobTurn(Base):
     __tablename__ = "job_turns"
 
     job_id: Mapped[int] = column("the job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
-
-
-class Step(Base):
-    """One model call, or one other phase of a batch, and its duration; with `--timing batches` their sum per batch."""
-
-    __tablename__ = "steps"
-
-    id: Mapped[int] = column("number of the row", BigId, unit="id", primary_key=True)
-    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id")
-    shard_id: Mapped[int] = column("its shard", unit="id")
-    epoch: Mapped[int] = column("lease epoch", unit="epoch")
-    worker_id: Mapped[int] = column("its worker", unit="id")
-    lane: Mapped[int] = column("number of the lane in that worker, from 0", unit="id")
-    phase: Mapped[str] = column(
-        "model calls: `encode`, `prefill`, `decode`, `head`, `request` (one HTTP request to a provider's server); "
-        "`stage.0`, `stage.1` ...: the part of such a call that a stage of a split model took, in its seconds too; "
-        "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
-        "pause before a request is sent again: the server is busy, or the connection broke; with `.via` at its end: of "
-        "the first of two models (`--via`), where those without it are of the second; with `.terms`: of sentences "
-        "that are translated once more, since they lack terms"
-    )
-    step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
-    rows: Mapped[int] = column(
-        "of the model call; of a request its texts; of other phases: documents or segments", unit="rows"
-    )
-    tokens: Mapped[int] = column(
-        "positions computed by the call; of a request the tokens that its server counts", unit="tokens"
-    )
-    past_length: Mapped[int] = column("cached positions that the call attended to", unit="tokens")
-    calls: Mapped[int] = column("1, or how many were summed into this row", unit="calls")
-    seconds: Mapped[float] = column("duration; lanes run side by side, so sums exceed the clock's", unit="s")
-    recorded_at: Mapped[datetime] = column("when the row was written")
-
-    __table_args__ = (Index(None, "job_id"),)
 
 
 class ShardEvent(Base):

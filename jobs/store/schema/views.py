@@ -31,7 +31,8 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent, Step, Worker
+from jobs.store.schema.step_table import CALL, PHASE, UNNESTED, Step
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent, Worker
 from jobs.tasks.kind import VIEW_ORDER, Derived, Field, Type
 from jobs.tasks.kinds import KINDS, RESULT_COLUMNS
 
@@ -106,7 +107,7 @@ def drop_views(connection: Connection) -> None:
 
 
 def _definitions(dialect: str) -> dict[str, str]:
-    differing = {"infinity": INFINITY[dialect], "minute": MINUTE[dialect]}
+    differing = {"infinity": INFINITY[dialect], "minute": MINUTE[dialect], "steps": UNNESTED[dialect]}
     return {
         name: f"SELECT {', '.join(f'{column.sql} AS {column.name}' for column in columns)} FROM {source}".format(
             **differing
@@ -199,6 +200,11 @@ def _cache_report_columns() -> Iterator[_ViewColumn]:
             yield _ViewColumn(name, sql, Description("float", meaning, "factor", True))
 
 
+_PHASE = _ViewColumn("phase", "steps.phase", Description("text", PHASE))
+_OF_CALL = [
+    _ViewColumn(name, f"steps.{name}", Description("float" if unit == "s" else "integer", meaning, unit))
+    for name, (unit, meaning) in CALL.items()
+]
 # The name of each view: what a row is, the tables it is made of, its columns.
 _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     "v_jobs": (
@@ -241,12 +247,12 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
     "v_steps": (
         "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "
         "batch. The time of the last `record` of a shard is in no row: it is known only after the shard is closed.",
-        "steps LEFT JOIN workers ON workers.id = steps.worker_id",
+        "{steps} AS steps LEFT JOIN workers ON workers.id = steps.worker_id",
         [
             *_columns_of(Step.job_id, Step.shard_id, Step.epoch),
             _column_of(Worker.host, meaning="host name of the worker", null=True),
-            *_columns_of(Step.worker_id, Step.lane, Step.phase, Step.step, Step.rows, Step.tokens, Step.past_length),
-            *_columns_of(Step.calls, Step.seconds, Step.recorded_at),
+            *(*_columns_of(Step.worker_id, Step.lane), _PHASE, *_OF_CALL),
+            _column_of(Step.recorded_at),
         ],
     ),
     "v_phases": (
@@ -254,7 +260,7 @@ _VIEWS: dict[str, tuple[str, str, list[_ViewColumn]]] = {
         "current_phase_sums AS phase_sums",
         [
             _column_of(PhaseSums.job_id),
-            _column_of(Step.phase, sql="phase"),
+            replace(_PHASE, sql="phase"),
             *(_as_numeric(PhaseSums.calls), _as_numeric(PhaseSums.rows), _as_numeric(PhaseSums.tokens)),
             _column_of(PhaseSums.seconds),
         ],

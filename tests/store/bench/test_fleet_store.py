@@ -2,7 +2,6 @@
 
 import time
 
-import pytest
 from sqlalchemy import func, select
 
 from bench.fleet.simulated_worker import Load, SimulatedWorker
@@ -51,7 +50,6 @@ def test_simulated_workers_process_real_jobs_and_every_call_is_timed(database: D
     assert (len(calls.seconds["record"]), len(calls.seconds["lease"])) == (batches, shards)
     assert not calls.errors
     sizes = per_document(url)
-    assert sizes["steps/document"] * 300 == pytest.approx(6 * batches, abs=2)  # 5 phases, and `queue` or `record`
     assert {"documents", "translations", "steps"} <= set(sizes["bytes/document"])
     assert not [failure for worker in workers for failure in worker.failures]
     assert not contradictory(database, 1)

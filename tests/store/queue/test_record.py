@@ -22,6 +22,7 @@ from jobs.store.queue.deltas import fold
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema import result_tables, tables
 from jobs.store.schema.database_roles import grant_reader
+from jobs.store.schema.step_table import Step
 from tests.databases import ON_POSTGRESQL, as_superuser
 from tests.rows import AddWaitingJob, translated
 from tests.store.leasing import counts, events, take, value, write
@@ -67,7 +68,7 @@ def test_recording_twice_writes_once_and_counts_once(database: Database, add_wai
         write(database, work, timings=[timing])
 
     assert counts(database, job).succeeded == 3
-    assert value(database, func.count(tables.Step.id)) == 1
+    assert value(database, func.count(Step.id)) == 1
     assert value(database, func.count(result_tables.Translation.position)) == 3
 
 
@@ -78,7 +79,7 @@ def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_
 
     for _ in range(2):
         write(database, work, 0, timings=[timing])
-    assert value(database, func.count(tables.Step.id)) == 1
+    assert value(database, func.count(Step.id)) == 1
     write(database, work, 1)
 
     assert counts(database, job).succeeded == 4

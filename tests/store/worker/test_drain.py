@@ -1,6 +1,7 @@
 """The loop of a lane, with an engine that answers at once."""
 
 import faulthandler
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from jobs.store.memory import recall
 from jobs.store.queue import deaths
 from jobs.store.queue.batches import MAX_TOKENS, Batch
 from jobs.store.schema import result_tables, tables
+from jobs.store.schema.step_table import Step
 from jobs.store.worker_registry import WorkerStats
 from tests.rows import AddWaitingJob
 from tests.scripted_sandboxes import poison
@@ -44,8 +46,8 @@ def test_the_times_of_leasing_and_recording_are_recorded(database: Database, add
     drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     with database.reading() as connection:
-        phases = connection.execute(select(tables.Step.phase).order_by(tables.Step.id)).scalars().all()
-    assert phases == ["queue", "record"]
+        timings = connection.execute(select(Step.timings).order_by(Step.id)).scalars().all()
+    assert [list(json.loads(batch)) for batch in timings] == [["queue"], ["record"]]
 
 
 def test_a_stopping_worker_finishes_its_batch_and_releases_the_rest(

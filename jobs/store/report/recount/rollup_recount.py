@@ -5,7 +5,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, or_, select, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    table,
+    type_coerce,
+)
 
 from jobs.buckets import LAST, PER_NAT, BucketMeasure, bucket_of
 from jobs.outcome import DECODER_PHASES, STAGE
@@ -25,19 +40,20 @@ from jobs.store.schema.rollup_tables import (
     RecordedBatch,
     StepSums,
 )
-from jobs.store.schema.tables import Document, JobCounts, Step
+from jobs.store.schema.tables import Document, JobCounts
 
 Sums = dict[tuple[Any, ...], tuple[float, ...]]  # key of a row without its job -> the other columns
 SHOWN = 3
-TIMED = (func.sum(Step.calls), func.sum(Step.rows), func.sum(Step.tokens), func.sum(Step.seconds))
+# The view, whose sums the rollups are.
+STEPS = table(
+    "v_steps", *map(column, ("job_id", "phase", "step", "past_length", "calls", "rows", "tokens", "seconds"))
+).c
 
 
 def find_wrong_rollups(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
     """A sentence for each rollup that differs from a recount, with the first differences."""
     recounts = {
-        PhaseSums: _phases(connection, job_id),
-        StepSums: _steps(connection, job_id),
-        PastLengthSums: _past_lengths(connection, job_id),
+        **_timings(connection, job_id),
         MinuteSums: _minutes(connection, result, job_id),
         MeasureCounts: _perplexities(connection, result, job_id) | _lengths(connection, result, job_id),
         FailureCounts: _failures(connection, job_id),
@@ -60,22 +76,26 @@ def _stored(connection: Connection, rollup: Any, job_id: int) -> Sums:
     return _read(connection, select(*read).where(now.job_id == job_id), num_keys)
 
 
-def _phases(connection: Connection, job_id: int) -> Sums:
-    return _read(connection, select(Step.phase, *TIMED).where(Step.job_id == job_id).group_by(Step.phase), 1)
-
-
-def _steps(connection: Connection, job_id: int) -> Sums:
-    of_decoder = (Step.job_id == job_id, Step.phase.in_(DECODER_PHASES))
-    return _read(
-        connection, select(Step.phase, Step.step, *TIMED).where(*of_decoder).group_by(Step.phase, Step.step), 2
-    )
-
-
-def _past_lengths(connection: Connection, job_id: int) -> Sums:
-    length = (Step.past_length - Step.past_length % LENGTHS_PER_ROW).label("length")
-    calls, rows, _, seconds = TIMED
-    one_by_one = (Step.job_id == job_id, Step.phase == "decode", Step.calls == 1)
-    return _read(connection, select(length, calls, rows, seconds).where(*one_by_one).group_by(length), 1)
+def _timings(connection: Connection, job_id: int) -> dict[Any, Sums]:
+    """The sums of the timings by phase, by decoder step and by past length, all from one pass over them: their
+    combinations are few."""
+    is_timed_alone = and_(STEPS.phase == "decode", STEPS.calls == 1)
+    length = case((is_timed_alone, STEPS.past_length - STEPS.past_length % LENGTHS_PER_ROW)).label("length")
+    key = (STEPS.phase, STEPS.step, length)
+    sums = (func.sum(STEPS.calls), func.sum(STEPS.rows), func.sum(STEPS.tokens), func.sum(STEPS.seconds))
+    phases: list[Sums] = []
+    steps: list[Sums] = []
+    lengths: list[Sums] = []
+    for phase, step, past_length, *values in connection.execute(
+        select(*key, *sums).where(STEPS.job_id == job_id).group_by(*key)
+    ):
+        calls, rows, tokens, seconds = map(float, values)
+        phases.append({(phase,): (calls, rows, tokens, seconds)})
+        if phase in DECODER_PHASES:
+            steps.append({(phase, step): (calls, rows, tokens, seconds)})
+        if past_length is not None:
+            lengths.append({(past_length,): (calls, rows, seconds)})
+    return {PhaseSums: _added(*phases), StepSums: _added(*steps), PastLengthSums: _added(*lengths)}
 
 
 def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
