@@ -1,6 +1,6 @@
 """How well marks are placed in translations of the bundled model, and what they cost.
 
-    python -m bench.marks [--sentences 2000] [--beams 1] [--json]
+    python -m bench.marks [--sentences 2000] [--beams 1] [--number '{speed}'] [--json]
 
 Sentences of the grammar that the model was not trained on and that it translates as the grammar does, each with random
 marks of one kind, in turn:
@@ -28,7 +28,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -89,10 +89,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.marks", description=__doc__.splitlines()[0])
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--beams", type=int, default=1)
+    parser.add_argument("--number", default="{n}", help="what the placeholder for a number is called")
     parser.add_argument("--show", metavar="KIND", help="print the sentences of a kind that are not right")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    rows, seconds = measure(options.sentences, options.beams, options.show)
+    rows, seconds = measure(options.sentences, options.beams, options.show, options.number)
     if options.json:
         found = {"processor": cpu_name(), "rows": [asdict(row) for row in rows], "seconds": asdict(seconds)}
         print(json.dumps(found))
@@ -109,10 +110,10 @@ def main(arguments: list[str] | None = None) -> None:
     print(", ".join(f"{phase} {spent:.2f} s" for phase, spent in sorted(seconds.phases.items())))
 
 
-def measure(num_sentences: int, beams: int, show: str | None = None) -> tuple[list[Row], Seconds]:
+def measure(num_sentences: int, beams: int, show: str | None = None, number: str = "{n}") -> tuple[list[Row], Seconds]:
     """A row of each kind and of all but `torn`, and what the marks cost."""
     translator = Translator(NativeSeq2Seq.open(_MODEL), open_translation_tokenizer(_MODEL))
-    sentences = list(_marked_sentences(num_sentences, translator))
+    sentences = [_named(one, number) for one in _marked_sentences(num_sentences, translator)]
     options = TranslateOptions(beam_size=beams, reuse=False)
     with_marks = TranslateOptions(beam_size=beams, reuse=False, markup=Markup.HTML, placeholders=Placeholders.AUTO)
     plain, _found, _phases = _translate(translator, [one.plain.english for one in sentences], options)
@@ -144,6 +145,16 @@ def _marked_sentences(count: int, translator: Translator) -> Iterator[Marked]:
                 if one is not None:
                     made += 1
                     yield one
+
+
+def _named(one: Marked, number: str) -> Marked:
+    """With another name for {n}."""
+    return replace(
+        one,
+        text=one.text.replace("{n}", number),
+        marks=tuple(mark.replace("{n}", number) for mark in one.marks),
+        words=tuple((mark.replace("{n}", number), chinese) for mark, chinese in one.words),
+    )
 
 
 def _translate(

@@ -32,6 +32,7 @@ from worker.text.word_alignment import words
 # whose vocabulary has neither, as one for a small language in another script, has no names.
 _NAMES = ("London", "Berlin", "Maria", "Anna", "Whitby", "Newhaven", "Vernon", "Ashford", "Harlow")
 _MAX_NAMES = 4
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SENTENCES = 32
 _PIECES = 4
 _MAX_TOKENS = 24  # of a translation
@@ -52,10 +53,15 @@ def try_stand_ins(folder: Path) -> StandIns:
         return NO_STAND_INS  # the names are in letters that its languages may not have
     number = NUMBERS[0][0]
     copied = sum(number in text for text in trial.translations(number))
-    names = [StandIn(name, written) for name in _NAMES if (written := trial.written(name))]
-    if tokenizer.languages:
-        names = [name for name in names if name.form == name.written]
-    return StandIns(copied >= _SHARE_OF_NUMBERS * _SENTENCES, tuple(names[:_MAX_NAMES]))
+    names, days = (
+        [
+            StandIn(word, written)
+            for word in words
+            if (written := trial.written(word)) and (written == word or not tokenizer.languages)
+        ]
+        for words in (_NAMES, _DAYS)
+    )
+    return StandIns(copied >= _SHARE_OF_NUMBERS * _SENTENCES, tuple(names[:_MAX_NAMES]), tuple(days))
 
 
 class _Trial:

@@ -23,18 +23,22 @@ class StandIns:
 
     numbers: bool = False  # whether it copies numbers
     names: tuple[StandIn, ...] = ()
+    days: tuple[StandIn, ...] = ()  # of the week
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return self.numbers or bool(self.names)
+        return self.numbers or bool(self.names or self.days)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """As `kvjobs.json` has it; raises KeyError, TypeError or ValueError where it is damaged."""
-        names = tuple(StandIn(str(name["form"]), str(name["written"])) for name in content["names"])
-        if not all(name.form and name.written for name in names):
+        names, days = (
+            tuple(StandIn(str(word["form"]), str(word["written"])) for word in words)
+            for words in (content["names"], content.get("days", ()))  # a model of an older version has no days
+        )
+        if not all(word.form and word.written for word in (*names, *days)):
             raise ValueError("a stand-in without letters")
-        return cls(content["numbers"] is True, names)
+        return cls(content["numbers"] is True, names, days)
 
 
 NO_STAND_INS = StandIns()

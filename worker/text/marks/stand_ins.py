@@ -3,8 +3,9 @@ Words that stand in a sentence for its placeholders, so that the model reads a w
 
     "Winds of {n} km/h near {town}."   ->   "Winds of 17 km/h near Whitby."   ->   "惠特比附近风速为每小时17公里。"
 
-A stand-in is taken where each translation has it once, as a word of its own. Else the next one is tried: for {n} a
-short number, a time, a decimal, a longer number; for {town} only a name, since with a number in its place a model may
+A stand-in is taken where each translation has it once, as a word of its own. Else the next one is tried: for {n}, and
+for what stands before a unit or beside a number, a short number, a time, a decimal, a longer number; for {day} a day of
+the week, for {time} a time, then the numbers; for {town} only a name, since with a number in its place a model may
 write anything; for {0} a name, then the numbers. A placeholder whose stand-ins are all lost is taken out, and placed by
 the words around it.
 
@@ -24,13 +25,29 @@ from worker.text.marks.marked_text import MarkedSentence, Placed, StoodIn
 NUMBERS = (("17", "58", "43", "92"), ("12:34", "08:15", "21:43"), ("17.5", "8.4", "26.3"), ("1017", "1460", "2035"))
 _MAX_TRIES = 4  # translations of a sentence with stand-ins, before all its placeholders are taken out
 _MAX_WORDS = 8  # placeholders of a sentence; if there are more, all are taken out
+# What placeholders are called. A word and `_`, or one in small letters before a capital, may stand in front.
+_FRONT = r"\W*(?:[a-z]+_|(?-i:[a-z]+(?=[A-Z])))?"
 _NUMBER = re.compile(
     r"%[^A-Za-z%]*(?:hh|ll|[hlLqjzt])?[dioufFeEgGxX]|%\(\w+\)[^A-Za-z]*[dfg]"
-    r"|\W*(?:[a-z]+_)?(?:n|nr|no|num|numbers?|counts?|total|amount|size|min|max|percent|hours?|minutes?|days)\W*",
+    rf"|{_FRONT}(?:n|nr|no|num|numbers?|counts?|total|amount|sum|qty|quantity|size|min|max|percent|percentage|ratio|speed"
+    r"|distance|height|width|depth|weight|temp|temperature|age|price|cost|score|points|pages?|lines?|rows?|columns?|bytes"
+    r"|[km]b|duration|seconds?|secs?|minutes?|mins?|hours?|days|weeks|months|years)\W*",
     re.IGNORECASE,
 )
+_TIME = re.compile(rf"{_FRONT}(?:start_?|end_?)?time\W*", re.IGNORECASE)
+_YEAR = re.compile(rf"{_FRONT}year\W*", re.IGNORECASE)
+_DAY = re.compile(
+    rf"{_FRONT}(?:(?:week|birth|holi|to|yester)?day|tomorrow|date|deadline)(?:_?of_?week|_[a-z]+)?\W*", re.IGNORECASE
+)
+_UNIT_BEHIND = re.compile(
+    r"\s?(?:%|‰|°[CFK]?|[kcmµn]?m|km/h|mph|kn|kg|mg|lbs?|[kMGT]i?B|kbit/s|ms|[kMG]?Hz|k?Wh?|[hk]?Pa|px|dpi|fps|EUR|USD|GBP"
+    r"|degrees|percent|metres|meters|kilometres|kilometers|miles|bytes|pixels|times)(?![^\W_])"
+)
+# A placeholder beside a number is one: 1/{x}, {x} of 17.
+_NUMBER_BEFORE, _NUMBER_BEHIND = re.compile(r"\d[-–/x×]\Z"), re.compile(r"(?:[-–/x×]|\s?(?:to|of)\s)\d")
+_TAGS = re.compile(r"<[^<>]*>|[*~]+")
 _UNCLEAR = re.compile(r"[\W\d_]+|%(?:\d+\$)?[s@]|\W*[a-z]\W*")  # {0}, {}, %s, {x}
-_BEFORE_NUMBERS, _BEHIND_NUMBERS = frozenset("$€£¥#№"), frozenset("%‰°")
+_BEFORE_NUMBERS = frozenset("$€£¥#№")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +117,7 @@ def _attempt(original: MarkedSentence, known: StandIns, tries: Sequence[int]) ->
     chosen: list[StandIn | None] = []
     tried = list(tries)
     for number, mark in enumerate(words):
-        kinds = _kinds(mark, known)
+        kinds = _kinds(mark, original.plain, known)
         free = None
         while free is None and tried[number] < len(kinds):
             free = next((each for each in kinds[tried[number]] if _is_free(each, original.plain, chosen)), None)
@@ -109,15 +126,24 @@ def _attempt(original: MarkedSentence, known: StandIns, tries: Sequence[int]) ->
     return Attempt(original, known, tuple(tried), _with_stand_ins(original, chosen))
 
 
-def _kinds(mark: Placed, known: StandIns) -> list[Sequence[StandIn]]:
-    """What may stand in for a mark, in the order in which it is tried."""
+def _kinds(mark: Placed, plain: str, known: StandIns) -> list[Sequence[StandIn]]:
+    """What may stand in for a mark of the sentence `plain`, in the order in which it is tried."""
     numbers = [[StandIn(form, form) for form in forms] for forms in NUMBERS] if known.numbers else []
-    is_number = (
-        _NUMBER.fullmatch(mark.text) is not None or mark.before in _BEFORE_NUMBERS or mark.behind in _BEHIND_NUMBERS
-    )
-    if is_number:
+    text = _TAGS.sub("", mark.text) or mark.text  # of `<b>{n}</b>`, which is a mark as a whole
+    if (
+        _NUMBER.fullmatch(text)
+        or mark.before in _BEFORE_NUMBERS
+        or _UNIT_BEHIND.match(plain, mark.at)
+        or _NUMBER_BEHIND.match(plain, mark.at)
+        or _NUMBER_BEFORE.search(plain, max(0, mark.at - 2), mark.at)
+    ):
         return [*numbers]
-    return [known.names, *numbers] if _UNCLEAR.fullmatch(mark.text) else [known.names]
+    for names, form in ((_TIME, 1), (_YEAR, 3)):
+        if numbers and names.fullmatch(text):
+            return [numbers[form], *numbers[:form], *numbers[form + 1 :]]
+    if _DAY.fullmatch(text):
+        return [known.days, *numbers]
+    return [known.names, *numbers] if _UNCLEAR.fullmatch(text) else [known.names]
 
 
 def _is_free(stand_in: StandIn, plain: str, chosen: Sequence[StandIn | None]) -> bool:
@@ -162,8 +188,8 @@ def _with_stand_ins(original: MarkedSentence, chosen: Sequence[StandIn | None]) 
 
 def survivors(known: StandIns, through: StandIns) -> StandIns:
     """Of the stand-ins of one model those that come through a second one as well, unchanged by both."""
-    forms = {name.form for name in through.names if name.form == name.written}
-    return StandIns(
-        numbers=known.numbers and through.numbers,
-        names=tuple(name for name in known.names if name.form == name.written and name.form in forms),
+    names, days = (
+        tuple(word for word in own if word.form == word.written and word in others)
+        for own, others in ((known.names, through.names), (known.days, through.days))
     )
+    return StandIns(known.numbers and through.numbers, names, days)

@@ -10,6 +10,7 @@ from jobs.routing.language_pair import LanguagePair
 from jobs.tasks.translate import Placeholders, TranslateOptions
 from jobs.text.markup import Markup
 from tests.models.engine.tasks.texts import DictMemory, one, translate
+from tools.demo.lexicon import DAYS
 from worker.engine.runtime.first_readings import FirstReadings
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.pivoting import PivotLeg, translate_via
@@ -54,6 +55,25 @@ def test_a_placeholder_is_where_the_model_writes_what_it_stands_for(demo_transla
     assert plain.count("阿什福德") == 1
     assert marked.text == plain.replace("阿什福德", "{town}")
     assert marked.flags == ()
+
+
+def test_a_day_stands_in_for_a_day(demo: SimpleNamespace, demo_translator: Translator) -> None:
+    found = {
+        pair.english: day
+        for pair in demo.pairs
+        for day in DAYS
+        if pair.english.count(day[0]) == 1 and pair.chinese.count(day[1]) == 1
+    }
+    texts = [text.replace(day, "{day}") for text, (day, _written) in found.items()]
+
+    plain, marked = (translate(demo_translator, some, MARKS).outcomes for some in (list(found), texts))
+
+    right = [
+        with_mark.text == without.text.replace(written, "{day}")
+        for with_mark, without, (_day, written) in zip(marked, plain, found.values(), strict=True)
+    ]
+    assert len(right) >= 20
+    assert sum(right) >= 0.95 * len(right)
 
 
 def test_a_number_that_the_model_loses_is_tried_in_other_forms(demo_translator: Translator) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.places import DEMO_MODEL
 from tests.seq2seq_checkpoints import FAMILIES
+from tools.demo.lexicon import DAYS
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.stand_in_trial import try_stand_ins
 from worker.models.manifest import Manifest
@@ -18,6 +19,7 @@ def test_the_bundled_model_has_what_the_trial_finds() -> None:
     assert found == Manifest.read(DEMO_MODEL).stand_ins
     assert found.numbers
     assert ("Whitby", "惠特比") in [(name.form, name.written) for name in found.names]
+    assert {(day.form, day.written) for day in found.days} == set(DAYS)
 
 
 @pytest.mark.parametrize("family", ["m2m100", "t5"])

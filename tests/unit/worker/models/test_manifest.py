@@ -49,7 +49,7 @@ def test_a_manifest_is_read_back_as_it_was_written(folder, manifest):
 
 
 def test_what_was_measured_is_read_back_and_decides_nothing(folder, manifest):
-    stand_ins = StandIns(numbers=True, names=(StandIn("London", "伦敦"),))
+    stand_ins = StandIns(True, (StandIn("London", "伦敦"),), (StandIn("Monday", "周一"),))
     attention = AttentionChoice((2,), reads=True, agreement=0.5, head=3)
     measured = dataclasses.replace(manifest, attention=attention, stand_ins=stand_ins)
     (folder / "kvjobs.json").write_bytes(measured.to_bytes())

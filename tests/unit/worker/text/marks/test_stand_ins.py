@@ -16,7 +16,11 @@ from worker.text.marks.stand_ins import NUMBERS, Attempt, place_of, survivors
 from worker.text.word_alignment import Alignment, words
 
 HTML = MarkRules.of(Markup.HTML, True, [])
-KNOWN = StandIns(numbers=True, names=(StandIn("London", "伦敦"), StandIn("Anna", "安娜")))
+KNOWN = StandIns(
+    numbers=True,
+    names=(StandIn("London", "伦敦"), StandIn("Anna", "安娜")),
+    days=(StandIn("Monday", "周一"), StandIn("Friday", "周五")),
+)
 
 
 def sentence(text: str) -> MarkedSentence:
@@ -48,6 +52,31 @@ def first(text: str, known: StandIns = KNOWN) -> Attempt:
 def test_a_stand_in_has_the_blanks_of_its_placeholder_and_is_nothing_else_in_the_sentence(
     text: str, plain: str
 ) -> None:
+    assert first(text).sentence.plain == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("at {speed} now", "at 17 now"),
+        ("{maxSpeed} or {wind_speed}", "17 or 58"),
+        ("see <b>{count}</b> files", "see 17 files"),
+        ("see <b>%d</b> files", "see 17 files"),
+        ("winds of {x1} km/h", "winds of 17 km/h"),
+        ("about {value}mm of rain", "about 17mm of rain"),
+        ("a {chance}% chance", "a 17% chance"),
+        ("page {at} of 92", "page 17 of 92"),
+        ("from {low} to 43 files", "from 17 to 43 files"),
+        ("1/{all} are here", "1/17 are here"),
+        ("at {time} or {start_time}", "at 12:34 or 08:15"),
+        ("in {year} again", "in 1017 again"),
+        ("on {day} or {dueDate}", "on Monday or Friday"),
+        ("Monday or {weekday}, {date}", "Monday or Friday, 17"),
+        ("{update} is here", "London is here"),
+        ("ask {user} to go", "ask London to go"),
+    ],
+)
+def test_the_name_of_a_placeholder_or_what_is_beside_it_says_what_it_is(text: str, plain: str) -> None:
     assert first(text).sentence.plain == plain
 
 
@@ -119,9 +148,10 @@ def test_a_model_that_knows_no_word_has_no_attempt() -> None:
 
 
 def test_through_two_models_only_what_both_copy_stands_in() -> None:
-    copied = StandIns(numbers=True, names=(StandIn("Anna", "Anna"), StandIn("London", "Londres")))
+    monday, anna = StandIn("Monday", "Monday"), StandIn("Anna", "Anna")
+    copied = StandIns(True, (anna, StandIn("London", "Londres")), (monday, StandIn("Friday", "vendredi")))
 
-    assert survivors(copied, copied) == StandIns(numbers=True, names=(StandIn("Anna", "Anna"),))
+    assert survivors(copied, copied) == StandIns(True, (anna,), (monday,))
     assert survivors(copied, KNOWN) == StandIns(numbers=True)
 
 
