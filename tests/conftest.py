@@ -93,6 +93,18 @@ def pytest_make_collect_report() -> Iterator[pytest.CollectReport]:
     return report
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_trial_of_stand_ins(request: pytest.FixtureRequest) -> Iterator[None]:
+    """To add a tiny model takes 0.4 s, and 0.25 s of that its trial of stand-ins, which finds none in a model without
+    training (tests/models/model_tools/add/test_stand_in_trial.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        if layer_of(request.path) in ("models", "commands"):
+            from worker.text.marks.known_words import NO_STAND_INS
+
+            patch.setattr("worker.model_tools.add.add.try_stand_ins", lambda _: NO_STAND_INS)
+        yield
+
+
 @pytest.fixture
 def parquet_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parquet files are read in this process: for layers that may start none."""
