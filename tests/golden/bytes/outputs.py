@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from jobs.choices import Only
@@ -29,7 +30,7 @@ from jobs.store.report.job_summary import JobSummary, find_chain, list_jobs
 from jobs.store.report.query.saved_queries import saved_queries
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.where.condition import Condition
-from jobs.store.where.values import COLUMNS
+from jobs.store.where.values import COLUMNS, VIEW
 from jobs.web.app import Options, create_app
 from tests.places import CHECKOUT
 
@@ -172,9 +173,21 @@ def _conditions(database: Database, jobs: Sequence[JobSummary]) -> Outputs:
     """The positions that a condition on each column of `v_documents`, and some others, choose."""
     for job in jobs:
         if job.name in SHAPES:
-            conditions = [*(f"{column} is not null" for column in sorted(COLUMNS) if job.name != "plain"), *WHERES]
-            chosen = (f"{condition}: {_chosen(database, job, condition)}\n" for condition in conditions)
-            yield f"where/{_named(job)}", "".join(chosen).encode()
+            chosen = {} if job.name == "plain" else _not_null(database, job)
+            chosen |= {condition: _chosen(database, job, condition) for condition in WHERES}
+            yield f"where/{_named(job)}", "".join(f"{one}: {found}\n" for one, found in chosen.items()).encode()
+
+
+def _not_null(database: Database, job: JobSummary) -> dict[str, str]:
+    """For each column the positions where it has a value. One statement asks for all: for each its own, the statements
+    would take a fifth of the time of all outputs."""
+    conditions = [f"{column} is not null" for column in sorted(COLUMNS)]
+    with database.reading() as connection:
+        dialect = connection.dialect.name
+        clauses = [Condition.parse(one).clause(dialect).label(f"is_{place}") for place, one in enumerate(conditions)]
+        asked = select(VIEW.c.position, *clauses).where(VIEW.c.job_id == job.job_id).order_by(VIEW.c.position)
+        rows = connection.execute(asked).all()
+    return {one: ", ".join(str(row[0]) for row in rows if row[place]) for place, one in enumerate(conditions, 1)}
 
 
 def _chosen(database: Database, job: JobSummary, condition: str) -> str:
