@@ -13,6 +13,7 @@ from jobs.settings import OF_OTHERS
 from jobs.store.database import Database
 from jobs.store.schema import migrate
 from jobs.store.schema.states import DocumentStatus
+from tests import databases
 from tests.command_line import Kvjobs, Result
 from tests.databases import BOTH, BY_LAYER, empty, make_tables, migrated, own_database, without_fsync
 from tests.layers import layer_of, rules_of
@@ -40,9 +41,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its layer, the folder below tests/ (`pytest -m "unit or store"`), and with `long` if it
-    repeats."""
+    repeats. What the databases take turns in runs on the other one in the long form."""
+    other = {*databases.on_the_other_database(items)}
+    for item in other:
+        item.add_marker("long")
+    if other and not LONG:
+        config.hook.pytest_deselected(items=[*other])
+        items[:] = [item for item in items if item not in other]
     for item in items:
         item.add_marker(layer_of(item.path))
         if is_hypothesis_test(getattr(item, "obj", None)):  # the plugin marks it later

@@ -8,7 +8,8 @@ import functools
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,27 @@ ON_BOTH = pytest.mark.parametrize("database", BOTH, indirect=True)
 ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 # For features of a server: roles, functions that write, its own time limits.
 ON_POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+# A test on both with this many cases or more runs each case on one of them: they take turns.
+MANY_CASES = 3
 
 SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
+
+
+def on_the_other_database(items: Sequence[Any]) -> list[Any]:
+    """Of tests with MANY_CASES the cases on the database whose turn it is not: the first is SQLite's, the second
+    PostgreSQL's."""
+    tests: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
+    for item in items:
+        database = item.callspec.params.get("database") if hasattr(item, "callspec") else None
+        if database in BOTH:
+            test, _, case = item.nodeid.partition("[")
+            tests[test][case.replace(database, "")][database] = item
+    found = []
+    for cases in tests.values():
+        pairs = [pair for pair in cases.values() if len(pair) == len(BOTH)]
+        if len(pairs) >= MANY_CASES:
+            found += [pair[BOTH[1 - place % 2]] for place, pair in enumerate(pairs)]
+    return found
 
 
 @contextmanager
