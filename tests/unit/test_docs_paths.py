@@ -1,4 +1,4 @@
-"""Every file, module and link that a page names exists; the changelog has the current version."""
+"""Every file, module and link that a page names exists; lines are short; the changelog has the current version."""
 
 import re
 from pathlib import Path
@@ -17,6 +17,7 @@ PAGES = sorted(
 TOP = "jobs|worker|bench|tools|tests|migrations|docs|examples|deploy|\\.ci"
 FILE = re.compile(rf"(?<![\w./@-])(?:{TOP})/[\w./*-]*[\w*/]")  # worker/engine/search/beam.py
 MODULE = re.compile(rf"(?<![\w./@-])(?:{TOP.split('|migrations')[0]})(?:\.\w+)+")  # jobs.outcome.Flag
+LONGEST = 124  # characters of a line
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")  # [text](docs/cli.md)
 
 
@@ -29,6 +30,13 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
     missing += [name for name in LINK.findall(text) if not (page.parent / name).exists()]
 
     assert missing == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, GENERATED, HISTORY], ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_no_line_outside_tables_is_longer_than_others(page: Path) -> None:
+    lines = enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+
+    assert [number for number, line in lines if len(line) > LONGEST and not line.lstrip().startswith("|")] == []
 
 
 def test_the_newest_entry_of_the_changelog_is_this_version() -> None:

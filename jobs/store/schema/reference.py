@@ -1,6 +1,7 @@
 """The schema on one page: `python -m jobs.store.schema.reference > docs/schema.md`. A test keeps the page true."""
 
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 
 from jobs.store.schema.migrate import HEAD as VERSION
@@ -11,6 +12,7 @@ MODULES = (
     *("lasting_tables", "token_table", "upload_tables", "provider_tables", "result_tables", "verification_table"),
     *("tables", "webhook_table", "file_table", "glossary_table", "step_table", "rollup_tables", "delta_table"),
 )
+WIDTH = 124  # characters of a line, as in the other pages
 HEAD = f"""# The database schema
 
 Schema {VERSION}, on SQLite and on PostgreSQL. The **views** are public: their columns keep name, order and meaning from
@@ -66,7 +68,8 @@ def _tables() -> Iterator[str]:
 
 def _section(name: str, meaning: str, columns: Mapping[str, Description]) -> str:
     rows = "".join(_row(column, described) for column, described in columns.items())
-    return f"### {name}\n\n{meaning}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n{rows}"
+    lines = textwrap.fill(meaning, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return f"### {name}\n\n{lines}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n{rows}"
 
 
 def _row(column: str, described: Description) -> str:
