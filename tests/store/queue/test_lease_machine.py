@@ -3,7 +3,7 @@ under the ids of another job.
 
     KVJOBS_TEST_LONG=40 pytest tests/store/queue/test_lease_machine.py
 
-tries 4,800 sequences on SQLite and 2,400 on PostgreSQL instead of 5 on each.
+tries 2,000 sequences on SQLite and 1,200 on PostgreSQL instead of 5 and 3.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import result_tables, tables
 from jobs.store.worker_registry import WorkerStats, record_heartbeat
 from tests.databases import empty, without_fsync
-from tests.repetition import LONG, times
+from tests.repetition import times
 from tests.rows import insert_waiting_job, translated
 from tests.store.dump import Dump
 
@@ -280,14 +280,13 @@ def _the_server(postgresql: Database) -> None:
 
 
 SETTINGS = settings(
-    max_examples=times(12) if LONG else 5,
+    max_examples=times(5),
     stateful_step_count=30,
     phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps unshrunk
     suppress_health_check=list(HealthCheck),
 )
 TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase
 TestOnSqlite.settings = SETTINGS
-# In the long form half as many: each costs twice the time that it does on SQLite.
-TestOnPostgresql.settings = settings(SETTINGS, max_examples=times(6) if LONG else 5)
+TestOnPostgresql.settings = settings(SETTINGS, max_examples=times(3))  # each takes twice the time of one on SQLite
 TestOnSqlite.pytestmark = [pytest.mark.long]
 TestOnPostgresql.pytestmark = [pytest.mark.long, pytest.mark.usefixtures("_the_server")]
