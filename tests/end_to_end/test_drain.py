@@ -12,7 +12,7 @@ from tests.databases import migrated, own_database
 from tests.end_to_end.conftest import Bulletins
 from tests.machine import PATIENCE_S, Machine, until
 
-CORPORA, DOCUMENTS = 12, 20  # a shard each
+CORPORA, DOCUMENTS = 8, 5  # a shard each
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -39,8 +39,8 @@ def ask(store: Engine, sql: str) -> Sequence[object]:
 def test_a_host_then_all_are_drained_in_mid_work_and_no_shard_is_lost_or_done_twice(
     store: Engine, machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins, tmp_path: Path
 ) -> None:
-    # A batch takes half a second, so that both workers have a shard at a time.
-    slow = {"KVJOBS_FAILPOINTS": "after-compute:sleep=0.5:100000", "KVJOBS_FAILPOINTS_LOG": str(tmp_path / "slow")}
+    # A batch takes two seconds, longer than to submit the next corpus, so that both workers have a shard at a time.
+    slow = {"KVJOBS_FAILPOINTS": "after-compute:sleep=2:100000", "KVJOBS_FAILPOINTS_LOG": str(tmp_path / "slow")}
     first = machine.start("worker", **slow)
     until(lambda: ask(store, "select id from workers"))
     second = machine.start("worker", **slow)
@@ -94,7 +94,7 @@ def test_a_command_whose_own_worker_is_drained_starts_none_in_its_place(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KVJOBS_HEARTBEAT_S", "0.2")
-    lines = bulletins(2 * DOCUMENTS).read_text(encoding="utf-8").splitlines()
+    lines = bulletins(40).read_text(encoding="utf-8").splitlines()
     long = [json.loads(line) | {"text": " ".join([json.loads(line)["text"]] * 30)} for line in lines]  # several shards
     (machine.folder / "long.jsonl").write_text("".join(json.dumps(line) + "\n" for line in long), encoding="utf-8")
     submit = machine.start("submit", "long.jsonl", "--wait", "-o", "out.jsonl")
