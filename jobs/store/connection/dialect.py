@@ -5,13 +5,15 @@ of the time of recording a batch. On SQLite they are sent with `executemany`. On
 array: a statement with a parameter for each value is parsed by psycopg at every call, 40 ms for 250 rows of 14 values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Text
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 Names = tuple[str, ...]
 Rows = Sequence[Mapping[str, Any]]  # by name of column, at least two, the same for each
@@ -35,21 +37,48 @@ def insert_rows(connection: Connection, table: Any, rows: Rows, **same: Any) -> 
 
 
 def insert_results(connection: Connection, table: Any, rows: Rows, **same: Any) -> set[int]:
-    """Insert results of one job as `insert_rows` does; returns the positions of the rows that were really inserted."""
-    if connection.dialect.name == "sqlite" and rows:
-        # Nobody else writes meanwhile, so what is not there yet will be inserted. (RETURNING would need a statement of
-        # its own for each row.)
-        positions = [row["position"] for row in rows]
-        taken = connection.exec_driver_sql(
-            f"SELECT position FROM {table.__tablename__} WHERE job_id = ? AND position BETWEEN ? AND ?",
-            (rows[0]["job_id"], min(positions), max(positions)),
-        )
-        present = set(taken.scalars())
-        rows = [row for row in rows if row["position"] not in present]
+    """Insert results of one job, each with the values `same` besides; returns the positions of the rows that were
+    really inserted: a row that exists stays as it is.
+
+    Nobody else may write results of these positions meanwhile, as who records has locked their shard. So they are
+    looked up first: SQLite's RETURNING would need a statement for each row, and PostgreSQL's COPY has no ON CONFLICT.
+    (82 translations took 0.81 ms of the server by COPY and 1.28 by INSERT, 513 and 636 bytes of its log each.)
+    """
+    if not rows:
+        return set()
+    is_sqlite = connection.dialect.name == "sqlite"
+    positions = [row["position"] for row in rows]
+    where = "job_id = ? AND position BETWEEN ? AND ?"
+    taken = connection.exec_driver_sql(
+        f"SELECT position FROM {table.__tablename__} WHERE {where if is_sqlite else where.replace('?', '%s')}",
+        (rows[0]["job_id"], min(positions), max(positions)),
+    )
+    present = set(taken.scalars())
+    rows = [row for row in rows if row["position"] not in present]
+    if rows and not is_sqlite:
+        names = tuple(rows[0])
+        values = ((*row, *same.values()) for row in map(itemgetter(*names), rows))
+        copy_rows(connection, table.__tablename__, (*names, *same), values)
+    else:
         _run(connection, table, rows, same, OR_IGNORE)
-        return {row["position"] for row in rows}
-    found = _run(connection, table, rows, same, f"{OR_IGNORE} RETURNING position")
-    return set() if found is None else set(found.scalars())
+    return {row["position"] for row in rows}
+
+
+def copy_rows(connection: Connection, table: str, names: Names, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows into a table of PostgreSQL by COPY. Raises the driver's errors as SQLAlchemy would."""
+    statement = f"COPY {table} ({', '.join(names)}) FROM STDIN"
+    errors = connection.dialect.loaded_dbapi
+    try:
+        with closing(connection.connection.cursor()) as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except errors.Error as error:
+        lost = connection.dialect.is_disconnect(error, None, None)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            statement, None, error, errors.Error, connection_invalidated=lost, dialect=connection.dialect
+        ) from error
 
 
 def add_to_rows(connection: Connection, *additions: Addition) -> None:

@@ -4,15 +4,15 @@ Knows: the fastest way into each database. Does not know: when a batch may be wr
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from jobs.documents import Document, LineName, Record, Reject, Rejected, duplicate
+from jobs.store.connection.dialect import copy_rows
 from jobs.store.ingest.rows_of_ids import rows_of_ids
 from jobs.store.queue.chains import new_shard
 from jobs.store.queue.job_counters import add_to_counters
@@ -151,8 +151,8 @@ def _reject_duplicates(
 
 
 COLUMNS = (
-    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, route, own_options"
-    ", status, error_code, error"
+    *("job_id", "position", "external_id", "numeric_id", "line", "text", "fields", "estimated_tokens", "unnamed"),
+    *("route", "own_options", "status", "error_code", "error"),
 )
 
 
@@ -176,18 +176,13 @@ def _copy_without_duplicates(connection: Connection, job_id: int, records: Seque
     connection.exec_driver_sql("TRUNCATE incoming")
     _copy(connection, "incoming", job_id, records)
     connection.exec_driver_sql(
-        f"INSERT INTO documents ({COLUMNS}) SELECT {COLUMNS} FROM incoming ORDER BY position"
+        f"INSERT INTO documents ({', '.join(COLUMNS)}) SELECT {', '.join(COLUMNS)} FROM incoming ORDER BY position"
         " ON CONFLICT (job_id, external_id) DO NOTHING"
     )
 
 
 def _copy(connection: Connection, table: str, job_id: int, records: Sequence[Record]) -> None:
-    def write(cursor: Any) -> None:
-        with cursor.copy(f"COPY {table} ({COLUMNS}) FROM STDIN") as copy:
-            for record in records:
-                copy.write_row(_row(job_id, record))
-
-    _with_cursor(connection, f"COPY {table}", write)
+    copy_rows(connection, table, COLUMNS, (_row(job_id, record) for record in records))
 
 
 def _row(job_id: int, record: Record) -> tuple[Any, ...]:
@@ -196,18 +191,3 @@ def _row(job_id: int, record: Record) -> tuple[Any, ...]:
     position, external_id, numeric_id, line, code, reason, _, text, fields = record
     own = (job_id, position, external_id, numeric_id, line, text, fields)
     return (*own, 0, False, None, None, "rejected", str(code), reason)
-
-
-def _with_cursor(connection: Connection, statement: str, work: Callable[[Any], None]) -> None:
-    """Call `work` with the driver's own cursor; raise its errors as SQLAlchemy would."""
-    errors = connection.dialect.loaded_dbapi
-    try:
-        with closing(connection.connection.cursor()) as cursor:
-            work(cursor)
-    except errors.Error as error:
-        lost = connection.dialect.is_disconnect(error, None, None)
-        if lost:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            statement, None, error, errors.Error, connection_invalidated=lost, dialect=connection.dialect
-        ) from error

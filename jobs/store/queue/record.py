@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from jobs.answers import Answers, Unanswered
 from jobs.errors import StaleLease
-from jobs.outcome import Failed, Outcome, Quarantined, StepTiming
+from jobs.outcome import Failed, Outcome, Quarantined
 from jobs.providers import ONNX
 from jobs.store import memory
 from jobs.store.connection.dialect import insert_results, insert_rows
@@ -42,7 +41,9 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
     in_flight = {"in_flight": positions_json(following)} if following else {}  # behind the last batch as it was
     answered_by = answers.answered_by or [ONNX] * len(batch)
-    rows, without = _rows(work, batch, answers.outcomes, answered_by)  # before it: SQLite has one writer at a time
+    # Rows are made before the transaction: SQLite has one writer at a time.
+    rows, without = _rows(work, batch, answers.outcomes, answered_by)
+    steps = [{**work.lease, "timings": timings_json(answers.timings)}] if answers.timings else []
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
         now = connection.execute(
@@ -55,7 +56,7 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             failpoint("before-insert")
             # Who ends a document or the shard locks the counters of the job, and does all that needs no lock before.
             # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
-            _insert_steps(connection, work, answers.timings, now)
+            insert_rows(connection, Step, steps, recorded_at=now)
             inserted = insert_results(connection, RESULTS[work.spec.task], rows, finished_at=now)
             new = [row for row in rows if row["position"] in inserted]
             memory.learn(connection, answers.learned, model=work.spec.model, learned_at=now)
@@ -150,8 +151,3 @@ def _counted(
         **Counter(status.value for status, _ in failed.values()),
         **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[RESULTS[work.spec.task]].items()},
     }
-
-
-def _insert_steps(connection: Connection, work: Work, timings: Sequence[StepTiming], now: datetime) -> None:
-    if timings:
-        insert_rows(connection, Step, [{**work.lease, "timings": timings_json(timings), "recorded_at": now}])

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import delete, event, func, make_url, text
+from sqlalchemy import delete, event, func, insert, make_url, text
 
 from jobs.dispatch.reaper import reap
 from jobs.errors import StaleLease
@@ -21,7 +21,9 @@ from jobs.store.queue.batches import MAX_TOKENS
 from jobs.store.queue.deltas import fold
 from jobs.store.queue.job_counters import lock_counters, wait_for_turn
 from jobs.store.schema import result_tables, tables
+from jobs.store.schema.clock import db_time
 from jobs.store.schema.database_roles import grant_reader
+from jobs.store.schema.results import as_stored
 from jobs.store.schema.step_table import Step
 from tests.databases import ON_POSTGRESQL, as_superuser
 from tests.rows import AddWaitingJob, translated
@@ -84,6 +86,22 @@ def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_
 
     assert counts(database, job).succeeded == 4
     assert value(database, tables.Job.state, tables.Job.id == job) == "done"
+
+
+def test_a_result_that_is_there_stays_and_is_not_counted_again(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
+    work, table = take(database), result_tables.Translation
+    there = {"job_id": job, "shard_id": 1, "epoch": 1, "worker_id": 1, "position": 1, "provider": "onnx"}
+    with database.writing() as connection:
+        connection.execute(insert(table).values(**as_stored(translated("first")), **there, finished_at=db_time()))
+
+    write(database, work, outcomes=[translated("late") for _ in range(3)])
+
+    texts = [value(database, table.text, table.position == position) for position in range(3)]
+    assert texts == ["late", "first", "late"]
+    assert counts(database, job).succeeded == 2
 
 
 def test_a_worker_that_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
