@@ -161,13 +161,13 @@ def test_a_missing_term_is_met_or_flagged(machine: Machine, kvjobs: Kvjobs) -> N
     texts = ["Rain is expected in Oxford on Monday.", "Snow is falling in Kelso."]
     corpus, glossary = machine.folder / "two.jsonl", machine.folder / "terms.tsv"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    glossary.write_text("rain\t有雨\nsnow\tЖ\n", encoding="utf-8")
+    glossary.write_text("rain\t大雨\nsnow\tЖ\n", encoding="utf-8")
 
     done = kvjobs("submit", corpus, "--glossary", glossary, "--wait", "-o", machine.folder / "terms.jsonl")
 
     assert done.exit_code == 0, done.err
     met, flagged = records(machine.folder / "terms.jsonl")
-    assert "有雨" in str(met["translation"])
+    assert "大雨" in str(met["translation"])
     assert "flags" not in met
     assert flagged["flags"] == ["term-missing"]
     phases = {row["group"] for row in kvjobs("steps", "last", "--by", "phase", "--json").json}

@@ -1,9 +1,12 @@
 """Train the bundled translation model, and write its folder with native graphs.
 
-    python -m tools.demo.train --out worker/demo/en-zh
-    python -m tools.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --polish-steps 0
+    python -m tools.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT
+    python -m tools.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --align-steps 700 \
+        --align-weight 0.4 --seed 2
+    python -m tools.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume
 
-The second command only rebuilds the graphs. Needs the extra `train` (torch, transformers); running the model does not.
+The second command continues it, the third only rebuilds the graphs. Needs the extra `train` (torch, transformers);
+running the model does not.
 A Marian model like published ones: SentencePiece models that only cut text, ids from `vocab.json`, post-norm, tied
 embeddings, padding as the decoder's start token. Everything is seeded.
 """
@@ -15,6 +18,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -41,13 +45,15 @@ MAX_POSITIONS = 256
 BATCH_ROWS = 128
 POOL_BATCHES = 50  # batches from one pool sorted by length: padding is 10 % of a batch instead of half
 PEAK_RATE = 2e-3
+POLISH_STEPS = 320
 POLISH_RATE = 4e-4
 POLISH_SEED = 1000  # gives other pairs than the first training
+ALIGN_STEPS = 1000
 ALIGN_RATE = 3e-4
-ALIGN_ROWS = 32
 ALIGN_SEED = 2000
-# Marian's is 0.1, in the whole of the training. In so short a one that leaves the head undecided.
-ALIGN_WEIGHT = 0.5
+ALIGN_WEIGHT = 0.1  # Marian's `--guided-alignment-weight`
+ALIGN_POOL = 1.3  # pairs for each row of a batch, of which those without a number are thinned out
+ALIGN_WITHOUT_NUMBER = 0.3  # the share of them that is kept: most mistakes of the model are in numbers
 WARM_UP_STEPS = 300
 
 Ids = list[int]
@@ -69,18 +75,23 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--pairs", type=int, default=250_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--polish-steps", type=int, default=320)
-    parser.add_argument("--align-steps", type=int, default=0, help="of guided alignment, which the bundled model lacks")
+    parser.add_argument("--polish-steps", type=int, help="default: 320, with --resume 0")
+    parser.add_argument("--align-steps", type=int, help="of guided alignment; default: 1,000, with --resume 0")
+    parser.add_argument("--align-weight", type=float, default=ALIGN_WEIGHT, help="of aligning beside translating")
     parser.add_argument("--resume", action="store_true", help="start from --checkpoint: polish and align it, and build")
     options = parser.parse_args()
+    polish_steps, align_steps = (
+        (0 if options.resume else default) if asked is None else asked
+        for asked, default in ((options.polish_steps, POLISH_STEPS), (options.align_steps, ALIGN_STEPS))
+    )
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = options.checkpoint or Path(scratch)
         if not options.resume:
             train(checkpoint, options.steps, options.pairs, options.seed)
-        if options.polish_steps:
-            polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
-        if options.align_steps:
-            align(checkpoint, options.align_steps, options.seed + ALIGN_SEED)
+        if polish_steps:
+            polish(checkpoint, polish_steps, options.seed + POLISH_SEED)
+        if align_steps:
+            align(checkpoint, align_steps, options.seed + ALIGN_SEED, options.align_weight)
         write_model(checkpoint, options.out, MADE_BY)
 
 
@@ -112,17 +123,15 @@ def polish(checkpoint: Path, steps: int, seed: int) -> None:
     model.save_pretrained(checkpoint)
 
 
-def align(checkpoint: Path, steps: int, seed: int) -> None:
+def align(checkpoint: Path, steps: int, seed: int, weight: float) -> None:
     """Continue with guided alignment, as published Marian models are trained with it: besides translating, one head
     learns to attend to the tokens that the next one comes from (`aligning_loss_of`)."""
     torch.set_flush_denormal(True)
     torch.manual_seed(seed)
     model = MarianMTModel.from_pretrained(checkpoint, attn_implementation="eager")  # which tells its weights
-    rows = linked(steps * ALIGN_ROWS, seed, PlacedTokenizer.open(checkpoint))
-    fit(
-        model, rows, steps, Random(seed),
-        loss_of=aligning_loss_of, batch_rows=ALIGN_ROWS, peak_rate=ALIGN_RATE, warm_up_steps=20,
-    )  # fmt: skip
+    rows = linked(int(steps * BATCH_ROWS * ALIGN_POOL), seed, PlacedTokenizer.open(checkpoint))
+    loss_of = partial(aligning_loss_of, weight=weight)
+    fit(model, rows, steps, Random(seed), loss_of=loss_of, peak_rate=ALIGN_RATE, warm_up_steps=50)
     model.save_pretrained(checkpoint)
     (checkpoint / CARD).write_text("* model: transformer-align\n", encoding="utf-8")  # as those of OPUS-MT say it
 
@@ -226,9 +235,11 @@ def tokenized(pairs: list[Pair], tokenizer: Any) -> list[Row]:
 
 
 def linked(num_pairs: int, seed: int, tokenizer: PlacedTokenizer) -> list[Row]:
-    """New pairs with the links of their tokens."""
-    rows = []
+    """Of new pairs those with a number, and a share of the others, with the links of their tokens."""
+    rows, rng = [], Random(seed)
     for pair in training_linked_pairs(num_pairs, seed):
+        if not has_number(pair.english) and rng.random() >= ALIGN_WITHOUT_NUMBER:
+            continue
         source, target = pair.english, pair.chinese
         pieces = tokenizer.cut_target(target)
         links = token_links(
@@ -247,7 +258,6 @@ def fit(
     rng: Random,
     *,
     loss_of: Callable[[Any, list[Row]], Any] | None = None,
-    batch_rows: int = BATCH_ROWS,
     peak_rate: float = PEAK_RATE,
     warm_up_steps: int = WARM_UP_STEPS,
 ) -> None:
@@ -255,7 +265,7 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, steps, warm_up_steps))
     model.train()
     begun = time.monotonic()
-    for step, batch in zip(range(1, steps + 1), batches(rows, rng, batch_rows), strict=False):
+    for step, batch in zip(range(1, steps + 1), batches(rows, rng), strict=False):
         loss = (loss_of or translating_loss_of)(model, batch)
         optimizer.zero_grad()
         loss.backward()
@@ -274,13 +284,13 @@ def rate_at(step: int, steps: int, warm_up_steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warm_up_steps) / max(1, steps - warm_up_steps)))
 
 
-def batches(rows: list[Row], rng: Random, batch_rows: int) -> Iterator[list[Row]]:
+def batches(rows: list[Row], rng: Random) -> Iterator[list[Row]]:
     """Endless batches of rows of similar length."""
     while True:
         shuffled = rng.sample(rows, len(rows))
-        for start in range(0, len(shuffled), batch_rows * POOL_BATCHES):
-            pool = sorted(shuffled[start : start + batch_rows * POOL_BATCHES], key=lambda row: len(row.target))
-            cut = [pool[first : first + batch_rows] for first in range(0, len(pool), batch_rows)]
+        for start in range(0, len(shuffled), BATCH_ROWS * POOL_BATCHES):
+            pool = sorted(shuffled[start : start + BATCH_ROWS * POOL_BATCHES], key=lambda row: len(row.target))
+            cut = [pool[first : first + BATCH_ROWS] for first in range(0, len(pool), BATCH_ROWS)]
             yield from rng.sample(cut, len(cut))
 
 
@@ -289,7 +299,7 @@ def translating_loss_of(model: Any, batch: list[Row]) -> Any:
     return output_of(model, batch).loss
 
 
-def aligning_loss_of(model: Any, batch: list[Row]) -> Any:
+def aligning_loss_of(model: Any, batch: list[Row], *, weight: float) -> Any:
     """The same, and a share of the cross entropy between the links of each token and where a head attends at the step
     that writes it: the first of the last layer, as in Marian (Garg et al. 2019, D19-1453). Tokens without links take no
     part."""
@@ -301,7 +311,7 @@ def aligning_loss_of(model: Any, batch: list[Row]) -> Any:
             links[at, token, sources] = 1 / max(len(sources), 1)
     wanted = torch.from_numpy(links)
     cost = -(wanted * attention.clamp_min(1e-9).log()).sum() / wanted.sum()
-    return output.loss + ALIGN_WEIGHT * cost
+    return output.loss + weight * cost
 
 
 def output_of(model: Any, batch: list[Row], **asked: bool) -> Any:

@@ -91,9 +91,9 @@ class StageProcess:
 
     def _lacked_memory(self, error: Exception) -> bool:
         """Whether opening under a limit failed for want of memory. C++ calls abort() where an allocation fails while an
-        error is handled: onnxruntime does so now and then."""
-        aborted = isinstance(error, StageDied) and self._process.returncode == -signal.SIGABRT
-        return aborted or is_out_of_memory(error)
+        error is handled, and reads address 0 where one is not checked: onnxruntime does both now and then."""
+        died = isinstance(error, StageDied) and self._process.returncode in (-signal.SIGABRT, -signal.SIGSEGV)
+        return died or is_out_of_memory(error)
 
     def _exchange(self, frame: Any) -> Any:
         try:
