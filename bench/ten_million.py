@@ -28,17 +28,19 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from bench.fleet.postgresql_server import PostgresqlServer, postgresql_server
 from bench.fleet.table_sizes import SIZES
-from bench.fleet.watched_command import Cost, run_watched, size_of_files
+from bench.fleet.watched_command import run_watched, size_of_files
 from bench.fleet_store import SETTINGS
 from bench.harness.machine import cpu_name, load_average
 from bench.queue import INSTANT, KVJOBS, environment_of
 from bench.web import measure, serving
 from jobs.store.database import Database
+from jobs.store.schema.current_sums import current
 from jobs.store.schema.migrate import upgrade
+from jobs.store.schema.tables import JobCounts
 
 PLACES = ("Glenrock", "Ashford", "Mill Bay", "Norwick", "Sandwell", "East Harbour", "Tarn Head", "Low Fell", "Ravensby")
 SKIES = ("light rain", "heavy rain", "fog", "snow", "hail", "sunshine", "drizzle", "thunder", "sleet", "haze", "frost")
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("--postgresql", action="store_true", help="a server of its own, in place of a SQLite file")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="of one lane each")
     parser.add_argument("--options", default="--no-reuse", help="of submit: --options='--no-reuse --timing batches'")
+    parser.add_argument("--stop-after", type=float, metavar="MINUTES", help="end the workers, done or not")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in this folder, and leave it")
     arguments = parser.parse_args()
     print(f"{cpu_name()}; load average {load_average():.2f}", flush=True)
@@ -75,7 +78,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         server = stack.enter_context(postgresql_server(50, SETTINGS)) if arguments.postgresql else None
         store = Store(folder, server)
-        stages(store, folder, arguments.documents, arguments.workers, arguments.options.split())
+        stages(store, folder, arguments)
         told("on the disk", store.on_disk(arguments.documents))
         for name, row in looks(store, folder):
             told(name, row)
@@ -109,6 +112,14 @@ class Store:
         """Bytes of main memory of the server."""
         return self.server.memory() if self.server else 0
 
+    def count(self, counter: str) -> int:
+        """A counter of the job; 0 before there is one."""
+        database = Database.connect(self.url)
+        with database.reading() as connection:
+            found = connection.execute(select(getattr(current(JobCounts), counter))).scalar()
+        database.close()
+        return int(found or 0)
+
     def on_disk(self, documents: int) -> dict[str, Any]:
         """Bytes a document of each table that takes any, as table + indexes."""
         if self.server is not None:
@@ -134,20 +145,25 @@ class Store:
         return {"GB": round(sum(map(sum, sizes.values())) / 1e9, 2), "bytes a document": shown}
 
 
-def stages(store: Store, folder: Path, documents: int, workers: int, options: list[str]) -> None:
+def stages(store: Store, folder: Path, asked: argparse.Namespace) -> None:
     """Run the stages one after another, and print what each cost. Raises SystemExit where the export is not what the
     corpus says."""
-    corpus, export = folder / f"corpus-{documents}.jsonl", folder / "export.jsonl"
+    corpus, export = folder / f"corpus-{asked.documents}.jsonl", folder / "export.jsonl"
     started = time.monotonic()
     if not corpus.exists():
         with corpus.open("w", encoding="utf-8") as file:
-            file.writelines(make_lines(documents))
-    told("corpus", {"documents": documents, "s": round(time.monotonic() - started), "MB": size(corpus)})
+            file.writelines(make_lines(asked.documents))
+    told("corpus", {"documents": asked.documents, "s": round(time.monotonic() - started), "MB": size(corpus)})
 
-    def stage(name: str, commands: list[list[str]], environment: dict[str, str]) -> Cost:
-        server_cpu_s = store.cpu_s()
-        cost = run_watched(commands, environment, [store.log, store.memory])
+    def stage(
+        name: str, counted: str, commands: list[list[str]], path: str = "", stop_after_s: float | None = None
+    ) -> None:
+        server_cpu_s, before = store.cpu_s(), store.count(counted)
+        environment = store.environment | ({"PYTHONPATH": path} if path else {})
+        cost = run_watched(commands, environment, [store.log, store.memory], stop_after_s)
+        documents = store.count(counted) - (before if name != "export" else 0)
         row = {
+            "documents": documents,
             "documents/s": round(documents / cost.seconds),
             "s": round(cost.seconds),
             "processor s": round(cost.cpu_s),
@@ -158,15 +174,14 @@ def stages(store: Store, folder: Path, documents: int, workers: int, options: li
         if store.server is not None:
             row |= {"server s": round(store.cpu_s() - server_cpu_s), "server MB": cost.peaks[1] // MB}
         told(name, row)
-        return cost
 
-    stage("submit", [[KVJOBS, "submit", str(corpus), *options]], store.environment)
+    stage("submit", "documents", [[KVJOBS, "submit", str(corpus), *asked.options.split()]])
     path = os.pathsep.join(filter(None, [str(INSTANT), os.environ.get("PYTHONPATH")]))
-    worker = [KVJOBS, "worker", "--drain", "--lanes", "1"]
-    stage("work", [worker] * workers, store.environment | {"PYTHONPATH": path})
-    stage("export", [[KVJOBS, "export", "last", "-o", str(export)]], store.environment)
+    worker, stop_after_s = [KVJOBS, "worker", "--drain", "--lanes", "1"], asked.stop_after and 60 * asked.stop_after
+    stage("work", "succeeded", [worker] * asked.workers, path, stop_after_s)
+    stage("export", "succeeded", [[KVJOBS, "export", "last", "-o", str(export)]])
     started = time.monotonic()
-    found = compare(documents, export)
+    found = compare(store.count("succeeded"), export)
     told("check", {"equal in id, text and place": found, "s": round(time.monotonic() - started), "MB": size(export)})
 
 
@@ -191,16 +206,17 @@ def sentence(number: int) -> str:
 
 
 def compare(documents: int, export: Path) -> int:
-    """How many lines of an export are the documents of the corpus in their order. Raises SystemExit at the first that
-    is not, or where lines are missing or too many."""
-    number = 0
+    """How many lines an export has. Raises SystemExit at the first that is not a document of the corpus behind the one
+    before it, with its own text for a translation, and where there are not so many lines as documents ended."""
+    number, place = 0, -1
     with export.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
-            found, wanted = json.loads(line), sentence(number - 1)
-            if (found["id"], found["status"], found["translation"]) != (f"doc-{number - 1:08d}", "ok", wanted):
-                raise SystemExit(f"line {number} of the export is {line!r}; its document is {wanted!r}")
+            found = json.loads(line)
+            before, place = place, int(found["id"].removeprefix("doc-"))
+            if place <= before or (found["status"], found["translation"]) != ("ok", sentence(place)):
+                raise SystemExit(f"line {number} of the export is {line!r}, behind document {before}")
     if number != documents:
-        raise SystemExit(f"the export has {number} lines, the corpus {documents}")
+        raise SystemExit(f"the export has {number} lines, and {documents} documents have a result")
     return number
 
 
@@ -222,7 +238,7 @@ def looks(store: Store, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def seconds_of(port: int, address: str, store: Store) -> float:
     """The slowest request for a page; AT and ID stand for a place anywhere in the job."""
-    last = documents_of(store) - 1
+    last = store.count("documents") - 1
 
     def anywhere(rng: Any) -> str:
         number = rng.randrange(last)
@@ -232,15 +248,6 @@ def seconds_of(port: int, address: str, store: Store) -> float:
     if measured.codes != [200]:
         raise SystemExit(f"{address} answered {measured.codes}")
     return max(measured.seconds)
-
-
-def documents_of(store: Store) -> int:
-    """How many documents the job has."""
-    database = Database.connect(store.url)
-    with database.reading() as connection:
-        found = connection.execute(text("SELECT documents FROM job_counts WHERE job_id = 1")).scalar_one()
-    database.close()
-    return int(found)
 
 
 def size(path: Path) -> int:

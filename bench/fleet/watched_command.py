@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +28,14 @@ class Cost:
 
 
 def run_watched(
-    commands: Sequence[Sequence[str]], environment: Mapping[str, str], also: Sequence[Callable[[], int]] = ()
+    commands: Sequence[Sequence[str]],
+    environment: Mapping[str, str],
+    also: Sequence[Callable[[], int]] = (),
+    stop_after_s: float | None = None,
 ) -> Cost:
-    """Run the commands side by side until all have ended. `also`: further values to watch. Raises SystemExit with what
-    one wrote where it fails. The caller runs no other processes meanwhile."""
+    """Run the commands side by side until all have ended; behind `stop_after_s` they are asked to end. `also`: further
+    values to watch. Raises SystemExit with what one wrote where it fails. The caller runs no other processes meanwhile.
+    """
     before, started = _children_cpu_s(), time.monotonic()
     with tempfile.TemporaryFile("w+") as log:
         processes = [subprocess.Popen(command, env=environment, stdout=log, stderr=log) for command in commands]
@@ -46,6 +51,12 @@ def run_watched(
         sampler = threading.Thread(target=sample)
         sampler.start()
         try:
+            if stop_after_s is not None:
+                for process in processes:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(max(0.0, started + stop_after_s - time.monotonic()))
+                for process in processes:
+                    process.terminate()
             codes = [process.wait() for process in processes]
             seconds = time.monotonic() - started
         finally:
