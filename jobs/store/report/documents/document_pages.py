@@ -202,8 +202,10 @@ class _Search:
 
     def look_by_status(self, start: Cursor, width: int, wanted: int) -> SearchWindow:
         """Among the `width` documents of a status behind `start`."""
-        of_status = self._of_status().where(self._beyond(start, Document))
-        positions = self._positions(of_status.order_by(self._by_position(Document.position)).limit(width))
+        # Not the column itself: SQLite, and PostgreSQL without statistics, would walk the key past all other documents.
+        position = Document.position + 0
+        of_status = self._of_status().where(self._beyond(start, position))
+        positions = self._positions(of_status.order_by(self._by_position(position)).limit(width))
         found = positions
         if self._condition is not None and positions:
             here = (VIEW.c.job_id == self._job.job_id, VIEW.c.position.in_(positions), self._condition)
@@ -272,10 +274,8 @@ class _Search:
             here.append(Document.error_code == selection.error_code)
         return select(Document.position).where(*here)
 
-    def _beyond(self, start: Cursor, table: Any) -> ColumnElement[bool]:
-        found: ColumnElement[bool] = (
-            table.position < start.position if self._backward else table.position > start.position
-        )
+    def _beyond(self, start: Cursor, position: Any) -> ColumnElement[bool]:
+        found: ColumnElement[bool] = position < start.position if self._backward else position > start.position
         return found
 
     def _by_position(self, position: Any) -> ColumnElement[Any]:

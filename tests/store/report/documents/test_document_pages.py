@@ -1,8 +1,10 @@
 """Pages of documents: each document once, in both directions, and never more looked at than the time allows."""
 
 import random
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from jobs.errors import SpecError
 from jobs.outcome import Score
@@ -15,6 +17,7 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.tasks.score import ScoreOptions
 from jobs.tasks.task import Task
+from tests.databases import ON_SQLITE
 from tests.rows import AddJob, Line
 
 NUMBER = 60
@@ -134,6 +137,26 @@ def test_documents_of_a_rare_status_are_found_by_the_index_at_once(
 
     assert found == [number for number in range(20, NUMBER) if number % 7 == 3]
     assert positions(database, translated, chosen, 3, budget_s=0.0) == found
+
+
+@ON_SQLITE
+def test_documents_of_a_status_are_not_looked_for_among_all_others(database: Database, translated: int) -> None:
+    """Without statistics, SQLite would rather walk the key, past all documents of the job."""
+    chosen = Selection(condition=condition(database, translated, "status = 'failed'"), status="failed")
+    calls: list[tuple[str, Any]] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *call: calls.append((call[2], call[3])))
+    positions(database, translated, chosen, 5)
+    statements = {
+        statement: values
+        for statement, values in calls
+        if "WHERE documents.job_id" in statement and "documents.status =" in statement
+    }
+
+    assert any("ORDER BY" in statement for statement in statements)
+    with database.reading() as connection:
+        for statement, values in statements.items():
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+            assert any("job_id=? AND status=?" in step[-1] for step in plan), statement
 
 
 def test_a_large_job_is_sorted_only_where_an_index_is(
