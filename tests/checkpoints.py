@@ -32,7 +32,7 @@ def write_marian_checkpoint(
     target_vocab_size: int | None = None,  # None: source and target share one vocabulary and its embeddings
     activation: str = "swish",
     max_positions: int = 64,
-    max_length: int = 32,
+    max_length: int = 16,
     eos_id: int = 0,
     dtype: str = "F32",  # F32 | F16 | BF16, the names of safetensors
     shards: int = 1,

@@ -31,7 +31,7 @@ Add = Callable[[Precision], Path]
 def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     """A function that makes a model in a precision, before the probe is patched; even its tiny head is screened."""
     monkeypatch.setattr(marian, "LARGE_HEAD", 8)
-    write_marian_checkpoint(tmp_path / "checkpoint")
+    write_marian_checkpoint(tmp_path / "checkpoint", max_length=32)
 
     def make(precision: Precision) -> Path:
         request = Request(source=str(tmp_path / "checkpoint"), precision=precision, name=str(precision))

@@ -26,7 +26,7 @@ def test_a_job_that_ranks_better_everywhere_is_significantly_better() -> None:
 
 def test_the_same_rankings_do_not_differ() -> None:
     judged = JudgedRankings(QRELS)
-    for number, query in enumerate(QRELS):
+    for number, query in enumerate([*QRELS][:8]):
         order = ["a", "x"] if number % 3 else ["x", "a"]
         judged.add(query, order, order)
 
