@@ -16,8 +16,8 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.pivoting import PivotLeg, translate_via
 from worker.engine.tasks.translation import Translator
 
-PLAIN = "Heavy rain will reach Ashford on Friday."
-MARKED = "Heavy <b>rain</b> will reach <i>Ashford</i> on <x/>Friday."
+PLAIN = "Heavy rain will turn to snow in Ashford on Friday."
+MARKED = "Heavy <b>rain</b> will turn to snow in <i>Ashford</i> on <x/>Friday."
 GREEDY = TranslateOptions(beam_size=1)
 MARKS = dataclasses.replace(GREEDY, markup=Markup.HTML, placeholders=Placeholders.AUTO)
 

@@ -21,9 +21,9 @@ from worker.engine.tasks.term_check import with_term_flags
 from worker.engine.tasks.translation import Translator
 
 EN_ZH = LanguagePair("en", "zh")
-RAIN, SNOW = "Rain is expected in Oxford on Monday.", "Snow is falling in Kelso."
+RAIN, SNOW = "Rain will fall in Ashford on Monday.", "Snow is falling in Kelso."
 PLAIN = TranslateOptions(beam_size=1)
-WITH_TERM = dataclasses.replace(PLAIN, glossary=read_glossary("rain\t有雨"))
+WITH_TERM = dataclasses.replace(PLAIN, glossary=read_glossary("rain\t大雨"))
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def translate(translator: Translator, texts: list[str], options: TranslateOption
 def test_a_sentence_that_lacks_a_term_gets_a_translation_that_has_it(translator: Translator) -> None:
     (plain,), (again,) = (translate(translator, [RAIN], options) for options in (PLAIN, WITH_TERM))
 
-    assert "有雨" not in plain.text
-    assert "有雨" in again.text
+    assert "大雨" not in plain.text
+    assert "大雨" in again.text
     assert Flag.TERM_MISSING not in again.flags
     assert again.log_prob is not None
     assert plain.log_prob is not None
@@ -70,17 +70,17 @@ def test_beyond_the_bound_the_translation_and_its_flag_stay(translator: Translat
 
 def test_a_term_that_the_vocabulary_lacks_keeps_its_flag_and_other_terms_are_met(at_any_cost: Translator) -> None:
     unknown = dataclasses.replace(PLAIN, glossary=read_glossary("rain\tЖ"))
-    both = dataclasses.replace(PLAIN, glossary=read_glossary("Oxford\tЖ\nrain\t有雨"))
+    both = dataclasses.replace(PLAIN, glossary=read_glossary("Ashford\tЖ\nrain\t大雨"))
 
     (plain,), (kept,), (one_of_two,) = (translate(at_any_cost, [RAIN], each) for each in (PLAIN, unknown, both))
 
     assert kept == dataclasses.replace(plain, flags=(Flag.TERM_MISSING,))
-    assert "有雨" in one_of_two.text
+    assert "大雨" in one_of_two.text
     assert one_of_two.flags == (Flag.TERM_MISSING,)
 
 
 def test_no_other_term_is_lost(at_any_cost: Translator) -> None:
-    """`Monday` is in the plain translation, and lost where `Oxford` alone is required."""
+    """`Monday` is in the plain translation, and lost where `Ashford` alone is required."""
     sentence = "People in Westport should check road conditions on Monday."
     terms = {"Westport": "清水镇", "road conditions": "路况", "Monday": "周一"}
     options = dataclasses.replace(PLAIN, glossary=read_glossary(terms))
@@ -93,7 +93,7 @@ def test_no_other_term_is_lost(at_any_cost: Translator) -> None:
 
 def test_texts_do_not_affect_each_other(translator: Translator, demo: SimpleNamespace) -> None:
     texts = [RAIN, *(pair.english for pair in demo.pairs[:12]), SNOW, RAIN]
-    glossary = read_glossary("rain\t有雨\nSnow\t小雪\nwind\t大风\non\t的\nwill\t会")
+    glossary = read_glossary("rain\t大雨\nSnow\t小雪\nwind\t大风\non\t的\nwill\t会")
     options = dataclasses.replace(WITH_TERM, glossary=glossary, reuse=False)
 
     together = translate(translator, texts, options)
@@ -153,7 +153,7 @@ def test_n_best_are_those_with_the_term(translator: Translator) -> None:
     (found,) = translate(translator, [RAIN], options)
 
     assert found.text == found.alternatives[0].text
-    assert all("有雨" in each.text for each in found.alternatives)
+    assert all("大雨" in each.text for each in found.alternatives)
 
 
 def test_n_best_are_as_many_as_the_beams_have_within_the_bound(translator: Translator, at_any_cost: Translator) -> None:
@@ -161,7 +161,7 @@ def test_n_best_are_as_many_as_the_beams_have_within_the_bound(translator: Trans
 
     (bounded,), (found,) = (translate(each, [RAIN], options) for each in (translator, at_any_cost))
 
-    assert 1 < len(bounded.alternatives) < len(found.alternatives) == 8
+    assert 1 <= len(bounded.alternatives) < len(found.alternatives) <= 8
     assert found.alternatives[: len(bounded.alternatives)] == bounded.alternatives
 
 
@@ -170,7 +170,7 @@ def test_the_longest_translation_is_chosen_among_those_with_the_term(translator:
 
     (found,) = translate(translator, [RAIN], options)
 
-    assert "有雨" in found.text
+    assert "大雨" in found.text
     assert found.flags == (Flag.TOO_LONG,)
 
 
@@ -180,21 +180,21 @@ def test_marks_are_placed_in_the_translation_with_the_term(translator: Translato
 
     (found,) = translate(translator, [text], options)
 
-    assert "有雨" in found.text
+    assert "大雨" in found.text
     assert found.text.count("<b>") == found.text.count("</b>") == 1
     assert Flag.TERM_MISSING not in found.flags
 
 
 def test_a_word_that_stands_in_for_a_placeholder_is_no_term(at_any_cost: Translator) -> None:
     assert at_any_cost.model.stand_ins
-    text = RAIN.replace("Oxford", "{town}")
-    places = read_glossary({english: "西部丘陵" for english, _ in PLACES} | {"rain": "有雨"})
+    text = RAIN.replace("Ashford", "{town}")
+    places = read_glossary({english: "西部丘陵" for english, _ in PLACES} | {"rain": "大雨"})
     options = dataclasses.replace(PLAIN, placeholders=Placeholders.AUTO)
 
     (found,) = translate(at_any_cost, [text], dataclasses.replace(options, glossary=places))
 
     assert "{town}" in found.text
-    assert "有雨" in found.text
+    assert "大雨" in found.text
     assert "西部丘陵" not in found.text
 
 
@@ -206,7 +206,7 @@ def test_a_prefix_stays_the_beginning(at_any_cost: Translator) -> None:
     (found,) = answers.outcomes
     assert isinstance(found, Translation)
     assert found.text.startswith(prefix)
-    assert "有雨" in found.text
+    assert "大雨" in found.text
 
 
 def test_what_people_imported_and_what_is_drawn_stays(at_any_cost: Translator) -> None:
@@ -231,7 +231,7 @@ def test_a_term_that_stays_is_not_required(at_any_cost: Translator) -> None:
     (found,) = translate(at_any_cost, [RAIN], options)
 
     assert "Rain" in found.text
-    assert "有雨" not in found.text
+    assert "大雨" not in found.text
 
 
 def test_the_second_of_two_models_has_the_terms_of_the_source(demo: SimpleNamespace) -> None:
@@ -246,5 +246,5 @@ def test_the_second_of_two_models_has_the_terms_of_the_source(demo: SimpleNamesp
 
     assert isinstance(found, Translation)
     assert found.via is not None
-    assert "有雨" not in found.via.text
-    assert "有雨" in found.text
+    assert "大雨" not in found.via.text
+    assert "大雨" in found.text

@@ -99,13 +99,13 @@ def test_the_mean_of_all_layers_is_chosen_where_no_layer_agrees_clearly_better()
     assert chosen == AttentionChoice((0, 1, 2), reads=True, agreement=1.0)
 
 
-def test_the_bundled_model_has_the_choice_that_is_measured() -> None:
+def test_the_bundled_model_has_the_head_that_is_trained_to_align_whatever_the_measure_prefers() -> None:
     stored, measured = Manifest.read(DEMO_MODEL).attention, measure_attention(DEMO_MODEL)
 
     assert stored is not None
     assert measured is not None
-    assert (measured.layers, measured.reads, measured.head) == (stored.layers, stored.reads, stored.head)
-    assert measured.agreement == pytest.approx(stored.agreement, abs=0.05)
+    assert (stored.layers, stored.reads, stored.head) == ((2,), False, 0)
+    assert measured.agreement > stored.agreement > 0
 
 
 def test_a_model_whose_card_says_that_it_was_trained_to_align_gets_that_head(tmp_path: Path) -> None:
