@@ -167,8 +167,7 @@ def _before_word(pair: LinkedPair, rng: Random) -> Marked | None:
     word = rng.choice([i for i in linked if i] or [0])
     if not linked[word]:
         return None
-    # Behind the first word of a phrase the grammar does not say which of its Chinese words belongs to which.
-    is_first = pair.english_phrases.index(pair.english_phrases[word]) == word
+    is_first = pair.english_phrases[word - 1] != pair.english_phrases[word]
     starts = {j for j in linked[word] if j - 1 not in linked[word]}
     right = {chinese[j][0] for j in (starts if is_first else linked[word])}
     tolerable = {chinese[j][1] for j in linked[word - 1]}

@@ -12,9 +12,9 @@ import numpy as np
 from worker.text.marks.mark import Kind
 from worker.text.word_alignment import Alignment, words
 
-# A mark alone is flagged where no word of the translation comes as much from the word behind it. Of the marks of
-# `bench.marks`, with attention that was trained to align and that was not: 2 of 3 that are not right in both, and 1 of
-# 3 and 1 of 5 that are.
+# A mark alone is flagged where no word of the translation comes as much from the word behind it. In 600 sentences of
+# the bundled model's grammar, with attention that was trained to align and that was not: 2 of 3 that are not right in
+# both, and 1 of 3 and 1 of 5 that are. (Of the 250 of `bench.marks`, with the former: 1 of 2, and 2 of 5.)
 _CLEAR = 0.3
 _FLOOR = 0.2  # a word whose highest weight is below is not taken for one that is
 

@@ -100,12 +100,16 @@ def test_the_mean_of_all_layers_is_chosen_where_no_layer_agrees_clearly_better()
 
 
 def test_the_bundled_model_has_the_head_that_is_trained_to_align_whatever_the_measure_prefers() -> None:
-    stored, measured = Manifest.read(DEMO_MODEL).attention, measure_attention(DEMO_MODEL)
+    stored, measured = Manifest.read(DEMO_MODEL).attention, measure_attention(DEMO_MODEL, is_guided=True)
+    preferred = measure_attention(DEMO_MODEL)
 
     assert stored is not None
     assert measured is not None
+    assert preferred is not None
     assert (stored.layers, stored.reads, stored.head) == ((2,), False, 0)
-    assert measured.agreement > stored.agreement > 0
+    assert (measured.layers, measured.reads, measured.head) == (stored.layers, stored.reads, stored.head)
+    assert measured.agreement == pytest.approx(stored.agreement, abs=0.05)
+    assert preferred.agreement > measured.agreement
 
 
 def test_a_model_whose_card_says_that_it_was_trained_to_align_gets_that_head(tmp_path: Path) -> None:
