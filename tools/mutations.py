@@ -60,7 +60,7 @@ MUTATIONS = (
     ),
     Mutation(
         "fence: a heartbeat of any token", _LEASES,
-        "            Shard.lease_token.in_({work.token for work in works}),\n", "",
+        "        Shard.lease_token.in_({work.token for work in works}),\n", "",
         f"{_TEST_LEASES}::test_a_heartbeat_of_a_lost_lease_renews_no_later_one",
     ),
     Mutation(

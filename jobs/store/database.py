@@ -1,4 +1,4 @@
-"""One database, and the two kinds of transaction on it: `reading` and `writing`."""
+"""One database, and the kinds of transaction on it: `reading`, `reading_once` and `writing`."""
 
 import threading
 from collections.abc import Iterator
@@ -80,6 +80,13 @@ class Database:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def reading_once(self) -> Iterator[Connection]:
+        """A connection for one statement that reads. It has no transaction but its own, so BEGIN and COMMIT, which are
+        two of three round trips, are not sent."""
+        with self.translated_errors(), self.engine.connect() as connection:
+            yield connection if self.is_sqlite else connection.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

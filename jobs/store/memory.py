@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row
 
 from jobs.outcome import Flag, HypothesisSums, Learned, Score, SegmentTranslation, TokenScore
-from jobs.store.connection.dialect import insert_rows
+from jobs.store.connection.dialect import insert_rows, rows_of_keys
 from jobs.store.database import Database
 from jobs.store.schema.lasting_tables import MemoryEntry, ScoreEntry
 
@@ -17,6 +17,8 @@ from jobs.store.schema.lasting_tables import MemoryEntry, ScoreEntry
 OF_SEGMENTS = ("log_prob", "num_source_tokens", "num_target_tokens")
 OF_SCORES = ("nll_sum", "num_tokens", "num_words", "num_bytes", "num_source_tokens")
 KEYS_PER_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
+
+_in_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes such an encoder at every call
 
 
 def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
@@ -58,10 +60,9 @@ def learn(
 
 
 def _entries(database: Database, table: Any, keys: Sequence[bytes]) -> Iterator[Row[Any]]:
-    with database.reading() as connection:
-        for start in range(0, len(keys), KEYS_PER_QUERY):
-            some = keys[start : start + KEYS_PER_QUERY]
-            yield from connection.execute(select(table.__table__).where(table.key.in_(some)))
+    for start in range(0, len(keys), KEYS_PER_QUERY):
+        with database.reading_once() as connection:
+            yield from rows_of_keys(connection, table, keys[start : start + KEYS_PER_QUERY])
 
 
 def _flags(row: Row[Any]) -> tuple[Flag, ...]:
@@ -71,7 +72,7 @@ def _flags(row: Row[Any]) -> tuple[Flag, ...]:
 def _translation(key: bytes, entry: SegmentTranslation) -> dict[str, Any]:
     return {
         "key": key,
-        "texts": json.dumps(entry.texts, ensure_ascii=False),
+        "texts": _in_json(entry.texts),
         "scores": json.dumps(entry.scores),
         **{name: getattr(entry, name) for name in OF_SEGMENTS},
         "flags": " ".join(entry.flags),
@@ -85,5 +86,5 @@ def _score(key: bytes, entry: Score) -> dict[str, Any]:
         "key": key,
         **{name: getattr(entry, name) for name in OF_SCORES},
         "flags": " ".join(entry.flags),
-        "token_scores": json.dumps(tokens, ensure_ascii=False) if tokens else None,
+        "token_scores": _in_json(tokens) if tokens else None,
     }

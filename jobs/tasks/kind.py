@@ -26,6 +26,9 @@ class Type(enum.StrEnum):
     FLOAT = "float"
 
 
+_in_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # json.dumps makes one at every call
+
+
 class NotFinite(ValueError):
     """A number of a result is NaN or infinite."""
 
@@ -33,7 +36,7 @@ class NotFinite(ValueError):
 def as_json(value: Any) -> str:
     """The value as JSON text. Raises NotFinite for a NaN or an infinity in it."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _in_json(value)
     except ValueError:
         raise NotFinite from None
 

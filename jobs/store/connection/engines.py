@@ -4,13 +4,16 @@ new session, or behind a pooler of each transaction.
 Knows: how a URL is read. Does not know: pragmas, tables.
 """
 
+import math
 import re
+import select
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
 
 from jobs.errors import SpecError
 from jobs.store.connection.sqlite_engine import sqlite_engine
@@ -69,7 +72,9 @@ POSTGRESQL = {
 SESSION = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 4}
 
 
-POOLED = "kvjobs_pooled"  # in the `info` of a connection: whether it is one to a pooler
+# In the `info` of a connection: whether it is one to a pooler, and when it was last used.
+POOLED, USED_AT = "kvjobs_pooled", "kvjobs_used_at"
+PING_AFTER_S = 1.0
 
 
 def postgresql_engine(url: URL, busy_timeout_s: float, silence_s: float | None) -> Engine:
@@ -80,6 +85,8 @@ def postgresql_engine(url: URL, busy_timeout_s: float, silence_s: float | None) 
         limits["lock_timeout"] = max(1, int(1000 * busy_timeout_s))
     event.listen(engine, "connect", partial(_set_up, SESSION | limits))
     event.listen(engine, "checkin", _reset_read_only)
+    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkout", partial(_ping_if_idle, engine.dialect))
     if limits:
         event.listen(engine, "begin", partial(_limit_pooled, f"SELECT {_settings(limits, is_local='true')}"))
     return engine
@@ -88,9 +95,8 @@ def postgresql_engine(url: URL, busy_timeout_s: float, silence_s: float | None) 
 def _connectable(url: URL) -> Engine:
     defaults = {name: value for name, value in POSTGRESQL.items() if name not in url.query}
     try:
-        # Each lane holds a connection for as long as a transaction, so there may be as many as lanes. The ping finds
-        # connections that a restart of the server has cut.
-        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=defaults)
+        # Each lane holds a connection for as long as a transaction, so there may be as many as lanes.
+        return create_engine(url, max_overflow=-1, connect_args=defaults)
     except NoSuchModuleError:
         raise SpecError(f"the driver {url.drivername!r} is not known; write postgresql://user@host/name") from None
     except ModuleNotFoundError as error:
@@ -115,6 +121,29 @@ def _set_up(session: Mapping[str, int], connection: Any, record: Any) -> None:
     connection.autocommit = False
     if record.info[POOLED]:
         connection.prepare_threshold = None
+
+
+def _note_use(_connection: Any, record: Any) -> None:
+    record.info[USED_AT] = time.monotonic()
+
+
+def _ping_if_idle(dialect: Dialect, connection: Any, record: Any, _proxy: Any) -> None:
+    """Find a connection that a restart of the server has cut: the pool then makes others, and the caller does not
+    notice. One that was used a moment ago and has nothing to read is not asked: that would be one of four round trips
+    of a short transaction, and a server that cuts a connection says so."""
+    is_recent = time.monotonic() - record.info.get(USED_AT, math.inf) < PING_AFTER_S
+    if is_recent and not _has_something_to_read(connection.fileno()):
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError from error
+
+
+def _has_something_to_read(socket: int) -> bool:
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _limit_pooled(statement: str, connection: Connection) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from jobs.store.connection.dialect import Addition, add_to_rows, insert_rows
+from jobs.store.connection.dialect import Addition, add_to_rows
 from jobs.store.database import Database
 from jobs.store.queue.job_counters import COUNTERS, lock_counters
 from jobs.store.schema.current_sums import COUNTED, ROLLUPS, key_of, rows_of_deltas, summed
@@ -29,16 +29,16 @@ FOLDED_AT_ONCE = 500  # deltas of a transaction, which has the lock of the job's
 
 def add_to_job(connection: Connection, job_id: int, amounts: Mapping[str, int], *additions: Addition) -> None:
     """Add amounts to the counters of a job (`COUNTED`), and rows to its rollups, each with its `job_id`. Rows of other
-    tables are inserted at once."""
+    tables are inserted at once, on PostgreSQL in the same statement."""
     if connection.dialect.name == "sqlite":
         add_to_rows(connection, (JobCounts, [{"job_id": job_id, **dict.fromkeys(COUNTERS, 0), **amounts}]), *additions)
         return
     assert set(amounts) <= set(COUNTED), amounts
-    add_to_rows(connection, *((table, rows) for table, rows in additions if table not in ROLLUPS))
     summed_up = ((table.__tablename__, rows) for table, rows in additions if rows and table in ROLLUPS)
     sums = {name: [_without_job(row) for row in rows] for name, rows in summed_up}
     row = {"job_id": job_id, **dict.fromkeys(COUNTED, 0), **amounts, "sums": json.dumps(sums, default=_as_text)}
-    insert_rows(connection, Delta, [row])
+    others = ((table, rows) for table, rows in additions if table not in ROLLUPS)
+    add_to_rows(connection, *others, (Delta, [row]))
 
 
 def fold(database: Database) -> int:

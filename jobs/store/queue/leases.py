@@ -104,19 +104,30 @@ def awaits_documents(database: Database, queues: Queues) -> bool:
 
 def renew(connection: Connection, lease_s: float, works: Collection[Work]) -> RenewedLeases:
     """Renew the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
-    once. A lease that no lane knows (its COMMIT succeeded, the answer was lost) runs out."""
+    once. A lease that no lane knows (its COMMIT succeeded, the answer was lost) runs out.
+
+    A shard that is locked is most often being recorded, which renews its lease: then half of the lease may pass before
+    a heartbeat waits for it. A heartbeat that always waited took as long as a record, half a minute in a fleet of a
+    thousand.
+    """
     if not works:
         return RenewedLeases()
-    rows = connection.execute(
-        update(Shard)
-        .where(
-            Shard.id.in_({work.shard_id for work in works}),
-            Shard.lease_token.in_({work.token for work in works}),
-            Shard.state == ShardState.LEASED,
-        )
-        .values(lease_until=db_time(lease_s))
-        .returning(Shard.lease_token, Shard.job_id)
-    ).all()
+    held = (
+        Shard.id.in_({work.shard_id for work in works}),
+        Shard.lease_token.in_({work.token for work in works}),
+        Shard.state == ShardState.LEASED,
+    )
+    unlocked = select(Shard.id).where(*held).with_for_update(skip_locked=True)
+    renewal = update(Shard).values(lease_until=db_time(lease_s)).returning(Shard.lease_token, Shard.job_id)
+    rows = [*connection.execute(renewal.where(Shard.id.in_(unlocked)))]
+    if len(rows) < len(works):
+        is_fresh = (Shard.lease_until > db_time(lease_s / 2)).label("is_fresh")
+        renewed = {row.lease_token for row in rows}
+        left = connection.execute(select(Shard.lease_token, Shard.job_id, is_fresh).where(*held)).all()
+        locked = [row for row in left if row.lease_token not in renewed]
+        rows += [row for row in locked if row.is_fresh]
+        if not all(row.is_fresh for row in locked):
+            rows += connection.execute(renewal.where(*held, ~is_fresh.element))
     unwanted = connection.execute(
         select(Job.id).where(
             Job.id.in_({row.job_id for row in rows}),

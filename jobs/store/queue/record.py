@@ -11,7 +11,7 @@ from jobs.errors import StaleLease
 from jobs.outcome import Failed, Outcome, Quarantined
 from jobs.providers import ONNX
 from jobs.store import memory
-from jobs.store.connection.dialect import insert_results, insert_rows
+from jobs.store.connection.dialect import insert_results
 from jobs.store.database import Database
 from jobs.store.queue.batches import Batch, PlannedDocument
 from jobs.store.queue.completion import end_documents, end_if_over
@@ -26,7 +26,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.step_table import Step, timings_json
-from jobs.store.schema.tables import Shard
+from jobs.store.schema.tables import Shard, ShardEvent
 from jobs.system.failpoints import failpoint
 
 
@@ -43,7 +43,8 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
     answered_by = answers.answered_by or [ONNX] * len(batch)
     # Rows are made before the transaction: SQLite has one writer at a time.
     rows, without = _rows(work, batch, answers.outcomes, answered_by)
-    steps = [{**work.lease, "timings": timings_json(answers.timings)}] if answers.timings else []
+    whose = {name: value for name, value in work.lease.items() if name != "lane"}
+    timings = timings_json(answers.timings) if answers.timings else ""
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
         now = connection.execute(
@@ -56,13 +57,11 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             failpoint("before-insert")
             # Who ends a document or the shard locks the counters of the job, and does all that needs no lock before.
             # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
-            insert_rows(connection, Step, steps, recorded_at=now)
             inserted = insert_results(connection, RESULTS[work.spec.task], rows, finished_at=now)
             new = [row for row in rows if row["position"] in inserted]
             memory.learn(connection, answers.learned, model=work.spec.model, learned_at=now)
             failed = _end_failed(connection, work, without)
             log_changes(connection, work, answers, now)
-            log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
             who_failed = [who for document, who in zip(batch, answered_by, strict=True) if document.position in failed]
             by_provider = provider_sums(work, (row["provider"] for row in new), who_failed, answers)
             sums = BatchSums(
@@ -75,7 +74,10 @@ def record(database: Database, work: Work, index: int, answers: Answers, *, leas
             )
             additions = sums.additions(by_provider, handover_sums(work, answers))
             failures = failures_addition(work.job_id, Counter(failed.values()))
-            add_to_job(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
+            steps = [{**work.lease, "recorded_at": now, "timings": timings}] if timings else []
+            event = {**whose, "at": now, "event": "recorded", "documents": len(batch)}
+            amounts = _counted(work, batch, new, failed)
+            add_to_job(connection, work.job_id, amounts, *additions, failures, (Step, steps), (ShardEvent, [event]))
             if not following:
                 failpoint("in-finish")
                 finish_shard(connection, work)

@@ -141,6 +141,47 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting
     assert deaths.expire(database) == 0
 
 
+@ON_POSTGRESQL
+def test_a_heartbeat_does_not_wait_for_a_shard_that_is_being_recorded(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job()
+    work = take(database, worker_id=7, lease_s=0.9 * LEASE_S)
+
+    with database.writing() as recorder, database.writing() as heartbeat:
+        recorder.execute(select(tables.Shard.id).with_for_update())
+        heartbeat.execute(text("SET LOCAL lock_timeout = 1"))
+        held = leases.renew(heartbeat, LEASE_S, [work])
+
+    assert held.tokens == {work.token}
+
+
+@ON_POSTGRESQL
+def test_a_heartbeat_waits_for_a_locked_shard_half_of_whose_lease_has_passed(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=6, per_shard=3)
+    old, fresh = take(database, worker_id=7, lease_s=0.4 * LEASE_S), take(database, worker_id=7, lease_s=0.9 * LEASE_S)
+    held = []
+
+    def renew() -> None:
+        with database.writing() as connection:
+            held.append(leases.renew(connection, LEASE_S, [old, fresh]))
+
+    heartbeat = threading.Thread(target=renew)
+    with database.writing() as recorder:
+        recorder.execute(select(tables.Shard.id).with_for_update())
+        heartbeat.start()
+        heartbeat.join(0.3)
+        assert heartbeat.is_alive()
+    heartbeat.join(10)
+
+    assert held[0].tokens == {old.token, fresh.token}
+    with database.reading() as connection:
+        left = select(tables.Shard.lease_until > db_time(0.8 * LEASE_S)).order_by(tables.Shard.id)
+        assert connection.execute(left).scalars().all() == [True, True]
+
+
 def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, add_waiting_job: AddWaitingJob) -> None:
     """The COMMIT of a lease may succeed although its answer is lost."""
     add_waiting_job(documents=6, per_shard=3)

@@ -151,7 +151,7 @@ def test_results_of_an_older_version_that_were_written_one_after_the_other_belon
     downgrade(database.engine, BEFORE_ROLLUPS)
     with database.writing() as connection:
         for table, time in (("translations", "finished_at"), ("steps", "recorded_at")):
-            connection.execute(text(f"UPDATE {table} SET {time} = {time} + interval '1 us' * (random() * 3)"))
+            connection.execute(text(f"UPDATE {table} SET {time} = {time} - interval '1 us' * (random() * 3)"))
 
     upgrade(database.engine)
 
