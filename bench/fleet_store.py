@@ -49,7 +49,7 @@ from jobs.tasks.translate import TranslateOptions
 CONNECTIONS_PER_WORKER = 4  # at most: lane, heartbeat, reaper, dispatcher
 PACE_S = {"saturating": (0.0, 0.0), "paced": (2.0, 5.0), "idle": (0.0, 0.0)}
 HINTS = "hints"
-WARM_UP_S, WARM_UP_S_PER_WORKER = 12.0, 0.04  # all begin at once, and each computes for 0.03 s before its first batch
+WARM_UP_S, WARM_UP_S_PER_WORKER = 12.0, 0.1  # statements are made and planned in the first batches of each
 WORKERS_PER_PROCESS = 25  # with 60, threads that wait for Python took more of the processor than those that had it
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "8GB"}
 PERCENTILES = (50, 95, 99)
@@ -59,6 +59,7 @@ WORDS = ["".join(random.Random(seed).choices("aeioustrnlmk", k=2 + seed % 9)) fo
 def main() -> None:
     parser = argparse.ArgumentParser(description="How many workers one PostgreSQL serves.")
     parser.add_argument("--load", choices=[*PACE_S, HINTS], default="saturating")
+    parser.add_argument("--pace", metavar="FROM,TO", help="seconds that a batch takes, in place of those of the load")
     parser.add_argument("--workers", default="1,10,50,100,250,500,1000")
     parser.add_argument("--jobs", default="1", help="numbers of jobs that the documents are spread over")
     parser.add_argument("--seconds", type=float, default=15.0, help="that are measured, after a warm-up")
@@ -76,7 +77,8 @@ def main() -> None:
         is_whole = arguments.load != "saturating"
         broker = stack.enter_context(redis_server()) if is_whole else ""
         server = stack.enter_context(postgresql_server(CONNECTIONS_PER_WORKER * max(counts) + 20, settings))
-        load = Load(PACE_S.get(arguments.load, (0.0, 0.0)), with_parent=is_whole, broker=broker)
+        from_s, to_s = map(float, arguments.pace.split(",")) if arguments.pace else PACE_S.get(arguments.load, (0, 0))
+        load = Load((from_s, to_s), with_parent=is_whole, broker=broker)
         for jobs in map(int, arguments.jobs.split(",")):
             options = TranslateOptions(timing=Timing(arguments.timing), reuse=not arguments.no_reuse)
             template = fill(server, 0 if arguments.load == "idle" else arguments.documents, jobs, options)

@@ -49,6 +49,8 @@ class SimulatedWorker:
         self._database = Database.open(url, silence_s=LEASE_S)
         worker_id = register(self._database, device="cpu", provider="CPUExecutionProvider", lanes=1)
         _move(self._database, worker_id, f"machine-{number % MACHINES}")
+        with self._database.reading(), self._database.reading():
+            """The lane and the heartbeat have their connections, as in a fleet that has run for a while."""
         self._providers = InstantProviders(load.pace_s)
         self._lane = Lane(0, self._providers)
         self._keeper = LeaseKeeper(self._database, worker_id, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S)
