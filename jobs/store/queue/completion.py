@@ -110,7 +110,7 @@ def end_if_over(database: Database, job_id: int) -> None:
     it comes here, the reaper does (`jobs_to_end`). On SQLite, and of a chain, the transaction itself ended the job."""
     if database.is_sqlite:
         return
-    with database.reading() as connection:
+    with database.reading_once() as connection:
         if not connection.execute(_may_end_statement(), {"of_job": job_id}).scalar():
             return
     with database.writing() as connection:

@@ -217,7 +217,9 @@ def _begin(
 ) -> Work:
     """The work of a shard that was just leased."""
     job = connection.execute(
-        select(Job.task, Job.model, Job.model_revision, Job.options, Job.providers).where(Job.id == taken.job_id)
+        select(Job.task, Job.model, Job.model_revision, Job.options, Job.providers, Job.started_at).where(
+            Job.id == taken.job_id
+        )
     ).one()
     spec = JobSpec.restore(
         task=job.task,
@@ -243,7 +245,9 @@ def _begin(
         set_in_flight(connection, work, work.batches[0])
     else:
         finish_shard(connection, work)
-    connection.execute(update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time()))
+    if job.started_at is None:
+        is_first = (Job.id == taken.job_id, Job.started_at.is_(None))
+        connection.execute(update(Job).where(*is_first).values(started_at=db_time()))
     return work
 
 

@@ -83,9 +83,9 @@ def finish_shard(connection: Connection, work: Work) -> None:
     Those of a chain hand documents on, and wait for each other. So what needs no lock of the counters is written before
     it, as if the shard were closed; the lock is taken by the counting itself, and then the documents are looked at.
     """
-    shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
     done = {"state": ShardState.DONE, "lease_owner": None, "lane": None, "lease_until": None, "in_flight": None}
-    connection.execute(update(Shard).where(*fence(work)).values(done))
+    closing = update(Shard).where(*fence(work)).values(done).returning(Shard.start, Shard.stop)
+    shard = connection.execute(closing).one()
     log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
     here = {"of_job": work.job_id, "first": shard.start, "behind": shard.stop}
     is_open = _is_open_statement(RESULTS[work.spec.task])
