@@ -87,6 +87,7 @@ def measure(server: PostgresqlServer, template: str, workers: int, shards: int) 
 
 
 def as_row(sent: Sent, server_s: float) -> dict[str, Any]:
+    """Rates a second and p50 / p95 / p99 in ms of the middle half of the records; what both sides cost in all."""
     ends = sorted(at for name, at, _ in sent.calls if name == "record")
     begin, end = (ends[int(share * (len(ends) - 1))] for share in MEASURED)
     row: dict[str, Any] = {"records": len(ends), "seconds": round(end - begin, 1)}
@@ -152,7 +153,7 @@ def _record_worker(
         pass
     of_lane, of_heart = recorder.streams[known:]
     times = iter(range(shards))
-    keeper.takes_work = lambda: next(times, None) is not None  # type: ignore[method-assign]
+    keeper.takes_work = lambda: next(times, None) is not None  # type: ignore[method-assign]  # ends after its shards
     keep = keeper.keep
 
     def keep_and_beat(work: Any) -> None:
@@ -164,7 +165,7 @@ def _record_worker(
                 heart.record_heartbeat(worker_stats(providers, [lane]))
                 of_heart.calls = [Call("heartbeat", first, len(of_heart.turns))]
 
-    keeper.keep = keep_and_beat  # type: ignore[method-assign]
+    keeper.keep = keep_and_beat  # type: ignore[method-assign]  # a heartbeat while a lease is held
     with _noted(of_lane):
         drain(lanes, lane, keeper)
     of_heart.every_s = HEARTBEAT_S
@@ -217,7 +218,7 @@ def _prepare_at_once(connection: Any, _record: Any) -> None:
 
 def _count(url: str, table: str) -> int:
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        found = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # type: ignore[arg-type]
+        found = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # type: ignore[arg-type]  # of this module
     return int(found[0]) if found else 0
 
 
